@@ -1,8 +1,9 @@
-//! Sees to it that a page that is built later is noticed: Cargo looks at a directory only if there is one.
+//! Creates the page's output directory, so that Cargo notices a page that is built later: it watches existing
+//! directories only.
 
 fn main() {
     let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/dist");
-    // Where the sources cannot be written the page is either there or will never be.
+    // In a read-only source tree the page either exists already or is never built.
     let _ = std::fs::create_dir_all(dist);
     println!("cargo::rerun-if-changed={dist}");
 }

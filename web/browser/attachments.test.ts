@@ -1,23 +1,23 @@
-/** Files on their way into a message. */
+/** Attachments of messages. */
 
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FileChooser, Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
-import { axe } from './support/axe.ts';
-import { png } from './support/files.ts';
-import { shared } from './support/staged.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { createPng } from './support/png.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
-const SHOT = png(12, 8, [200, 60, 20]);
+const SHOT = createPng(12, 8, [200, 60, 20]);
 
 function file(name: string, mimeType: string, buffer: Buffer | string) {
   return { name, mimeType, buffer: Buffer.from(buffer) };
 }
 
-/** What a button that asks for files leads to. */
+/** The file chooser that a button opens. */
 async function chooser(page: Page, button: Locator): Promise<FileChooser> {
   const [chosen] = await Promise.all([page.waitForEvent('filechooser'), button.click()]);
   return chosen;
@@ -36,15 +36,18 @@ function sendButton(page: Page): Locator {
 }
 
 test(
-  'a picture from the file picker is seen before sending, in the turn, and by the model',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    const asked = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
-    expect(asked.isMultiple()).toBe(true);
-    await asked.setFiles([file('shot.png', 'image/png', SHOT), file('notes.txt', 'text/plain', 'Mind the gap.')]);
+  'an image from the file picker appears as a preview, in the turn, and in the model request',
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    const modelRequest = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
+    expect(modelRequest.isMultiple()).toBe(true);
+    await modelRequest.setFiles([
+      file('shot.png', 'image/png', SHOT),
+      file('notes.txt', 'text/plain', 'Mind the gap.'),
+    ]);
     await chips(page).filter({ hasText: 'shot.png' }).filter({ hasText: '12 × 8' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await chips(page).filter({ hasText: 'notes.txt' }).getByRole('button', { name: 'Remove notes.txt' }).click();
     await expect.poll(() => chips(page).count()).toBe(1);
 
@@ -52,22 +55,22 @@ test(
     await sendButton(page).click();
     await page.getByText('I see it.', { exact: true }).waitFor();
     await expect.poll(() => chips(page).count()).toBe(0);
-    const picture = page.getByRole('button', { name: 'Picture shot.png' });
-    const width = () => picture.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
+    const image = page.getByRole('button', { name: 'Image shot.png' });
+    const width = () => image.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
     await expect.poll(width).toBe(12);
-    await picture.click();
+    await image.click();
     await page.getByRole('dialog', { name: 'shot.png' }).getByRole('img', { name: 'shot.png' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
-  'files are dropped, and a picture is pasted',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const context = await stage.signIn(await stage.context());
+  'files can be dropped and images pasted',
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const context = await harness.signIn(await harness.newContext());
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
-    const page = await stage.open(address(uri), context);
+    const page = await harness.openPage(sessionPath(uri), context);
     await field(page).waitFor();
     const dataTransfer = await page.evaluateHandle(() => {
       const data = new DataTransfer();
@@ -84,29 +87,29 @@ test(
 
     await page.evaluate(
       async (bytes) => {
-        const picture = new Blob([new Uint8Array(bytes)], { type: 'image/png' });
-        await navigator.clipboard.write([new ClipboardItem({ 'image/png': picture })]);
+        const image = new Blob([new Uint8Array(bytes)], { type: 'image/png' });
+        await navigator.clipboard.write([new ClipboardItem({ 'image/png': image })]);
       },
       [...SHOT],
     );
     await field(page).press('Control+v');
     await chips(page).filter({ hasText: '12 × 8' }).waitFor();
-    // A message may be nothing but files.
+    // A message can consist of files only.
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     await sendButton(page).click();
-    await page.getByRole('button', { name: /^Picture/ }).waitFor();
+    await page.getByRole('button', { name: /^Image/ }).waitFor();
     await page.getByRole('article').getByText('two.txt').waitFor();
   }),
 );
 
 test(
-  'what would be made smaller is told before sending, and what cannot be sent stands in the way until it is removed',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  'resized images show a warning, and a rejected file blocks sending until it is removed',
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const picker = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
     await picker.setFiles([
-      file('wall.png', 'image/png', png(1600, 60, [20, 90, 160])),
+      file('wall.png', 'image/png', createPng(1600, 60, [20, 90, 160])),
       file('data.bin', 'application/octet-stream', Buffer.from([0, 1, 2, 255, 254, 0, 7])),
     ]);
     await page.getByText(/^wall\.png: .*\d/).waitFor();
@@ -116,51 +119,51 @@ test(
     await expect.poll(() => sendButton(page).isDisabled()).toBe(true);
     await field(page).press('Enter');
     await expect.poll(() => field(page).inputValue()).toBe('look at this wall');
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Remove data.bin' }).click();
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     await field(page).press('Enter');
     await page.getByText('You said: look at this wall').waitFor();
-    await page.getByRole('button', { name: 'Picture wall.png' }).waitFor();
+    await page.getByRole('button', { name: 'Image wall.png' }).waitFor();
   }),
 );
 
 test(
   'a phone offers its camera',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri), 'phone');
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri), 'phone');
     await page.getByRole('button', { name: 'Attach' }).click();
     const camera = await chooser(page, page.getByRole('menuitem', { name: 'Take a picture' }));
     expect(await camera.element().getAttribute('capture')).toBe('environment');
     expect(await camera.element().getAttribute('accept')).toBe('image/*');
     await camera.setFiles(file('photo.png', 'image/png', SHOT));
     await chips(page).filter({ hasText: 'photo.png' }).filter({ hasText: '12 × 8' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await field(page).fill('from my pocket');
     await sendButton(page).click();
-    await page.getByRole('button', { name: 'Picture photo.png' }).waitFor();
+    await page.getByRole('button', { name: 'Image photo.png' }).waitFor();
   }),
 );
 
 test(
-  'files and commands are completed by keys; a message that is refused comes back with the reason',
-  staged(async (stage) => {
-    const place = join(stage.hostler.path('work'), 'lighthouse.png');
+  'the keyboard completes files and commands, and a rejected message returns with the reason',
+  browserTest(async (harness) => {
+    const place = join(harness.host.path('work'), 'lighthouse.png');
     writeFileSync(place, SHOT);
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     await field(page).pressSequentially('look at @lightho');
     const offers = page.getByRole('listbox', { name: 'Suggestions' });
     await offers.getByRole('option', { name: /lighthouse\.png/, selected: true }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
     await page.keyboard.press('Tab');
     await expect.poll(() => field(page).inputValue()).toMatch(/look at @\S*lighthouse\.png/);
     await chips(page).filter({ hasText: 'lighthouse.png' }).waitFor();
     await offers.waitFor({ state: 'hidden' });
 
-    // Meanwhile it was taken away.
+    // It was removed meanwhile.
     await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
     rmSync(place);
     const typed = await field(page).inputValue();
@@ -169,7 +172,7 @@ test(
     await refusal.waitFor();
     await expect.poll(() => field(page).inputValue()).toBe(typed);
     await expect.poll(() => chips(page).count()).toBe(1);
-    // Without its words it is not meant any more.
+    // Without its mention the file is removed.
     await field(page).fill('');
     await expect.poll(() => chips(page).count()).toBe(0);
     await refusal.waitFor({ state: 'hidden' });
@@ -181,7 +184,7 @@ test(
       .waitFor();
     await page.keyboard.press('Escape');
     await offers.waitFor({ state: 'hidden' });
-    // For this word they stay away; for another one they come back.
+    // Completion stays dismissed for this word and returns for another one.
     await field(page).fill('');
     await field(page).pressSequentially('/rena');
     await offers

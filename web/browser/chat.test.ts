@@ -1,18 +1,18 @@
-/** Saying something, and hearing the answer. */
+/** Sending a message and receiving the answer. */
 
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
-import { shared } from './support/staged.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 const ANSWER = 'Hello from the scripted model. You said:';
 
 test(
-  'a message is sent with the button and answered',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  'the send button sends a message and the agent answers',
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     await page.getByRole('textbox', { name: 'Message' }).fill('hi there');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText(`${ANSWER} hi there`).waitFor();
@@ -22,11 +22,11 @@ test(
 
 test(
   'two tabs and a phone show the same chat',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const first = await stage.open(address(uri));
-    const second = await stage.open(address(uri), first.context());
-    const phone = await stage.open(address(uri), 'phone');
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const first = await harness.openPage(sessionPath(uri));
+    const second = await harness.openPage(sessionPath(uri), first.context());
+    const phone = await harness.openPage(sessionPath(uri), 'phone');
     const words = ['from the first tab', 'from the second tab', 'from the phone'];
     for (const [at, page] of [first, second, phone].entries()) {
       await page.getByRole('textbox', { name: 'Message' }).fill(words[at] ?? '');
@@ -37,10 +37,10 @@ test(
 );
 
 test(
-  'a page that is loaded again in the middle of an answer shows all of it',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  'reloading during an answer shows the whole answer',
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     await chat.send({ text: '!pace 10\n!deltas 300\n!say That was all.' });
     await page.getByText(/1 2 3 4 5/).waitFor();
     await page.reload();

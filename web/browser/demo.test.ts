@@ -1,13 +1,13 @@
-/** The first thing that a newcomer sees. */
+/** The demo command. */
 
 import { expect, test } from 'vitest';
-import { BINARY, Hostler } from '../tests/support/hostler.ts';
+import { BINARY, HostProcess } from '../tests/support/host-process.ts';
 import { launch } from './support/chromium.ts';
-import { Guard } from './support/guard.ts';
+import { ProblemGuard } from './support/problem-guard.ts';
 
-test('the demo ends with a link to the page with its finished turns', async ({ onTestFinished }) => {
+test('the demo prints a link to the page with its finished turns', async ({ onTestFinished }) => {
   if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
-  const hostler = new Hostler();
+  const hostler = new HostProcess();
   const browser = await launch();
   onTestFinished(async () => {
     await browser.close();
@@ -16,7 +16,7 @@ test('the demo ends with a link to the page with its finished turns', async ({ o
   });
   const link = await hostler.demo(BINARY);
   const context = await browser.newContext({ locale: 'en-GB' });
-  const guard = new Guard(() => hostler.origin);
+  const guard = new ProblemGuard(() => hostler.origin);
   await guard.watch(context);
   const page = await context.newPage();
   await page.goto(link);

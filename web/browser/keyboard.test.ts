@@ -1,19 +1,19 @@
-/** The page without a mouse. */
+/** Keyboard operation of the page. */
 
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { has, Status } from '../src/ahp/index.ts';
-import { until } from '../tests/support/server.ts';
-import { address, sessions } from './support/address.ts';
-import { seed } from './support/seed.ts';
-import { shared } from './support/staged.ts';
+import { hasFlag, StatusFlag } from '../src/ahp/index.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions } from './support/sample-sessions.ts';
 
-const play = shared(async (stage) => {
-  const client = await stage.client();
-  return { client, ...(await seed(stage, client)) };
+const browserTest = sharedHarness(async (harness) => {
+  const client = await harness.connectClient();
+  return { client, ...(await createSampleSessions(harness, client)) };
 });
 
-/** Walks with Tab until it comes round, and says what it did not reach, or reached without showing it. */
+/** Tabs through the page once and returns controls that are unreachable or have no visible focus. */
 async function walk(page: Page): Promise<string[]> {
   await page.evaluate(() => {
     Object.assign(window, { met: new Set(), faint: new Set() });
@@ -22,7 +22,7 @@ async function walk(page: Page): Promise<string[]> {
   let rounds = 0;
   for (let step = 0; step < 120 && rounds < 2; step++) {
     await page.keyboard.press('Tab');
-    // Behind the last control comes the page itself, and then the first one.
+    // After the last control the focus moves to the page, then to the first one.
     rounds += await page.evaluate(() => {
       const { met, faint } = window as unknown as { met: Set<Element>; faint: Set<Element> };
       const now = document.activeElement;
@@ -30,7 +30,7 @@ async function walk(page: Page): Promise<string[]> {
       if (met.has(now)) return 2;
       met.add(now);
       const { outlineStyle, outlineWidth } = getComputedStyle(now);
-      // Fields show it by their box; all others have a ring.
+      // Fields show the focus by their border, others by an outline.
       const isField = now.matches('textarea, input[type=text], input[type=search]');
       if (!isField && (outlineStyle === 'none' || outlineWidth === '0px')) faint.add(now);
       return 0;
@@ -56,20 +56,20 @@ async function walk(page: Page): Promise<string[]> {
 }
 
 test(
-  'Tab reaches every control of every view, and one sees where one is',
-  play(async (stage, { finished, waiting, failed }) => {
-    const page = await stage.open('/');
+  'Tab reaches every control of every view with a visible focus',
+  browserTest(async (harness, { finished, waiting, failed }) => {
+    const page = await harness.openPage('/');
     const views: readonly (readonly [string, string])[] = [
       ['/', '1 session waiting for you'],
-      ['/new', 'What shall'],
+      ['/new', 'What should'],
       ['/search?q=lamp', 'lighthouse ·'],
-      [address(finished), 'Nothing else calls it.'],
-      [address(waiting), 'Allow once'],
-      [address(failed), 'cannot be used with your account'],
+      [sessionPath(finished), 'Nothing else calls it.'],
+      [sessionPath(waiting), 'Allow once'],
+      [sessionPath(failed), 'cannot be used with your account'],
     ];
     for (const [path, shows] of views) {
-      await page.goto(stage.origin + path);
-      await sessions(page).getByText('Count the apples').waitFor();
+      await page.goto(harness.origin + path);
+      await sessionsPane(page).getByText('Count the apples').waitFor();
       await page.getByText(shows).first().waitFor();
       expect(await walk(page), path).toEqual([]);
     }
@@ -77,11 +77,11 @@ test(
 );
 
 test(
-  'the list is one stop; keys lead through it, and do to a session what its menu does',
-  play(async (stage, { client, failed }) => {
-    const page = await stage.open('/');
-    await sessions(page).getByText('Count the apples').waitFor();
-    const rows = await sessions(page).getByRole('listitem').count();
+  'the session list is one tab stop with keyboard navigation and session actions',
+  browserTest(async (harness, { client, failed }) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).getByText('Count the apples').waitFor();
+    const rows = await sessionsPane(page).getByRole('listitem').count();
     const here = () =>
       page.evaluate(() => {
         const { activeElement, body } = document;
@@ -106,14 +106,14 @@ test(
     }
 
     await page.keyboard.press('r');
-    await page.getByRole('textbox', { name: 'Name of the session' }).waitFor();
+    await page.getByRole('textbox', { name: 'Session name' }).waitFor();
     await page.keyboard.type('Count the pears');
     await page.keyboard.press('Enter');
     const find = ({ items }: { items: readonly { resource: string; title: string; status: number }[] }) =>
       items.find(({ resource }) => resource === failed);
     await until(client.host.sessions.view, (view) => find(view)?.title === 'Count the pears');
 
-    // Its menu is the next stop behind it.
+    // The session's menu is the next stop.
     await expect.poll(here).toContain('Count the pears');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
@@ -126,40 +126,40 @@ test(
     await menu.waitFor({ state: 'hidden' });
     expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Actions for Count the pears');
     await page.keyboard.press('e');
-    await until(client.host.sessions.view, (view) => has(find(view)?.status ?? 0, Status.isArchived));
-    await sessions(page).getByText('Count the pears').waitFor({ state: 'hidden' });
+    await until(client.host.sessions.view, (view) => hasFlag(find(view)?.status ?? 0, StatusFlag.isArchived));
+    await sessionsPane(page).getByText('Count the pears').waitFor({ state: 'hidden' });
   }),
 );
 
 test(
-  'the sheet names the keys, and they do what it says',
-  play(async (stage, { waiting }) => {
-    const page = await stage.open('/');
-    await sessions(page).waitFor();
+  'the shortcuts dialog lists the keys, and the keys work',
+  browserTest(async (harness, { waiting }) => {
+    const page = await harness.openPage('/');
+    await sessionsPane(page).waitFor();
     await page.keyboard.press('Control+/');
-    const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
-    await sheet.waitFor();
-    // A key of the page means nothing while a dialog is open.
+    const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await dialog.waitFor();
+    // Shortcuts are inactive while a dialog is open.
     await page.keyboard.press('Control+Shift+O');
-    await expect.poll(() => sheet.isVisible()).toBe(true);
+    await expect.poll(() => dialog.isVisible()).toBe(true);
     await page.keyboard.press('Escape');
-    await sheet.waitFor({ state: 'hidden' });
+    await dialog.waitFor({ state: 'hidden' });
 
     const at = () => new URL(page.url()).pathname;
     await page.keyboard.press('Control+J');
     await page.getByRole('button', { name: 'Allow once' }).first().waitFor();
-    expect(at()).toBe(address(waiting));
-    // The composer has the keys here; from a field, the palette leads on.
+    expect(at()).toBe(sessionPath(waiting));
+    // The composer has the focus; the palette works from any field.
     await page.keyboard.press('Control+K');
     await page.keyboard.type('home');
     await page.keyboard.press('Enter');
     await expect.poll(at).toBe('/');
     await page.keyboard.press('Control+Shift+O');
     await page.getByRole('textbox', { name: 'First message' }).waitFor();
-    // What is typed in a field is no shortcut.
+    // Typing in a field triggers no shortcut.
     await page.getByRole('textbox', { name: 'First message' }).press('?');
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
-    await expect.poll(() => sheet.count()).toBe(0);
+    await expect.poll(() => dialog.count()).toBe(0);
     await page.keyboard.press('Backspace');
     await page.keyboard.press('Control+Shift+F');
     await expect.poll(at).toBe('/search');
@@ -168,9 +168,9 @@ test(
 );
 
 test(
-  'the palette leads to sessions and does things, from wherever one is',
-  play(async (stage, { finished, working }) => {
-    const page = await stage.open(address(working));
+  'the command palette opens sessions and runs actions from any view',
+  browserTest(async (harness, { finished, working }) => {
+    const page = await harness.openPage(sessionPath(working));
     await page.getByRole('textbox', { name: 'Message' }).press('Control+K');
     const field = page.getByRole('combobox', { name: 'Session or action' });
     await field.waitFor();
@@ -178,7 +178,7 @@ test(
     await page.getByRole('option', { name: /The lamp goes out too early/, selected: true }).waitFor();
     await page.keyboard.press('Enter');
     await page.getByText('Nothing else calls it.').waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(finished));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(finished));
 
     await page.keyboard.press('Control+K');
     await page.keyboard.type('dark theme');

@@ -1,17 +1,17 @@
-/** What an agent asks people: questions of every kind, and what they think of a plan. */
+/** Questions of the agent and plan approval. */
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { until } from '../tests/support/server.ts';
-import { address } from './support/address.ts';
-import { axe } from './support/axe.ts';
-import { ended } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import { shared } from './support/staged.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { findViolations } from './support/axe.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import { hasEndedTurns } from './support/second-client.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
-const COLOUR = {
+const COLOR_QUESTION = {
   question: 'Which colour has the door?',
   header: 'Colour',
   multiSelect: false,
@@ -41,28 +41,28 @@ const NAME = {
 };
 
 function ask(...questions: readonly object[]): string {
-  return tool('AskUserQuestion', { questions });
+  return scriptToolCall('AskUserQuestion', { questions });
 }
 
-/** What was answered, beside its question. */
-function answerTo(page: Page, { question }: typeof COLOUR): Locator {
+/** The answer shown beside its question. */
+function answerTo(page: Page, { question }: typeof COLOR_QUESTION): Locator {
   return page.locator('dl > div').filter({ hasText: question }).getByRole('definition');
 }
 
 test(
-  'three questions are answered one after the other: one choice, several, own words',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(ask(COLOUR, SIZES, NAME), say('Thank you.')));
+  'three questions are answered in turn: single choice, multiple choice, free text',
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(scriptMessage(ask(COLOR_QUESTION, SIZES, NAME), scriptText('Thank you.')));
     const card = page.getByRole('group', { name: 'The agent has 3 questions' });
-    await card.getByRole('group', { name: COLOUR.question }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    await card.getByRole('group', { name: COLOR_QUESTION.question }).waitFor();
+    expect(await findViolations(page)).toEqual([]);
     await card.getByRole('radio', { name: /Blue/ }).check();
     await card.getByRole('button', { name: 'Next' }).click();
 
-    // Another page shows what was chosen so far.
-    const other = await stage.open(address(uri), 'phone');
+    // Another page shows the answer drafts.
+    const other = await harness.openPage(sessionPath(uri), 'phone');
     await expect.poll(() => other.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
 
     await card.getByRole('checkbox', { name: /Small/ }).check();
@@ -71,7 +71,7 @@ test(
     await card.getByRole('button', { name: 'Next' }).click();
     await card.getByRole('textbox', { name: /Something else, in your own words/ }).fill('Porpoise');
 
-    // Whoever goes back finds what was said.
+    // Going back shows the previous answer.
     await card.getByRole('button', { name: /Sizes/ }).click();
     await expect.poll(() => card.getByRole('checkbox', { name: /Large/ }).isChecked()).toBe(true);
     await expect.poll(() => card.getByRole('checkbox', { name: /Middle/ }).isChecked()).toBe(false);
@@ -80,34 +80,46 @@ test(
 
     await page.getByText('Thank you.', { exact: true }).waitFor();
     for (const one of [page, other]) {
-      await answerTo(one, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+      await answerTo(one, COLOR_QUESTION).filter({ hasText: 'Blue' }).waitFor();
       await answerTo(one, SIZES)
         .filter({ hasText: /Small.*Large.*and tiny/ })
         .waitFor();
       await answerTo(one, NAME).filter({ hasText: 'Porpoise' }).waitFor();
     }
-    // The agent has heard it, too.
-    const { state } = await until(chat.view, ended(1));
+    // The agent received it.
+    const { state } = await until(chat.view, hasEndedTurns(1));
     const calls = state?.turns[0]?.responseParts.filter(({ kind }) => kind === 'toolCall');
-    const told = calls?.map((part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content);
-    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise']) expect(JSON.stringify(told)).toContain(word);
-    expect(await axe(page)).toEqual([]);
+    const modelRequest = calls?.map(
+      (part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content,
+    );
+    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise'])
+      expect(JSON.stringify(modelRequest)).toContain(word);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
-  'a question is answered by keys alone, another one is declined, and one dismissed',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    await chat.send(script(ask(COLOUR), say('One.'), ask(NAME), say('Two.'), ask(SIZES), say('Three.')));
+  'a question is answered by keyboard, another is declined, and one is dismissed',
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    await chat.send(
+      scriptMessage(
+        ask(COLOR_QUESTION),
+        scriptText('One.'),
+        ask(NAME),
+        scriptText('Two.'),
+        ask(SIZES),
+        scriptText('Three.'),
+      ),
+    );
     const card = page.getByRole('group', { name: 'The agent has a question' });
     await card.waitFor();
     await card.focus();
     await page.keyboard.press('2');
     await expect.poll(() => card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
     await page.keyboard.press('Enter');
-    await answerTo(page, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+    await answerTo(page, COLOR_QUESTION).filter({ hasText: 'Blue' }).waitFor();
 
     await card.getByRole('group', { name: NAME.question }).waitFor();
     await card.getByRole('button', { name: 'Decline' }).click();
@@ -120,18 +132,20 @@ test(
 );
 
 test(
-  'a plan is sent back with words, and the next one is approved',
-  staged(async (stage) => {
-    const { uri, session, chat } = await (await stage.client()).session();
+  'a plan is sent back with feedback, and the next plan is approved',
+  browserTest(async (harness) => {
+    const { uri, session, chat } = await (await harness.connectClient()).createSession();
     await session.configure({ permissionMode: 'plan' });
-    const page = await stage.open(address(uri));
-    const plan = (text: string) => tool('ExitPlanMode', { plan: text });
+    const page = await harness.openPage(sessionPath(uri));
+    const plan = (text: string) => scriptToolCall('ExitPlanMode', { plan: text });
     const first = '# The first plan\n\n1. Buy **paint**\n2. Paint the door';
-    await chat.send(script(plan(first), say('I think again.'), plan('Paint it *twice*.'), say('On it.')));
+    await chat.send(
+      scriptMessage(plan(first), scriptText('I think again.'), plan('Paint it *twice*.'), scriptText('On it.')),
+    );
     const card = page.getByRole('group', { name: 'The agent proposes a plan' });
     await card.getByRole('heading', { name: 'The first plan' }).waitFor();
     await card.getByRole('listitem').filter({ hasText: 'Buy paint' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
 
     await card.getByRole('button', { name: /…$/ }).click();
     await card.getByRole('textbox', { name: 'What should be different?' }).fill('Twice, please');
@@ -146,7 +160,7 @@ test(
       .getByText(/^Plan: /)
       .last()
       .waitFor();
-    // What was agreed on can be read again, and the session has left planning behind.
+    // The approved plan stays readable, and the session has left plan mode.
     await page.getByText('Show the plan').last().click();
     await page.getByText('Paint it twice.').waitFor();
     await until(session.view, ({ state }) => state?.config?.values.permissionMode !== 'plan');

@@ -1,29 +1,29 @@
-/** What is said while the agent works, and how it is stopped. */
+/** Queue, steering and stopping while a turn runs. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { until } from '../tests/support/server.ts';
-import { address } from './support/address.ts';
-import { axe } from './support/axe.ts';
-import { ended, type Opened } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import type { Stage } from './support/stage.ts';
-import { shared } from './support/staged.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { findViolations } from './support/axe.ts';
+import type { BrowserHarness } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import { hasEndedTurns, type OpenedSession } from './support/second-client.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
 let gates = 0;
 
-/** A turn whose command runs until somebody opens the gate. */
-async function busy(stage: Stage): Promise<Opened & { page: Page; open: () => void }> {
+/** A turn whose command runs until the test opens the gate. */
+async function startBusyTurn(harness: BrowserHarness): Promise<OpenedSession & { page: Page; open: () => void }> {
   gates += 1;
-  const gate = join(stage.hostler.path('work'), `gate-${gates}`);
-  const opened = await (await stage.client()).session();
-  const page = await stage.open(address(opened.uri));
+  const gate = join(harness.host.path('work'), `gate-${gates}`);
+  const opened = await (await harness.connectClient()).createSession();
+  const page = await harness.openPage(sessionPath(opened.uri));
   const command = `until [ -e ${gate} ]; do sleep 0.05; done`;
-  await opened.chat.send(script(tool('Bash', { command }), say('The gate is open.')));
+  await opened.chat.send(scriptMessage(scriptToolCall('Bash', { command }), scriptText('The gate is open.')));
   const card = page.getByRole('group', { name: 'Allow Bash?' });
   await card.getByRole('button', { name: 'Allow once' }).click();
   await card.waitFor({ state: 'hidden' });
@@ -38,34 +38,34 @@ function queue(page: Page): Locator {
   return page.getByRole('region', { name: 'Queue' });
 }
 
-async function shows(page: Page, ...texts: string[]): Promise<void> {
+async function expectQueue(page: Page, ...texts: string[]): Promise<void> {
   await expect.poll(() => queue(page).getByRole('listitem').allInnerTexts()).toEqual(texts);
 }
 
 test(
-  'messages wait in a queue, are changed, moved by keys and by hand, removed, and said in their order',
-  staged(async (stage) => {
-    const { uri, page, chat, open } = await busy(stage);
+  'queued messages can be edited, moved by key and pointer, removed, and are sent in order',
+  browserTest(async (harness) => {
+    const { uri, page, chat, open } = await startBusyTurn(harness);
     for (const text of ['first', 'second', 'third', 'fourth']) {
       await field(page).fill(text);
       await field(page).press('Enter');
     }
-    await shows(page, 'first', 'second', 'third', 'fourth');
-    expect(await axe(page)).toEqual([]);
+    await expectQueue(page, 'first', 'second', 'third', 'fourth');
+    expect(await findViolations(page)).toEqual([]);
 
-    await queue(page).getByRole('button', { name: 'Change: second' }).click();
+    await queue(page).getByRole('button', { name: 'Edit: second' }).click();
     await queue(page).getByRole('textbox', { name: 'Queued message' }).fill('second, mended');
     await queue(page).getByRole('button', { name: 'Save' }).click();
-    await shows(page, 'first', 'second, mended', 'third', 'fourth');
+    await expectQueue(page, 'first', 'second, mended', 'third', 'fourth');
 
     const handle = (text: string) => queue(page).getByRole('button', { name: `Move: ${text}`, exact: true });
     await handle('third').focus();
     await page.keyboard.press('Alt+ArrowUp');
-    await shows(page, 'first', 'third', 'second, mended', 'fourth');
-    // The keys stay with it.
+    await expectQueue(page, 'first', 'third', 'second, mended', 'fourth');
+    // The focus follows the item.
     await expect.poll(() => handle('third').evaluate((button) => button === document.activeElement)).toBe(true);
     await page.keyboard.press('Alt+ArrowUp');
-    await shows(page, 'third', 'first', 'second, mended', 'fourth');
+    await expectQueue(page, 'third', 'first', 'second, mended', 'fourth');
 
     const [from, to] = [await handle('fourth').boundingBox(), await handle('third').boundingBox()];
     if (!from || !to) throw new Error('The handles are not on the page.');
@@ -74,62 +74,62 @@ test(
     await page.mouse.move(to.x + to.width / 2, to.y + to.height / 2, { steps: 4 });
     await page.mouse.move(to.x + to.width / 2, to.y - 2, { steps: 2 });
     await page.mouse.up();
-    await shows(page, 'fourth', 'third', 'first', 'second, mended');
+    await expectQueue(page, 'fourth', 'third', 'first', 'second, mended');
 
     await queue(page).getByRole('button', { name: 'Remove: first' }).click();
-    await shows(page, 'fourth', 'third', 'second, mended');
-    // What was removed comes back with the arrow key.
+    await expectQueue(page, 'fourth', 'third', 'second, mended');
+    // The arrow key recalls the removed message.
     await field(page).press('ArrowUp');
     await expect.poll(() => field(page).inputValue()).toBe('first');
     await field(page).fill('');
 
-    // Somebody else sees the same queue.
-    const phone = await stage.open(address(uri), 'phone');
-    await shows(phone, 'fourth', 'third', 'second, mended');
-    expect(await axe(phone)).toEqual([]);
+    // Another client sees the same queue.
+    const phone = await harness.openPage(sessionPath(uri), 'phone');
+    await expectQueue(phone, 'fourth', 'third', 'second, mended');
+    expect(await findViolations(phone)).toEqual([]);
     open();
-    const { state } = await until(chat.view, ended(4));
-    const said = state?.turns.map(({ message }) => message.text).slice(1);
-    expect(said).toEqual(['fourth', 'third', 'second, mended']);
+    const { state } = await until(chat.view, hasEndedTurns(4));
+    const sentTexts = state?.turns.map(({ message }) => message.text).slice(1);
+    expect(sentTexts).toEqual(['fourth', 'third', 'second, mended']);
     for (const one of [page, phone]) await one.getByText('You said: second, mended').waitFor();
   }),
 );
 
 test(
-  'words go into the running turn: from the field, and out of the queue',
-  staged(async (stage) => {
-    const { page, chat, open } = await busy(stage);
+  'steering messages are sent from the field and from the queue',
+  browserTest(async (harness) => {
+    const { page, chat, open } = await startBusyTurn(harness);
     await field(page).fill('turn left');
     await field(page).press('Control+Enter');
-    const steering = page.getByRole('region', { name: 'On its way into this turn' });
+    const steering = page.getByRole('region', { name: 'Sending to the running turn' });
     await steering.getByText('turn left').waitFor();
-    expect(await axe(page)).toEqual([]);
-    // They can be taken back until the agent has heard them.
-    await steering.getByRole('button', { name: 'Take back' }).click();
+    expect(await findViolations(page)).toEqual([]);
+    // Steering messages can be withdrawn until they are delivered.
+    await steering.getByRole('button', { name: 'Withdraw' }).click();
     await steering.waitFor({ state: 'hidden' });
     await expect.poll(() => field(page).inputValue()).toBe('turn left');
 
-    await page.getByRole('button', { name: 'Other ways to send' }).click();
+    await page.getByRole('button', { name: 'More ways to send' }).click();
     await page.getByRole('menuitem', { name: /^Queue/ }).click();
-    await queue(page).getByRole('button', { name: 'Send into this turn: turn left' }).click();
+    await queue(page).getByRole('button', { name: 'Send to the running turn: turn left' }).click();
     await steering.getByText('turn left').waitFor();
     await expect.poll(() => queue(page).count()).toBe(0);
     await until(chat.view, ({ state }) => state?.steeringMessage?.message.text === 'turn left');
     open();
     await page.getByText('The gate is open.', { exact: true }).waitFor();
-    const { state } = await until(chat.view, ended(2));
+    const { state } = await until(chat.view, hasEndedTurns(2));
     expect(state?.turns.at(-1)?.message.text).toBe('turn left');
     await page.getByRole('article', { name: 'Turn: turn left' }).getByText('The gate is open.').waitFor();
   }),
 );
 
 test(
-  'a turn is stopped by the button and by Escape; the queue waits until somebody says go on',
-  staged(async (stage) => {
-    const { uri, chat } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
+  'the button and Escape stop a turn, and the queue pauses until it is resumed',
+  browserTest(async (harness) => {
+    const { uri, chat } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
     const hang = async (word: string) => {
-      await chat.send(script(say(word), '!hang'));
+      await chat.send(scriptMessage(scriptText(word), '!hang'));
       await page
         .getByRole('paragraph')
         .filter({ hasText: new RegExp(`^${word}$`) })
@@ -143,24 +143,24 @@ test(
     await hang('There.');
     await field(page).fill('and then');
     await field(page).press('Enter');
-    await shows(page, 'and then');
+    await expectQueue(page, 'and then');
     await field(page).press('Escape');
-    await page.getByText('Press Escape once more to stop the turn.').waitFor();
+    await page.getByText('Press Escape again to stop the turn.').waitFor();
     await field(page).press('Escape');
     await expect.poll(() => page.getByText('Stopped', { exact: true }).count()).toBe(2);
     await page.getByText('The queue is paused.').waitFor();
-    expect(await axe(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Go on' }).click();
+    expect(await findViolations(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('You said: and then').waitFor();
   }),
 );
 
 test(
-  'a draft follows to other pages with its files, and is there again after a reload',
-  staged(async (stage) => {
-    const { uri } = await (await stage.client()).session();
-    const page = await stage.open(address(uri));
-    const phone = await stage.open(address(uri), 'phone');
+  'a draft with files appears in other pages and survives a reload',
+  browserTest(async (harness) => {
+    const { uri } = await (await harness.connectClient()).createSession();
+    const page = await harness.openPage(sessionPath(uri));
+    const phone = await harness.openPage(sessionPath(uri), 'phone');
     const [picker] = await Promise.all([
       page.waitForEvent('filechooser'),
       page.getByRole('button', { name: 'Attach files' }).click(),
@@ -176,7 +176,7 @@ test(
     await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest');
     await page.getByRole('list', { name: 'Attachments' }).getByText('list.txt').waitFor();
 
-    // What is typed in the very moment of a reload is not lost either.
+    // Text typed during the reload is not lost.
     await field(page).pressSequentially('!');
     await page.reload();
     await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest!');

@@ -1,4 +1,4 @@
-/** Runs a program of this directory that is written in TypeScript: `node browser/run.mjs FILE [ARGUMENT…]`. */
+/** Runs a TypeScript program of this directory: `node browser/run.mjs FILE [ARGUMENT…]`. */
 
 import { resolve } from 'node:path';
 import { argv } from 'node:process';

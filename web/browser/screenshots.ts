@@ -1,57 +1,65 @@
-/** `npm run screenshots -- DIR`: the main views over sessions in every state, in light, in dark and on a phone. */
+/** `npm run screenshots -- DIR`: the main views with sessions in every state, light, dark and on a phone. */
 
 import { join } from 'node:path';
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { address, sessions } from './support/address.ts';
 import { launch } from './support/chromium.ts';
-import { type Seed, seed } from './support/seed.ts';
-import { type Device, Stage } from './support/stage.ts';
+import { BrowserHarness, type Device } from './support/harness.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions, type SampleSessions } from './support/sample-sessions.ts';
 
-interface View {
+interface ScreenshotView {
   readonly name: string;
   readonly path: string;
-  /** What is there when the picture can be taken. */
-  readonly shows: (page: Page) => Locator;
-  /** What somebody does there before. */
+  /** Visible when the screenshot can be taken. */
+  readonly readyLocator: (page: Page) => Locator;
+  /** Interaction before the screenshot. */
   readonly act?: (page: Page) => Promise<void>;
 }
 
-const LOOKS: Record<string, [Device, BrowserContextOptions]> = {
+const THEMES_AND_DEVICES: Record<string, [Device, BrowserContextOptions]> = {
   light: ['desktop', { colorScheme: 'light' }],
   dark: ['desktop', { colorScheme: 'dark' }],
   phone: ['phone', { colorScheme: 'light', deviceScaleFactor: 2 }],
   'phone-dark': ['phone', { colorScheme: 'dark', deviceScaleFactor: 2 }],
 };
 
-function views({ finished, waiting, failed, working }: Seed): View[] {
+function views({ finished, waiting, failed, working }: SampleSessions): ScreenshotView[] {
   return [
-    { name: 'home', path: '/', shows: (page) => sessions(page).getByText('The lamp goes out too early') },
-    { name: 'new', path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) },
-    { name: 'search', path: '/search?q=lamp', shows: (page) => page.getByRole('heading', { name: /search/i }) },
-    { name: 'finished', path: address(finished), shows: (page) => page.getByText('Nothing else calls it.') },
+    { name: 'home', path: '/', readyLocator: (page) => sessionsPane(page).getByText('The lamp goes out too early') },
+    { name: 'new', path: '/new', readyLocator: (page) => page.getByRole('heading', { name: /new session/i }) },
+    { name: 'search', path: '/search?q=lamp', readyLocator: (page) => page.getByRole('heading', { name: /search/i }) },
+    { name: 'finished', path: sessionPath(finished), readyLocator: (page) => page.getByText('Nothing else calls it.') },
     {
       name: 'diff',
-      path: address(finished),
-      shows: (page) => page.getByText('Nothing else calls it.'),
+      path: sessionPath(finished),
+      readyLocator: (page) => page.getByText('Nothing else calls it.'),
       act: (page) => page.getByRole('button', { name: /^Edited/ }).click(),
     },
-    { name: 'waiting', path: address(waiting), shows: (page) => page.getByText('I would move it into the shed.') },
-    { name: 'failed', path: address(failed), shows: (page) => page.getByText('cannot be used with your account') },
-    { name: 'working', path: address(working), shows: (page) => page.getByText('What I found so far') },
+    {
+      name: 'waiting',
+      path: sessionPath(waiting),
+      readyLocator: (page) => page.getByText('I would move it into the shed.'),
+    },
+    {
+      name: 'failed',
+      path: sessionPath(failed),
+      readyLocator: (page) => page.getByText('cannot be used with your account'),
+    },
+    { name: 'working', path: sessionPath(working), readyLocator: (page) => page.getByText('What I found so far') },
   ];
 }
 
 export async function main(directory: string): Promise<void> {
   const browser = await launch();
   try {
-    const stage = await Stage.begin(browser);
+    const harness = await BrowserHarness.create(browser);
     try {
-      const all = views(await seed(stage, await stage.client()));
-      for (const [look, [device, options]] of Object.entries(LOOKS)) {
-        const context = await stage.signIn(await stage.context(device, { ...options, reducedMotion: 'reduce' }));
-        for (const { name, path, shows, act } of all) {
-          const page = await stage.open(path, context);
-          await shows(page).first().waitFor();
+      const all = views(await createSampleSessions(harness, await harness.connectClient()));
+      for (const [look, [device, options]] of Object.entries(THEMES_AND_DEVICES)) {
+        const context = await harness.signIn(await harness.newContext(device, { ...options, reducedMotion: 'reduce' }));
+        for (const { name, path, readyLocator, act } of all) {
+          const page = await harness.openPage(path, context);
+          await readyLocator(page).first().waitFor();
           await act?.(page);
           await page.evaluate(() => document.fonts.ready);
           await page.screenshot({ path: join(directory, `web-${name}-${look}.png`), animations: 'disabled' });
@@ -59,9 +67,9 @@ export async function main(directory: string): Promise<void> {
         }
         await context.close();
       }
-      stage.guard.check();
+      harness.guard.check();
     } finally {
-      await stage.end();
+      await harness.dispose();
     }
   } finally {
     await browser.close();

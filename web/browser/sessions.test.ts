@@ -1,39 +1,43 @@
-/** The list of sessions: what it says of each, how one finds them, and what one does to them. */
+/** The session list: status, filter, search and actions. */
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { activityOf, has, type SessionSummary, Status, type Uri } from '../src/ahp/index.ts';
-import { configureHost } from '../src/sessions/wishes.ts';
-import { until } from '../tests/support/server.ts';
-import { address, sessions } from './support/address.ts';
-import type { Client } from './support/client.ts';
-import { past } from './support/past.ts';
-import { seed } from './support/seed.ts';
-import { shared } from './support/staged.ts';
+import { activityOf, hasFlag, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
+import { configureHost } from '../src/sessions/session-commands.ts';
+import { until } from '../tests/support/fake-server.ts';
+import { writeExternalTranscript } from './support/external-transcript.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath, sessionsPane } from './support/locations.ts';
+import { createSampleSessions } from './support/sample-sessions.ts';
+import type { SecondClient } from './support/second-client.ts';
 
-const play = shared(async (stage) => {
-  const client = await stage.client();
-  return { client, ...(await seed(stage, client)) };
+const browserTest = sharedHarness(async (harness) => {
+  const client = await harness.connectClient();
+  return { client, ...(await createSampleSessions(harness, client)) };
 });
 
-/** A session's line in the list. */
-function line(page: Page, title: string): Locator {
-  return sessions(page).getByRole('listitem').filter({ hasText: title });
+/** A session's row in the list. */
+function sessionRow(page: Page, title: string): Locator {
+  return sessionsPane(page).getByRole('listitem').filter({ hasText: title });
 }
 
-/** The head of a group: it says how many sessions are in it. */
+/** A group header with its session count. */
 function group(page: Page, title: string): Locator {
-  return sessions(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
+  return sessionsPane(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
 }
 
 async function choose(page: Page, title: string, action: string): Promise<void> {
-  await line(page, title).hover();
+  await sessionRow(page, title).hover();
   await page.getByRole('button', { name: `Actions for ${title}`, exact: true }).click();
   await page.getByRole('menuitem', { name: action }).click();
 }
 
-/** What another client knows of a session when it is as it should be. */
-async function listed(client: Client, uri: Uri, is: (session: SessionSummary) => boolean): Promise<SessionSummary> {
+/** Waits until another client sees a session in the expected state. */
+async function listed(
+  client: SecondClient,
+  uri: Uri,
+  is: (session: SessionSummary) => boolean,
+): Promise<SessionSummary> {
   const find = (items: readonly SessionSummary[]) => items.find(({ resource }) => resource === uri);
   const { items } = await until(client.host.sessions.view, (view) => {
     const session = find(view.items);
@@ -43,11 +47,11 @@ async function listed(client: Client, uri: Uri, is: (session: SessionSummary) =>
 }
 
 test(
-  'sessions are grouped by folder, with their status in words, and those that wait come first',
-  play(async (stage) => {
-    const page = await stage.open('/');
-    await line(page, 'Put the old lamp away').waitFor();
-    const heads = sessions(page).getByRole('button', { name: /sessions: \d/ });
+  'sessions are grouped by folder with a status label, and waiting ones come first',
+  browserTest(async (harness) => {
+    const page = await harness.openPage('/');
+    await sessionRow(page, 'Put the old lamp away').waitFor();
+    const heads = sessionsPane(page).getByRole('button', { name: /sessions: \d/ });
     const words = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
     expect(words[0]).toMatch(/^Waiting for you.* 1$/);
     expect(
@@ -56,84 +60,87 @@ test(
         .map((text) => text.split(/\W/)[0])
         .sort(),
     ).toEqual(['lighthouse', 'orchard']);
-    await expect.poll(() => line(page, "Read the keeper's book").textContent()).toContain('Working');
-    await expect.poll(() => line(page, 'Count the apples').textContent()).toContain('Failed');
-    // A group that waits says so in its head; its lines name their folders.
-    await expect.poll(() => line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
+    await expect.poll(() => sessionRow(page, "Read the keeper's book").textContent()).toContain('Working');
+    await expect.poll(() => sessionRow(page, 'Count the apples').textContent()).toContain('Failed');
+    // The header of the waiting group shows it; its rows name their folders.
+    await expect.poll(() => sessionRow(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
 
     await group(page, 'orchard').click();
-    await line(page, 'Count the apples').waitFor({ state: 'hidden' });
+    await sessionRow(page, 'Count the apples').waitFor({ state: 'hidden' });
     await page.reload();
-    await line(page, 'The lamp goes out too early').waitFor();
-    await expect.poll(() => line(page, 'Count the apples').count()).toBe(0);
+    await sessionRow(page, 'The lamp goes out too early').waitFor();
+    await expect.poll(() => sessionRow(page, 'Count the apples').count()).toBe(0);
     await group(page, 'orchard').click();
-    await line(page, 'Count the apples').waitFor();
+    await sessionRow(page, 'Count the apples').waitFor();
   }),
 );
 
 test(
-  'a session that ends unseen is marked as unread, until somebody looks at it',
-  play(async (stage, { client }) => {
-    const page = await stage.open('/');
-    const { uri, chat, session } = await client.session();
+  'a session that finishes in the background is unread until it is opened',
+  browserTest(async (harness, { client }) => {
+    const page = await harness.openPage('/');
+    const { uri, chat, session } = await client.createSession();
     await chat.send({ text: '!wait 300\n!say It is done.' });
     await session.rename('Ends while nobody looks');
-    const mark = line(page, 'Ends while nobody looks').getByText('Unread');
+    const mark = sessionRow(page, 'Ends while nobody looks').getByText('Unread');
     await mark.waitFor();
-    expect(has((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, Status.isRead)).toBe(
-      false,
-    );
+    expect(
+      hasFlag((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, StatusFlag.isRead),
+    ).toBe(false);
 
-    await line(page, 'Ends while nobody looks').getByRole('link').click();
+    await sessionRow(page, 'Ends while nobody looks').getByRole('link').click();
     await page.getByText('It is done.', { exact: true }).waitFor();
     await mark.waitFor({ state: 'hidden' });
-    await listed(client, uri, ({ status }) => has(status, Status.isRead));
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead));
 
-    // What ends under somebody's eyes is read, and is not marked for a moment either.
+    // A visible session is never marked unread.
     await page.getByRole('textbox', { name: 'Message' }).fill('!say Seen as it came.');
     await page.keyboard.press('Enter');
     await page.getByText('Seen as it came.', { exact: true }).waitFor();
-    await listed(client, uri, ({ status }) => has(status, Status.isRead) && activityOf(status) === 'idle');
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead) && activityOf(status) === 'idle');
     await expect.poll(() => mark.count()).toBe(0);
 
-    // Somebody may want to find it again.
+    // The user can mark it unread.
     await choose(page, 'Ends while nobody looks', 'Mark as unread');
     await mark.waitFor();
-    await listed(client, uri, ({ status }) => !has(status, Status.isRead));
+    await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isRead));
   }),
 );
 
 test(
-  'typing narrows the list to names and folders, and Enter opens the first',
-  play(async (stage, { failed }) => {
-    const page = await stage.open('/');
-    await line(page, 'Count the apples').waitFor();
+  'typing filters the list by name and folder, and Enter opens the first match',
+  browserTest(async (harness, { failed }) => {
+    const page = await harness.openPage('/');
+    await sessionRow(page, 'Count the apples').waitFor();
     await page.keyboard.press('Control+Shift+L');
     await page.keyboard.type('ORCH');
-    await line(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
-    await expect.poll(() => line(page, 'Count the apples').count()).toBe(1);
-    await expect.poll(() => line(page, "Read the keeper's book").count()).toBe(1);
+    await sessionRow(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
+    await expect.poll(() => sessionRow(page, 'Count the apples').count()).toBe(1);
+    await expect.poll(() => sessionRow(page, "Read the keeper's book").count()).toBe(1);
 
     await page.keyboard.type('ard apples');
-    await line(page, "Read the keeper's book").waitFor({ state: 'hidden' });
+    await sessionRow(page, "Read the keeper's book").waitFor({ state: 'hidden' });
     await page.keyboard.press('Enter');
     await page.getByText('cannot be used with your account').waitFor();
-    expect(new URL(page.url()).pathname).toBe(address(failed));
+    expect(new URL(page.url()).pathname).toBe(sessionPath(failed));
 
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('no such thing');
-    await sessions(page).getByText('No session has this').waitFor();
-    await sessions(page).getByRole('button', { name: 'Clear' }).click();
-    await line(page, 'The lamp goes out too early').waitFor();
+    await sessionsPane(page).getByText('No sessions match').waitFor();
+    await sessionsPane(page).getByRole('button', { name: 'Clear' }).click();
+    await sessionRow(page, 'The lamp goes out too early').waitFor();
   }),
 );
 
 test(
-  'words that were said lead to the session and to the turn, with what stands around them',
-  play(async (stage, { client }) => {
+  'search results lead to the session and turn with surrounding text',
+  browserTest(async (harness, { client }) => {
     const far = Array.from({ length: 12 }, (_, at) => `!say Line ${at}.\\n\\n${'The tide came in. '.repeat(60)}`);
-    const { uri, session } = await client.answered('!say A heron stood on the breakwater at dawn.', ...far);
+    const { uri, session } = await client.createAnsweredSession(
+      '!say A heron stood on the breakwater at dawn.',
+      ...far,
+    );
     await session.rename('Birds');
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('heron breakwater');
     await page.getByRole('button', { name: 'Search all messages for “heron breakwater”' }).click();
     const found = page.getByRole('article').filter({ hasText: 'Birds' });
@@ -143,10 +150,10 @@ test(
     await expect.poll(() => place.textContent()).toContain('A heron stood on the breakwater');
 
     await place.click();
-    expect(new URL(page.url()).pathname.startsWith(address(uri))).toBe(true);
+    expect(new URL(page.url()).pathname.startsWith(sessionPath(uri))).toBe(true);
     const turn = page.getByText('A heron stood on the breakwater at dawn.', { exact: true });
     await turn.waitFor();
-    // One stands before it, not at the chat's end.
+    // The view is at the matching turn, not at the end.
     await expect.poll(async () => (await turn.boundingBox())?.y).toBeGreaterThan(0);
     expect((await turn.boundingBox())?.y).toBeLessThan(800);
     await page.goBack();
@@ -158,65 +165,65 @@ test(
 );
 
 test(
-  'what was said elsewhere is found although the host does not list it, by whoever wants that',
-  play(async (stage, { client }) => {
-    past(stage.hostler, 3);
+  'search can include external sessions that the list hides',
+  browserTest(async (harness, { client }) => {
+    writeExternalTranscript(harness.host, 3);
     await configureHost(client.host, { showExternalSessions: 'none' });
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('"question 3"');
     await page.getByRole('button', { name: /^Search all messages/ }).click();
-    await page.getByText('Nothing was said about that').waitFor();
-    await page.getByRole('checkbox', { name: /^Also in conversations from elsewhere/ }).check();
+    await page.getByText('No results').waitFor();
+    await page.getByRole('checkbox', { name: /^Include external sessions/ }).check();
     const found = page.getByRole('article').filter({ hasText: 'question 3' });
-    await found.getByText('not in the list').waitFor();
+    await found.getByText('not listed').waitFor();
     await configureHost(client.host, { showExternalSessions: 'all' });
     await page.getByRole('checkbox').waitFor({ state: 'detached' });
-    await found.getByText('not in the list').waitFor({ state: 'detached' });
+    await found.getByText('not listed').waitFor({ state: 'detached' });
     await found.waitFor();
   }),
 );
 
 test(
-  'a name, the archive and an end: what is done to a session is seen by another client',
-  play(async (stage, { client }) => {
-    const { uri, session } = await client.answered('something old');
+  'renaming, archiving and deleting a session reaches another client',
+  browserTest(async (harness, { client }) => {
+    const { uri, session } = await client.createAnsweredSession('something old');
     await session.rename('Something old');
-    const page = await stage.open('/');
+    const page = await harness.openPage('/');
     await choose(page, 'Something old', 'Rename');
-    await page.getByRole('textbox', { name: 'Name of the session' }).fill('Something new');
+    await page.getByRole('textbox', { name: 'Session name' }).fill('Something new');
     await page.keyboard.press('Enter');
-    await line(page, 'Something new').waitFor();
+    await sessionRow(page, 'Something new').waitFor();
     await listed(client, uri, ({ title }) => title === 'Something new');
 
-    // What another client calls it is shown here.
+    // A rename by another client appears here.
     await session.rename('Something borrowed');
-    await line(page, 'Something borrowed').waitFor();
+    await sessionRow(page, 'Something borrowed').waitFor();
 
     await choose(page, 'Something borrowed', 'Archive');
-    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
-    await listed(client, uri, ({ status }) => has(status, Status.isArchived));
+    await sessionRow(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isArchived));
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Show archived sessions' }).click();
     await choose(page, 'Something borrowed', 'Unarchive');
-    await listed(client, uri, ({ status }) => !has(status, Status.isArchived));
-    await page.getByRole('button', { name: 'Back to all' }).click();
+    await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isArchived));
+    await page.getByRole('button', { name: 'All sessions' }).click();
 
-    await line(page, 'Something borrowed').getByRole('link').click();
+    await sessionRow(page, 'Something borrowed').getByRole('link').click();
     await page.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     const question = page.getByRole('dialog', { name: 'Delete this session?' });
-    await question.getByRole('button', { name: 'Keep it' }).click();
+    await question.getByRole('button', { name: 'Keep session' }).click();
     await question.waitFor({ state: 'hidden' });
-    await expect.poll(() => line(page, 'Something borrowed').count()).toBe(1);
+    await expect.poll(() => sessionRow(page, 'Something borrowed').count()).toBe(1);
 
-    const other = await stage.open(address(uri), page.context());
+    const other = await harness.openPage(sessionPath(uri), page.context());
     await other.getByText('You said: something old').waitFor();
     await choose(page, 'Something borrowed', 'Delete');
     await question.getByRole('button', { name: 'Delete', exact: true }).click();
-    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
-    // Whoever has it open is told.
-    await other.getByRole('heading', { name: /gone|deleted/i }).waitFor();
+    await sessionRow(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    // A page with the session open shows the deletion.
+    await other.getByRole('heading', { name: /no longer exists/i }).waitFor();
     await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));
-    await expect((await stage.client()).open(uri)).rejects.toThrow();
+    await expect((await harness.connectClient()).openSession(uri)).rejects.toThrow();
   }),
 );

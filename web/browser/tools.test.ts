@@ -1,52 +1,54 @@
-/** Calls of tools: what is shown of them, and what a person can say about them. */
+/** Tool calls: display, confirmation and input editing. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
-import { axe } from './support/axe.ts';
-import type { Opened } from './support/client.ts';
-import { say, script, tool } from './support/script.ts';
-import type { Device, Stage } from './support/stage.ts';
-import { shared } from './support/staged.ts';
+import { findViolations } from './support/axe.ts';
+import type { BrowserHarness, Device } from './support/harness.ts';
+import { sharedHarness } from './support/harness-tests.ts';
+import { sessionPath } from './support/locations.ts';
+import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
+import type { OpenedSession } from './support/second-client.ts';
 
-const staged = shared();
+const browserTest = sharedHarness();
 
-/** A page on a new session. */
+/** Opens a page on a new session. */
 async function begin(
-  stage: Stage,
+  harness: BrowserHarness,
   device: Device = 'desktop',
-): Promise<Opened & { page: Page; file: (name: string) => string }> {
-  const opened = await (await stage.client()).session();
-  const page = await stage.open(address(opened.uri), device);
-  return { ...opened, page, file: (name) => join(stage.hostler.path('work'), name) };
+): Promise<OpenedSession & { page: Page; file: (name: string) => string }> {
+  const opened = await (await harness.connectClient()).createSession();
+  const page = await harness.openPage(sessionPath(opened.uri), device);
+  return { ...opened, page, file: (name) => join(harness.host.path('work'), name) };
 }
 
-/** The card that asks whether a tool may be used. */
+/** The confirmation card of a tool. */
 function card(page: Page, name: string): Locator {
   return page.getByRole('group', { name: `Allow ${name}?` });
 }
 
 test(
-  'a command waits, is allowed by a key, shows that it runs, and then what it wrote',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  'a command waits, is allowed by a key, shows progress, and then its output',
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const command = `echo from the command; until [ -e ${file('go')} ]; do sleep 0.05; done`;
-    await chat.send(script(tool('Bash', { command, description: 'Waits for a file' }), say('It has run.')));
+    await chat.send(
+      scriptMessage(scriptToolCall('Bash', { command, description: 'Waits for a file' }), scriptText('It has run.')),
+    );
     await card(page, 'Bash').waitFor();
-    expect(await axe(page)).toEqual([]);
-    // Somebody who writes a message does not answer with its letters.
+    expect(await findViolations(page)).toEqual([]);
+    // Typing a message does not answer the card.
     await page.getByRole('textbox', { name: 'Message' }).pressSequentially('yes');
     await card(page, 'Bash').focus();
     await page.keyboard.press('1');
 
-    const said = page.getByRole('region', { name: 'Conversation' });
-    await said.getByRole('button', { name: /echo from the command.*running/ }).waitFor();
+    const conversation = page.getByRole('region', { name: 'Conversation' });
+    await conversation.getByRole('button', { name: /echo from the command.*running/ }).waitFor();
     await expect.poll(() => card(page, 'Bash').count()).toBe(0);
     writeFileSync(file('go'), '');
     await page.getByText('It has run.', { exact: true }).waitFor();
-    const line = said.getByRole('button', { name: /^Ran echo from the command/ });
+    const line = conversation.getByRole('button', { name: /^Ran echo from the command/ });
     expect(await line.getAttribute('aria-expanded')).toBe('false');
     await line.click();
     await page.getByRole('group', { name: 'Code in sh' }).getByText('until [ -e').waitFor();
@@ -55,18 +57,25 @@ test(
 );
 
 test(
-  'a change of a file is shown line by line before and after it is made',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  'a file edit shows a line diff before and after it is applied',
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const path = file('poem.txt');
     writeFileSync(path, 'roses are red\nviolets are green\nsugar is sweet\n');
     const edit = { file_path: path, old_string: 'green', new_string: 'blue' };
-    await chat.send(script(tool('Read', { file_path: path }), say('Read.'), tool('Edit', edit), say('Mended.')));
+    await chat.send(
+      scriptMessage(
+        scriptToolCall('Read', { file_path: path }),
+        scriptText('Read.'),
+        scriptToolCall('Edit', edit),
+        scriptText('Mended.'),
+      ),
+    );
     const changes = page.getByRole('group', { name: 'Changes in poem.txt' });
     await changes.getByRole('row', { name: '+ violets are blue' }).waitFor();
     await changes.getByRole('row', { name: '− violets are green' }).waitFor();
     expect(readFileSync(path, 'utf8')).toContain('green');
-    // The card has grown while its file was read, and whoever was at the end still is.
+    // The card grew while its file loaded, and the view is still at the end.
     await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
 
     await card(page, 'Edit').getByRole('button', { name: 'Allow once' }).click();
@@ -74,28 +83,28 @@ test(
     expect(readFileSync(path, 'utf8')).toBe('roses are red\nviolets are blue\nsugar is sweet\n');
     await page.getByRole('button', { name: /^Edited poem.txt.*\+1 −1/ }).click();
     await changes.getByRole('row', { name: '+ violets are blue' }).waitFor();
-    expect(await axe(page)).toEqual([]);
+    expect(await findViolations(page)).toEqual([]);
   }),
 );
 
 test(
-  'on a phone a command is denied, and another one with words that the agent hears',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage, 'phone');
-    const touch = (name: string) => tool('Bash', { command: `touch ${file(name)}` });
-    await chat.send(script(touch('one'), say('First.'), touch('two'), say('Second.')));
+  'on a phone a command is denied, and another is denied with a message for the agent',
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness, 'phone');
+    const touch = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });
+    await chat.send(scriptMessage(touch('one'), scriptText('First.'), touch('two'), scriptText('Second.')));
     await card(page, 'Bash').getByRole('button', { name: 'Deny', exact: true }).click();
     const first = page.getByRole('button', { name: /touch \S*one.*denied/ });
     await first.waitFor();
 
-    await card(page, 'Bash').getByRole('button', { name: 'Deny with words…' }).click();
+    await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
     const words = page.getByRole('textbox', { name: 'What should the agent do instead?' });
-    // Words are not lost by going back.
+    // Going back keeps the text.
     await words.fill('Use a broom');
     await words.press('Escape');
-    await card(page, 'Bash').getByRole('button', { name: 'Deny with words…' }).click();
+    await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
     await expect.poll(() => words.inputValue()).toBe('Use a broom');
-    await page.getByRole('button', { name: 'Deny and tell' }).click();
+    await page.getByRole('button', { name: 'Deny and send' }).click();
     await page.getByText('Second.', { exact: true }).waitFor();
     const second = page.getByRole('button', { name: /touch \S*two.*denied/ });
     await second.click();
@@ -108,17 +117,19 @@ test(
 );
 
 test(
-  'the input of a command is edited, and the command runs as it was edited',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
+  'a command runs with its edited input',
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
     const command = `touch ${file('as-asked')}`;
-    await chat.send(script(tool('Bash', { command, description: 'Makes a file' }), say('Made.')));
+    await chat.send(
+      scriptMessage(scriptToolCall('Bash', { command, description: 'Makes a file' }), scriptText('Made.')),
+    );
     await card(page, 'Bash').getByRole('button', { name: 'Edit input' }).click();
     const field = page.getByRole('textbox', { name: 'Command' });
     await expect.poll(() => field.inputValue()).toBe(command);
     await field.fill(' ');
     await page.getByRole('button', { name: 'Allow with this input' }).click();
-    await page.getByText('There is no command.').waitFor();
+    await page.getByText('Enter a command.').waitFor();
     await field.fill(`touch ${file('as-edited')}`);
     await field.press('Control+Enter');
     await page.getByText('Made.', { exact: true }).waitFor();
@@ -126,14 +137,14 @@ test(
     await page.getByRole('button', { name: /^Ran touch/ }).click();
     await page.getByRole('group', { name: 'Code in sh' }).getByText('as-edited').waitFor();
 
-    // What is no command is edited as it is.
+    // Other input is edited as JSON.
     const write = { file_path: file('note.txt'), content: 'as asked' };
-    await chat.send(script(tool('Write', write), say('Noted.')));
+    await chat.send(scriptMessage(scriptToolCall('Write', write), scriptText('Noted.')));
     await card(page, 'Write').getByRole('button', { name: 'Edit input' }).click();
-    const json = page.getByRole('textbox', { name: 'Input, as JSON' });
+    const json = page.getByRole('textbox', { name: 'Input (JSON)' });
     await json.fill('{ "content": ');
     await json.press('Control+Enter');
-    await page.getByText('This is not JSON').waitFor();
+    await page.getByText('Invalid JSON').waitFor();
     await json.fill(JSON.stringify({ ...write, content: 'as edited' }));
     await json.press('Control+Enter');
     await page.getByText('Noted.', { exact: true }).waitFor();
@@ -142,24 +153,24 @@ test(
 );
 
 test(
-  'every option that the host offers is there, and does what it says',
-  staged(async (stage) => {
-    const { page, chat, file } = await begin(stage);
-    const make = (name: string) => tool('Bash', { command: `touch ${file(name)}` });
+  'every option that the host offers is shown and works',
+  browserTest(async (harness) => {
+    const { page, chat, file } = await begin(harness);
+    const make = (name: string) => scriptToolCall('Bash', { command: `touch ${file(name)}` });
     const state = () => chat.view.value.state?.activeTurn?.responseParts.at(-1);
-    await chat.send(script(make('asked'), say('Now again.'), make('asked'), say('And again.')));
+    await chat.send(scriptMessage(make('asked'), scriptText('Now again.'), make('asked'), scriptText('And again.')));
     await card(page, 'Bash').waitFor();
     const part = state();
     const options = part?.kind === 'toolCall' && 'options' in part.toolCall ? (part.toolCall.options ?? []) : [];
     const plain = options.map(({ label }) => label.replaceAll('`', ''));
     expect(plain.length).toBeGreaterThanOrEqual(4);
-    const shown = (await card(page, 'Bash').getByRole('button').allTextContents()).map((text) => text.trim());
-    // The one with words says what it is for when somebody points to it.
+    const displayed = (await card(page, 'Bash').getByRole('button').allTextContents()).map((text) => text.trim());
+    // The tooltip explains the option with a message.
     for (const label of plain.filter((label) => !/say/.test(label)))
-      expect(shown.some((text) => text.includes(label))).toBe(true);
-    expect(shown.some((text) => text.startsWith('Deny with words…'))).toBe(true);
+      expect(displayed.some((text) => text.includes(label))).toBe(true);
+    expect(displayed.some((text) => text.startsWith('Deny with a message…'))).toBe(true);
 
-    // Once for the session is enough for the second call.
+    // An approval for the session covers the second call.
     await card(page, 'Bash')
       .getByRole('button', { name: /^Allow .* in this session$/ })
       .click();

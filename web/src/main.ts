@@ -1,3 +1,5 @@
+/** Entry point: mounts the page. */
+
 import { mount } from 'svelte';
 import './styles/tokens.css';
 import './styles/base.css';

@@ -1,3 +1,5 @@
+/** Compressed copies of build output. */
+
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,7 +7,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { compressAll } from '../compress.ts';
 
-test('text gets compressed copies, and only where they are smaller', async () => {
+test('text files get compressed copies only when they are smaller', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'hostler-test-'));
   try {
     const script = 'let answer = 42;\n'.repeat(100);

@@ -1,34 +1,36 @@
+/** Line and word diffs. */
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Diff, diff, fold, type Line, MOST_LINES } from '../src/tools/diff/file.ts';
-import { compare } from '../src/tools/diff/sequence.ts';
-import { marks } from '../src/tools/diff/words.ts';
+import { type DiffLine, diffFiles, type FileDiff, foldUnchanged, MAX_DIFF_LINES } from '../src/tools/diff/line-diff.ts';
+import { diffSequences } from '../src/tools/diff/myers-diff.ts';
+import { diffWords } from '../src/tools/diff/word-diff.ts';
 
-/** Applies a diff to nothing but itself: one side of it. */
-function side({ lines, openEnd }: Diff, which: 'before' | 'after', ended: boolean): string {
+/** Reconstructs one side of a diff. */
+function side({ lines, missingFinalNewline }: FileDiff, which: 'before' | 'after', ended: boolean): string {
   const gone = which === 'before' ? 'added' : 'removed';
   const text = lines.filter(({ kind }) => kind !== gone).map((line) => line.text);
   if (text.length === 0) return '';
-  return text.join('\n') + ((openEnd === undefined ? ended : openEnd !== which) ? '\n' : '');
+  return text.join('\n') + ((missingFinalNewline === undefined ? ended : missingFinalNewline !== which) ? '\n' : '');
 }
 
-/** Few different lines, so that many are equal. */
+/** Few distinct lines, so that many are equal. */
 const text = fc
   .array(fc.constantFrom('', 'a', 'b', 'c', 'a b', 'a c', '\r', 'long line with words'), { maxLength: 30 })
   .chain((lines) => fc.boolean().map((ended) => lines.join('\n') + (ended && lines.length > 0 ? '\n' : '')));
 
-function compared(before: string | undefined, after: string | undefined): Diff {
-  const result = diff(before, after);
+function compared(before: string | undefined, after: string | undefined): FileDiff {
+  const result = diffFiles(before, after);
   if (!result) throw new Error('too long');
   return result;
 }
 
-function shown(lines: readonly Line[]): string[] {
+function rendered(lines: readonly DiffLine[]): string[] {
   return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
 }
 
-describe('a diff', () => {
-  test('applied to the text before gives the text after, and the other way round', () => {
+describe('a line diff', () => {
+  test('reconstructs both texts', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const result = compared(before, after);
@@ -52,7 +54,7 @@ describe('a diff', () => {
     );
   });
 
-  test('of a text with itself changes nothing', () => {
+  test('of equal texts has no changes', () => {
     fc.assert(
       fc.property(text, (same) => {
         expect(compared(same, same)).toMatchObject({ added: 0, removed: 0 });
@@ -60,11 +62,11 @@ describe('a diff', () => {
     );
   });
 
-  test('is the shortest one', () => {
+  test('is minimal', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
-        const kept = compare(one, other).reduce(
+        const kept = diffSequences(one, other).reduce(
           (sum, { kind, before }) => sum + (kind === 'same' ? before[1] - before[0] : 0),
           0,
         );
@@ -74,11 +76,11 @@ describe('a diff', () => {
     );
   });
 
-  test('that would take too long tells a stretch as replaced, and is still right', () => {
+  test('beyond the limit reports a replaced range and stays correct', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 40 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
-        const made = compare(one, other, 3).flatMap(({ kind, before, after }) =>
+        const made = diffSequences(one, other, 3).flatMap(({ kind, before, after }) =>
           kind === 'same' ? one.slice(...before) : other.slice(...after),
         );
         expect(made).toEqual(other);
@@ -86,39 +88,39 @@ describe('a diff', () => {
     );
   });
 
-  test('reads like one', () => {
+  test('renders the expected rows', () => {
     const result = compared('one\ntwo\nthree\n', 'one\n2\nthree\nfour\n');
-    expect(shown(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
+    expect(rendered(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
   });
 
-  test('knows new and deleted files', () => {
-    expect(shown(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
-    expect(shown(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
+  test('handles new and deleted files', () => {
+    expect(rendered(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
+    expect(rendered(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
     expect(compared(undefined, undefined).lines).toEqual([]);
   });
 
-  test('says when only the last line break has changed', () => {
+  test('reports a changed final newline', () => {
     const result = compared('a\nb', 'a\nb\n');
-    expect(result.openEnd).toBe('before');
-    expect(shown(result.lines)).toEqual([' a', '-b', '+b']);
+    expect(result.missingFinalNewline).toBe('before');
+    expect(rendered(result.lines)).toEqual([' a', '-b', '+b']);
   });
 
-  test('refuses what is too long, and manages what is merely long', () => {
+  test('rejects texts beyond the line limit', () => {
     const long = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join('\n');
-    expect(diff('\n'.repeat(MOST_LINES), '\n')).toBeUndefined();
-    const began = performance.now();
+    expect(diffFiles('\n'.repeat(MAX_DIFF_LINES), '\n')).toBeUndefined();
+    const startedAt = performance.now();
     expect(compared(long('before'), long('after'))).toMatchObject({ added: 20_000, removed: 20_000 });
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 });
 
 describe('folding', () => {
-  const lines = (count: number): Line[] =>
+  const lines = (count: number): DiffLine[] =>
     Array.from({ length: count }, (_, at) => ({ kind: 'same', before: at + 1, after: at + 1, text: `${at}` }));
-  const change: Line = { kind: 'added', after: 1, text: 'new' };
+  const change: DiffLine = { kind: 'added', after: 1, text: 'new' };
 
-  test('keeps three lines around a change', () => {
-    const rows = fold([...lines(20), change, ...lines(20)]);
+  test('keeps three lines of context', () => {
+    const rows = foldUnchanged([...lines(20), change, ...lines(20)]);
     expect(rows.map((row) => (row.kind === 'fold' ? row.lines.length : row.kind))).toEqual([
       17,
       'same',
@@ -132,38 +134,38 @@ describe('folding', () => {
     ]);
   });
 
-  test('hides nothing for good', () => {
+  test('loses no lines', () => {
     fc.assert(
       fc.property(text, text, (before, after) => {
         const { lines: all } = compared(before, after);
-        expect(fold(all).flatMap((row) => (row.kind === 'fold' ? row.lines : [row]))).toEqual(all);
+        expect(foldUnchanged(all).flatMap((row) => (row.kind === 'fold' ? row.lines : [row]))).toEqual(all);
       }),
     );
   });
 
-  test('does not fold what is as short as the fold itself', () => {
-    expect(fold([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
+  test('does not fold short ranges', () => {
+    expect(foldUnchanged([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
   });
 });
 
-describe('marks in a line', () => {
+describe('word diff', () => {
   const changed = (before: string, after: string) =>
-    marks(before, after)?.map((pieces) => pieces.filter((piece) => piece.changed).map((piece) => piece.text));
+    diffWords(before, after)?.map((pieces) => pieces.filter((piece) => piece.isChanged).map((piece) => piece.text));
 
-  test('name the words that differ', () => {
+  test('marks the words that differ', () => {
     expect(changed('const a = one(b);', 'const a = two(b);')).toEqual([['one'], ['two']]);
     expect(changed('call(a)', 'call(a, b)')).toEqual([[], [', b']]);
   });
 
-  test('are left out where the lines have little in common', () => {
+  test('is skipped for dissimilar lines', () => {
     expect(changed('alpha beta gamma', 'something else entirely')).toBeUndefined();
     expect(changed('', 'new')).toBeUndefined();
   });
 
-  test('leave the lines as they are', () => {
+  test('preserves the lines', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (before, after) => {
-        const both = marks(before, after);
+        const both = diffWords(before, after);
         if (!both) return;
         expect(both.map((pieces) => pieces.map((piece) => piece.text).join(''))).toEqual([before, after]);
       }),
@@ -171,7 +173,7 @@ describe('marks in a line', () => {
   });
 });
 
-/** The textbook's, slow and certain. */
+/** Reference implementation of the longest common subsequence. */
 function longestCommon(one: readonly number[], other: readonly number[]): number {
   const table = Array.from({ length: one.length + 1 }, () => new Array<number>(other.length + 1).fill(0));
   const at = (x: number, y: number) => table[x]?.[y] ?? 0;

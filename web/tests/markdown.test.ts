@@ -1,19 +1,20 @@
-/** What a model writes, made harmless and quick. */
+/** Markdown parsing: correctness, safety and speed. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Document } from '../src/markdown/document.ts';
-import { mended } from '../src/markdown/mend.ts';
-import type { Block, Inline } from '../src/markdown/nodes.ts';
-import { read } from '../src/markdown/read.ts';
-import { split } from '../src/markdown/split.ts';
-import { decoded, filePath, opens } from '../src/markdown/text.ts';
+import { decodeEntities, linkedFilePath, safeLink } from '../src/markdown/entities-and-links.ts';
+import { IncrementalDocument } from '../src/markdown/incremental-document.ts';
+import { parseChunk } from '../src/markdown/parse.ts';
+import { splitChunks } from '../src/markdown/split-chunks.ts';
+import { closeUnfinished } from '../src/markdown/streaming-repair.ts';
+import type { MarkdownBlock, MarkdownInline } from '../src/markdown/syntax-tree.ts';
 
-const whole = (text: string): readonly Block[] => new Document().update(text, false).flatMap(({ blocks }) => blocks);
-const text = (value: string): Inline => ({ type: 'text', text: value });
-const paragraph = (...children: Inline[]): Block => ({ type: 'paragraph', children });
+const whole = (text: string): readonly MarkdownBlock[] =>
+  new IncrementalDocument().update(text, false).flatMap(({ blocks }) => blocks);
+const text = (value: string): MarkdownInline => ({ type: 'text', text: value });
+const paragraph = (...children: MarkdownInline[]): MarkdownBlock => ({ type: 'paragraph', children });
 
-/** All links and all words of a tree. */
+/** All links and text of a tree. */
 function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
   const hrefs: string[] = [];
   let words = '';
@@ -30,7 +31,7 @@ function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
   return { hrefs, words };
 }
 
-describe('reading', () => {
+describe('parsing', () => {
   test('headings, emphasis, code and breaks', () => {
     expect(whole('## A *b* **c** ~~d~~ `e<f>`')).toEqual([
       {
@@ -52,8 +53,8 @@ describe('reading', () => {
     expect(whole('a  \nb')).toEqual([paragraph(text('a'), { type: 'break' }, text('b'))]);
   });
 
-  test('lists in lists, tasks and numbers', () => {
-    const line = (value: string): Block => ({ type: 'line', children: [text(value)] });
+  test('nested lists, tasks and numbers', () => {
+    const line = (value: string): MarkdownBlock => ({ type: 'line', children: [text(value)] });
     expect(whole('3. x\n4. y\n   - [x] done\n   - [ ] open')).toEqual([
       {
         type: 'list',
@@ -78,7 +79,7 @@ describe('reading', () => {
     ]);
   });
 
-  test('tables keep their sides', () => {
+  test('tables keep their alignment', () => {
     expect(whole('| a | b |\n|:--|--:|\n| 1 | **2** |')).toEqual([
       {
         type: 'table',
@@ -89,7 +90,7 @@ describe('reading', () => {
     ]);
   });
 
-  test('a fence without an end is open, one with an end is not', () => {
+  test('a fence is open until its closing line', () => {
     expect(whole('```rust\nfn a() {}\n\n')).toEqual([
       { type: 'code', text: 'fn a() {}\n', language: 'rust', open: true },
     ]);
@@ -97,12 +98,12 @@ describe('reading', () => {
     expect(whole('  ```\n  a\n    b\n  ```')).toEqual([{ type: 'code', text: 'a\n  b', language: '', open: false }]);
   });
 
-  test('markup is shown as it was written', () => {
+  test('HTML is shown as text', () => {
     expect(whole('<script>alert(1)</script>')).toEqual([{ type: 'plain', text: '<script>alert(1)</script>' }]);
     expect(seen(whole('a <img src=x onerror=alert(1)> b')).words).toBe('a <img src=x onerror=alert(1)> b');
   });
 
-  test('addresses that open, files that are shown, and everything else as words', () => {
+  test('safe links open, file links show their path, and others become text', () => {
     expect(seen(whole('[a](https://b.c/d "t") <https://e.f> https://g.h m@i.j')).hrefs).toEqual([
       'https://b.c/d',
       'https://e.f/',
@@ -128,21 +129,21 @@ describe('reading', () => {
     ]);
   });
 
-  test('a definition at the end is found from the beginning', () => {
+  test('a link definition at the end applies to earlier text', () => {
     const found = seen(whole('See [one][a] and\n\n```\n[x]: y\n```\n\n[two].\n\n[a]: https://a.b\n[two]: https://c.d'));
     expect(found.hrefs).toEqual(['https://a.b/', 'https://c.d/']);
   });
 
-  test('entities become characters, but for those that nobody knows', () => {
-    expect(decoded('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
-    expect(opens('java\nscript:alert(1)')).toBeUndefined();
-    expect(filePath('mailto:a')).toBeUndefined();
-    expect(filePath('%E0%A4%A')).toBe('%E0%A4%A');
+  test('known entities are decoded', () => {
+    expect(decodeEntities('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
+    expect(safeLink('java\nscript:alert(1)')).toBeUndefined();
+    expect(linkedFilePath('mailto:a')).toBeUndefined();
+    expect(linkedFilePath('%E0%A4%A')).toBe('%E0%A4%A');
   });
 });
 
-test('headings are told without gaps, however they look', () => {
-  const document = new Document();
+test('heading ranks have no gaps', () => {
+  const document = new IncrementalDocument();
   document.update('### a\n\n# b', true);
   const blocks = document
     .update('### a\n\n# b\n\n#### c\n##### d\n\n## e\n\n> # f', false)
@@ -151,9 +152,9 @@ test('headings are told without gaps, however they look', () => {
   expect(ranks).toEqual([2, 2, 3, 4, 3, 'quote']);
 });
 
-describe('growing', () => {
-  test('what is closed is not read again', () => {
-    const document = new Document();
+describe('incremental parsing', () => {
+  test('closed sections are not parsed again', () => {
+    const document = new IncrementalDocument();
     const before = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y', true);
     const after = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y\n\nlast', true);
     expect(before).toHaveLength(3);
@@ -163,27 +164,27 @@ describe('growing', () => {
     expect(after.map(({ key }) => key)).toEqual([0, 1, 2, 3]);
   });
 
-  test('another text begins anew', () => {
-    const document = new Document();
+  test('a different text starts over', () => {
+    const document = new IncrementalDocument();
     document.update('one\n\ntwo', true);
     expect(document.update('three', false)).toEqual([{ key: 0, blocks: [paragraph(text('three'))] }]);
     expect(document.update('', false)).toEqual([]);
   });
 
-  test('letter by letter it ends where it would have begun', () => {
+  test('character by character reaches the same result', () => {
     const samples = [
       '# T\n\npara *a* `b`\nmore\n\n1. x\n\n2. y\n\n   ```sh\n   ls\n\n   pwd\n   ```\n\n3. z\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend',
       'a\n---\nb\n\n> q\n>\n> r\n\n```\ncode\n\n\nmore\n```\nafter\n***\n- [ ] t',
       '- a\n  - b\n\n    c\n\n-  d\n\n      code\n\nx [l][r]\n\n[r]: https://a.b',
     ];
     for (const sample of samples) {
-      const document = new Document();
+      const document = new IncrementalDocument();
       for (let end = 1; end <= sample.length; end += 1) document.update(sample.slice(0, end), true);
       expect(document.update(sample, false).flatMap(({ blocks }) => blocks)).toEqual(whole(sample));
     }
   });
 
-  test('any text in any steps reads as it does at once', () => {
+  test('any increments reach the same result', () => {
     const line = fc.constantFrom(
       'a',
       '',
@@ -203,7 +204,7 @@ describe('growing', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 14 }), fc.array(fc.nat(60), { maxLength: 6 }), (lines, cuts) => {
         const source = lines.join('\n');
-        const document = new Document();
+        const document = new IncrementalDocument();
         for (const cut of [...cuts].sort((a, b) => a - b)) document.update(source.slice(0, cut), true);
         const words = seen(document.update(source, false)).words.replace(/\s/g, '');
         expect(words).toBe(seen(whole(source)).words.replace(/\s/g, ''));
@@ -212,20 +213,20 @@ describe('growing', () => {
     );
   });
 
-  test('unfinished tables, headings and words look as they will', () => {
-    expect(mended('| a | b |')).toBe('| a | b |\n|---|---|');
-    expect(mended('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
-    expect(mended('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
-    expect(mended('title\n--')).toBe('title');
-    expect(mended('some **bold wor')).toBe('some **bold wor**');
-    expect(mended('some `cod')).toBe('some `cod`');
-    expect(mended('- **a** and **b')).toBe('- **a** and **b**');
-    expect(mended('2 ** 3 is eight')).toBe('2 ** 3 is eight');
+  test('unfinished tables, headings and emphasis render as complete', () => {
+    expect(closeUnfinished('| a | b |')).toBe('| a | b |\n|---|---|');
+    expect(closeUnfinished('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
+    expect(closeUnfinished('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
+    expect(closeUnfinished('title\n--')).toBe('title');
+    expect(closeUnfinished('some **bold wor')).toBe('some **bold wor**');
+    expect(closeUnfinished('some `cod')).toBe('some `cod`');
+    expect(closeUnfinished('- **a** and **b')).toBe('- **a** and **b**');
+    expect(closeUnfinished('2 ** 3 is eight')).toBe('2 ** 3 is eight');
   });
 });
 
-describe('hostile texts', () => {
-  // A busy machine may take its time; what grows faster than its text takes minutes.
+describe('hostile input', () => {
+  // Generous, for slow machines; superlinear parsing would take minutes.
   const budget = 6_000;
 
   function reads(source: string): number {
@@ -235,7 +236,7 @@ describe('hostile texts', () => {
     return performance.now() - before;
   }
 
-  test('a megabyte of anything is read in a moment', () => {
+  test('a megabyte of anything parses quickly', () => {
     const seeds = [
       '[',
       '*',
@@ -282,7 +283,7 @@ describe('hostile texts', () => {
     expect(slow).toEqual([]);
   });
 
-  test('whatever the letters, nothing is thrown and no link leads elsewhere', () => {
+  test('arbitrary text never throws and yields no unsafe link', () => {
     const part = fc.constantFrom(
       '[',
       ']',
@@ -316,20 +317,20 @@ describe('hostile texts', () => {
     fc.assert(
       fc.property(fc.oneof(source, fc.string({ maxLength: 300 })), (value) => {
         reads(value);
-        read({ at: 0, text: mended(value) });
-        expect(split(value).every(({ text: piece }) => piece.length > 0)).toBe(true);
+        parseChunk({ offset: 0, text: closeUnfinished(value) });
+        expect(splitChunks(value).every(({ text: piece }) => piece.length > 0)).toBe(true);
       }),
       { numRuns: 1_500 },
     );
   });
 
-  test('pieces are the text, in its order, and nothing else', () => {
+  test('chunks concatenate to the text in order', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('```', '\n', 'a', ' ', '- ', '~~~', '1.', '> ')).map((all) => all.join('')),
         (value) => {
-          const pieces = split(value);
-          for (const { at, text: piece } of pieces) expect(value.slice(at, at + piece.length)).toBe(piece);
+          const pieces = splitChunks(value);
+          for (const { offset, text: piece } of pieces) expect(value.slice(offset, offset + piece.length)).toBe(piece);
           expect(
             pieces
               .map(({ text: piece }) => piece)

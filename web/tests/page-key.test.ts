@@ -1,7 +1,7 @@
-/** The second secret of a sign-in, with and without storage. */
+/** The page key, with and without storage. */
 
 import { afterEach, expect, test, vi } from 'vitest';
-import { forgetPageKey, keepPageKey, keyHeaders, subprotocols } from '../src/app/page-key.ts';
+import { clearPageKey, pageKeyHeaders, storePageKey, webSocketProtocols } from '../src/app/page-key.ts';
 
 const stored = new Map<string, string>();
 let isFull = false;
@@ -17,23 +17,23 @@ vi.stubGlobal('localStorage', {
 
 afterEach(() => {
   isFull = false;
-  forgetPageKey();
+  clearPageKey();
 });
 
-test('a kept key goes with requests and with the WebSocket, and is forgotten', () => {
-  expect(keyHeaders()).toEqual({});
-  expect(subprotocols()).toEqual([]);
-  keepPageKey('one');
-  expect(keyHeaders()).toEqual({ 'x-hostler-key': 'one' });
-  expect(subprotocols()).toEqual(['hostler.ahp', 'hostler.key.one']);
-  forgetPageKey();
+test('a stored key is sent with requests and the WebSocket, and can be cleared', () => {
+  expect(pageKeyHeaders()).toEqual({});
+  expect(webSocketProtocols()).toEqual([]);
+  storePageKey('one');
+  expect(pageKeyHeaders()).toEqual({ 'x-hostler-key': 'one' });
+  expect(webSocketProtocols()).toEqual(['hostler.ahp', 'hostler.key.one']);
+  clearPageKey();
   expect(stored.size).toBe(0);
-  expect(keyHeaders()).toEqual({});
+  expect(pageKeyHeaders()).toEqual({});
 });
 
-test('a key that cannot be stored replaces one that was', () => {
-  keepPageKey('old');
+test('a key that cannot be stored replaces the stored one', () => {
+  storePageKey('old');
   isFull = true;
-  keepPageKey('new');
-  expect(keyHeaders()).toEqual({ 'x-hostler-key': 'new' });
+  storePageKey('new');
+  expect(pageKeyHeaders()).toEqual({ 'x-hostler-key': 'new' });
 });

@@ -1,58 +1,58 @@
-/** Which key leads to what. */
+/** Shortcut registry and dispatcher. */
 
 import { expect, test } from 'vitest';
+import { typesText } from '../src/app/message-field-focus.ts';
+import { ShortcutDispatcher } from '../src/app/shortcut-dispatcher.ts';
 import {
-  capsOf,
   isChord,
-  type Pressed,
-  SCOPES,
-  type Scope,
+  type KeyPress,
+  keyCaps,
+  normalizeKeyPress,
+  SCOPE_HEADINGS,
   SHORTCUTS,
   type Shortcut,
   type ShortcutId,
-  shortcutsOf,
-  strokeOf,
-  waysOf,
+  type ShortcutScope,
+  shortcutsInScope,
+  strokesOf,
 } from '../src/app/shortcut-registry.ts';
-import { Shortcuts } from '../src/app/shortcuts.ts';
-import { types } from '../src/app/typing.ts';
 
-function key(name: string, more: Partial<Pressed> = {}): Pressed {
+function key(name: string, more: Partial<KeyPress> = {}): KeyPress {
   return { key: name, code: '', ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...more };
 }
 
 const all = Object.entries<Shortcut>(SHORTCUTS);
 
-test('keys are written as they are meant, whatever the keyboard', () => {
-  expect(strokeOf(key('j'))).toBe('j');
-  expect(strokeOf(key('J', { shiftKey: true }))).toBe('shift+j');
-  expect(strokeOf(key('?', { shiftKey: true }))).toBe('?');
-  expect(strokeOf(key('K', { ctrlKey: true, shiftKey: true }))).toBe('mod+shift+k');
-  expect(strokeOf(key('k', { metaKey: true }))).toBe('mod+k');
-  expect(strokeOf(key('Enter', { shiftKey: true }))).toBe('shift+Enter');
-  expect(strokeOf(key(' '))).toBe('Space');
-  expect(strokeOf(key('о', { code: 'KeyJ' }))).toBe('j');
-  expect(strokeOf(key('é', { code: 'Digit2' }))).toBe('é');
-  expect(strokeOf(key('[', { ctrlKey: true, altKey: true }))).toBe('[');
+test('key presses are normalized across keyboards', () => {
+  expect(normalizeKeyPress(key('j'))).toBe('j');
+  expect(normalizeKeyPress(key('J', { shiftKey: true }))).toBe('shift+j');
+  expect(normalizeKeyPress(key('?', { shiftKey: true }))).toBe('?');
+  expect(normalizeKeyPress(key('K', { ctrlKey: true, shiftKey: true }))).toBe('mod+shift+k');
+  expect(normalizeKeyPress(key('k', { metaKey: true }))).toBe('mod+k');
+  expect(normalizeKeyPress(key('Enter', { shiftKey: true }))).toBe('shift+Enter');
+  expect(normalizeKeyPress(key(' '))).toBe('Space');
+  expect(normalizeKeyPress(key('о', { code: 'KeyJ' }))).toBe('j');
+  expect(normalizeKeyPress(key('é', { code: 'Digit2' }))).toBe('é');
+  expect(normalizeKeyPress(key('[', { ctrlKey: true, altKey: true }))).toBe('[');
 });
 
-test('what works anywhere needs a modifier, but for the way back to the field', () => {
-  const bare = all.filter(([, shortcut]) => shortcut.scope === 'global' && !waysOf(shortcut).every(isChord));
+test('global shortcuts need a modifier, except Escape', () => {
+  const bare = all.filter(([, shortcut]) => shortcut.scope === 'global' && !strokesOf(shortcut).every(isChord));
   expect(bare.map(([id]) => id)).toEqual(['toField']);
 });
 
-test('no two shortcuts of a scope share a key, and nothing typed anywhere but in its scope is one', () => {
-  for (const [scope] of SCOPES) {
-    const ways = shortcutsOf(scope).flatMap(waysOf);
+test('no two shortcuts of a scope share a key, and letters are never global', () => {
+  for (const [scope] of SCOPE_HEADINGS) {
+    const ways = shortcutsInScope(scope).flatMap(strokesOf);
     expect(new Set(ways).size, scope).toBe(ways.length);
   }
-  // Where a sentence begins with one of these, nothing is answered.
-  const answers = [...waysOf(SHORTCUTS.option), ...waysOf(SHORTCUTS.refuse)];
+  // Sentences that start with these keys answer nothing.
+  const answers = [...strokesOf(SHORTCUTS.option), ...strokesOf(SHORTCUTS.refuse)];
   expect(answers.filter((way) => !/^\d$/.test(way))).toEqual([]);
 });
 
-test('the help sheet lists the registry, all of it, once', () => {
-  const listed = SCOPES.flatMap(([scope]) => shortcutsOf(scope));
+test('the shortcuts dialog lists every registered shortcut once', () => {
+  const listed = SCOPE_HEADINGS.flatMap(([scope]) => shortcutsInScope(scope));
   expect(new Set(listed)).toEqual(new Set(all.map(([, shortcut]) => shortcut)));
   expect(listed.length).toBe(all.length);
   expect(new Set(listed.map(({ label, scope }) => `${scope} ${label}`)).size).toBe(all.length);
@@ -64,16 +64,16 @@ function part(...inside: object[]): Element {
 }
 
 function setUp(letters = true): {
-  keys: Shortcuts;
-  found: (pressed: Pressed, element?: object, isField?: boolean) => string[];
+  keys: ShortcutDispatcher;
+  found: (pressed: KeyPress, element?: object, isField?: boolean) => string[];
 } {
-  const keys = new Shortcuts(() => letters);
-  const found = (pressed: Pressed, element?: object, isField = false) =>
+  const keys = new ShortcutDispatcher(() => letters);
+  const found = (pressed: KeyPress, element?: object, isField = false) =>
     keys.find(pressed, { element: element as Element, isField }).map(({ id }) => id);
   return { keys, found };
 }
 
-test('letters work in the scope that contains the focus, and nowhere else', () => {
+test('letters work only in the scope that contains the focus', () => {
   const { keys, found } = setUp();
   const [row, card, other] = [{}, {}, {}];
   const run = () => undefined;
@@ -91,20 +91,20 @@ test('letters work in the scope that contains the focus, and nowhere else', () =
   expect(found(key('E', { shiftKey: true }), row)).toEqual([]);
 });
 
-test('letters can be switched off; chords and the rest stay', () => {
+test('letters can be switched off without affecting chords', () => {
   const { keys, found } = setUp(false);
   const row = {};
   const run = () => undefined;
   const scoped = (Object.keys(SHORTCUTS) as ShortcutId[]).map((id) => ({ id, run, within: () => part(row) }));
   keys.bind(...scoped);
-  const scopes: readonly Scope[] = ['list', 'card'];
-  for (const shortcut of scopes.flatMap(shortcutsOf))
-    for (const way of waysOf(shortcut)) expect(found(key(way), row), way).toEqual([]);
+  const scopes: readonly ShortcutScope[] = ['list', 'card'];
+  for (const shortcut of scopes.flatMap(shortcutsInScope))
+    for (const way of strokesOf(shortcut)) expect(found(key(way), row), way).toEqual([]);
   expect(found(key('k', { ctrlKey: true }), row)).toEqual(['palette']);
   expect(found(key('Escape'), row)).toEqual(['toField']);
 });
 
-test('the focused part comes first, then the one that was bound last; what means nothing now is left out', () => {
+test('focused bindings come first, then the latest, and unavailable ones are skipped', () => {
   const { keys, found } = setUp();
   const handle = {};
   let open = false;
@@ -120,7 +120,7 @@ test('the focused part comes first, then the one that was bound last; what means
   expect(found(up, {})).toEqual([]);
 });
 
-test.each<[string, Partial<Pressed> & { graph?: boolean; mac?: boolean }, boolean]>([
+test.each<[string, Partial<KeyPress> & { graph?: boolean; mac?: boolean }, boolean]>([
   ['y', {}, true],
   ['Y', { shiftKey: true }, true],
   ['1', {}, true],
@@ -144,15 +144,15 @@ test.each<[string, Partial<Pressed> & { graph?: boolean; mac?: boolean }, boolea
   ['F5', {}, false],
   ['Unidentified', {}, false],
 ])('%s with %j types a character: %s', (name, { graph = false, mac = false, ...more }, expected) => {
-  expect(types({ ...key(name, more), getModifierState: (state: string) => graph && state === 'AltGraph' }, mac)).toBe(
-    expected,
-  );
+  expect(
+    typesText({ ...key(name, more), getModifierState: (state: string) => graph && state === 'AltGraph' }, mac),
+  ).toBe(expected);
 });
 
 test('key caps', () => {
-  expect(capsOf('Mod+Shift+k', true)).toEqual(['⌘', '⇧', 'K']);
-  expect(capsOf('Mod+k', false)).toEqual(['Ctrl', 'K']);
-  expect(capsOf('Escape Escape', false)).toEqual(['Esc', 'Esc']);
-  expect(capsOf('ArrowUp', false)).toEqual(['↑']);
-  expect(capsOf('Mod++', false)).toEqual(['Ctrl', '+']);
+  expect(keyCaps('Mod+Shift+k', true)).toEqual(['⌘', '⇧', 'K']);
+  expect(keyCaps('Mod+k', false)).toEqual(['Ctrl', 'K']);
+  expect(keyCaps('Escape Escape', false)).toEqual(['Esc', 'Esc']);
+  expect(keyCaps('ArrowUp', false)).toEqual(['↑']);
+  expect(keyCaps('Mod++', false)).toEqual(['Ctrl', '+']);
 });

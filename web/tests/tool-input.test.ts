@@ -1,14 +1,16 @@
+/** Tool input, partial JSON and terminal output. */
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ChatState, Json, ToolCall, Turn } from '../src/ahp/index.ts';
-import { printed, stripped } from '../src/tools/ansi.ts';
-import { below, blocksOf, subjectOf } from '../src/tools/input.ts';
-import { readJson } from '../src/tools/json.ts';
-import { said, spans } from '../src/tools/message.ts';
-import { tasksUntil } from '../src/tools/tasks.ts';
+import { parseAnsi, stripAnsi } from '../src/tools/ansi.ts';
+import { messageSpans, messageText } from '../src/tools/message-spans.ts';
+import { parsePartialJson } from '../src/tools/partial-json.ts';
+import { tasksUpToCall } from '../src/tools/task-list.ts';
+import { inputSubject, relativePath, toolInputBlocks } from '../src/tools/tool-input.ts';
 
-describe('JSON that is still being written', () => {
-  test('is read as far as it goes', () => {
+describe('partial JSON', () => {
+  test('is parsed as far as possible', () => {
     const cases: [string, Json | undefined][] = [
       ['', undefined],
       ['{', {}],
@@ -26,39 +28,41 @@ describe('JSON that is still being written', () => {
       ['{"a":{"b":[]},"c":null}', { a: { b: [] }, c: null }],
       ['not JSON', undefined],
     ];
-    for (const [text, value] of cases) expect(readJson(text).value, text).toEqual(value);
+    for (const [text, value] of cases) expect(parsePartialJson(text).value, text).toEqual(value);
   });
 
-  test('never fails, and a whole text is itself', () => {
+  test('never throws, and complete JSON parses exactly', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(), (value, cut) => {
         const text = JSON.stringify(value);
-        expect(readJson(text)).toEqual({ value: JSON.parse(text), isComplete: true });
+        expect(parsePartialJson(text)).toEqual({ value: JSON.parse(text), isComplete: true });
         const part = text.slice(0, cut % (text.length + 1));
-        if (part !== text && text.startsWith('{')) expect(typeof (readJson(part).value ?? {})).toBe('object');
+        if (part !== text && text.startsWith('{')) expect(typeof (parsePartialJson(part).value ?? {})).toBe('object');
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test('says of a string only what stands there', () => {
+  test('yields only the characters present in a string', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.nat(), (text, cut) => {
         const whole = JSON.stringify({ text });
-        const { value } = readJson(whole.slice(0, 9 + (cut % (whole.length - 9))));
+        const { value } = parsePartialJson(whole.slice(0, 9 + (cut % (whole.length - 9))));
         expect(text.startsWith((value as { text: string }).text)).toBe(true);
       }),
     );
   });
 
-  test('that is nested without end is given up', () => {
-    expect(() => readJson('['.repeat(100_000))).not.toThrow();
+  test('stops at the nesting limit', () => {
+    expect(() => parsePartialJson('['.repeat(100_000))).not.toThrow();
   });
 });
 
-describe('an input', () => {
-  test('of a shell is a command', () => {
-    expect(blocksOf('Bash', { command: 'ls', description: 'List', run_in_background: true, timeout: 5 })).toEqual([
+describe('tool input', () => {
+  test('of a shell tool is a command', () => {
+    expect(
+      toolInputBlocks('Bash', { command: 'ls', description: 'List', run_in_background: true, timeout: 5 }),
+    ).toEqual([
       { kind: 'code', label: 'Command', text: 'ls', language: 'sh' },
       {
         kind: 'fields',
@@ -70,9 +74,9 @@ describe('an input', () => {
     ]);
   });
 
-  test('of a file tool is a path with its range', () => {
+  test('of a file tool is a path with its line range', () => {
     const file = (input: Json) => {
-      const [block] = blocksOf('Read', input);
+      const [block] = toolInputBlocks('Read', input);
       return block?.kind === 'fields' ? block.fields[0]?.value : undefined;
     };
     expect(file({ file_path: '/a.rs' })).toBe('/a.rs');
@@ -81,16 +85,16 @@ describe('an input', () => {
     expect(file({ file_path: '/a.rs', limit: 5 })).toBe('/a.rs, lines 1 to 5');
   });
 
-  test('of an edit is a change, or several', () => {
+  test('of an edit tool is one change or several', () => {
     const edit = { old_string: 'a', new_string: 'b' };
-    expect(blocksOf('Edit', { file_path: '/a', ...edit, replace_all: false })).toEqual([
+    expect(toolInputBlocks('Edit', { file_path: '/a', ...edit, replace_all: false })).toEqual([
       { kind: 'fields', fields: [{ name: 'File', value: '/a' }] },
       { kind: 'change', path: '/a', before: 'a', after: 'b' },
     ]);
-    expect(blocksOf('MultiEdit', { file_path: '/a', edits: [edit, edit, 7] })).toHaveLength(3);
+    expect(toolInputBlocks('MultiEdit', { file_path: '/a', edits: [edit, edit, 7] })).toHaveLength(3);
   });
 
-  test('with a list of things to do is a checklist', () => {
+  test('with todos is a todo list', () => {
     const todos = [
       { content: 'Read', status: 'completed', activeForm: 'Reading' },
       { content: 'Write', status: 'in_progress', activeForm: 'Writing' },
@@ -98,7 +102,7 @@ describe('an input', () => {
       'plain',
       7,
     ];
-    expect(blocksOf('TodoWrite', { todos })).toEqual([
+    expect(toolInputBlocks('TodoWrite', { todos })).toEqual([
       {
         kind: 'todos',
         items: [
@@ -111,69 +115,71 @@ describe('an input', () => {
     ]);
   });
 
-  test('that nobody knows is shown by its fields, whatever they are', () => {
-    expect(blocksOf('Brand', { someThing: [1], off: false, none: null })).toEqual([
+  test('of an unknown tool is listed by field', () => {
+    expect(toolInputBlocks('Brand', { someThing: [1], off: false, none: null })).toEqual([
       { kind: 'fields', fields: [{ name: 'Some thing', value: '[1]' }] },
     ]);
-    expect(blocksOf('Brand', 'words')).toEqual([{ kind: 'code', label: 'Input', text: 'words', language: 'json' }]);
-    expect(blocksOf('Brand', undefined)).toEqual([]);
+    expect(toolInputBlocks('Brand', 'words')).toEqual([
+      { kind: 'code', label: 'Input', text: 'words', language: 'json' },
+    ]);
+    expect(toolInputBlocks('Brand', undefined)).toEqual([]);
     const tools = fc.constantFrom('Bash', 'Edit', 'MultiEdit', 'Read', 'TodoWrite', 'ExitPlanMode', 'Brand');
     const names = fc.constantFrom('command', 'file_path', 'edits', 'todos', 'old_string', 'offset', 'other');
     fc.assert(
       fc.property(tools, fc.dictionary(names, fc.jsonValue()), (tool, input) => {
-        expect(() => blocksOf(tool, input as Json)).not.toThrow();
+        expect(() => toolInputBlocks(tool, input as Json)).not.toThrow();
       }),
     );
   });
 
   test('has a subject before it is complete', () => {
-    expect(subjectOf(readJson('{"file_path":"/src/ma').value)).toBe('/src/ma');
-    expect(subjectOf(readJson('{"content":"x').value)).toBeUndefined();
+    expect(inputSubject(parsePartialJson('{"file_path":"/src/ma').value)).toBe('/src/ma');
+    expect(inputSubject(parsePartialJson('{"content":"x').value)).toBeUndefined();
   });
 
-  test('names paths as people there do', () => {
-    expect(below('/home/ada/project/src/a.rs', '/home/ada/project')).toBe('src/a.rs');
-    expect(below('/home/ada/projects/a.rs', '/home/ada/project')).toBe('/home/ada/projects/a.rs');
-    expect(below('/a', undefined)).toBe('/a');
+  test('shows paths relative to the working directory', () => {
+    expect(relativePath('/home/ada/project/src/a.rs', '/home/ada/project')).toBe('src/a.rs');
+    expect(relativePath('/home/ada/projects/a.rs', '/home/ada/project')).toBe('/home/ada/projects/a.rs');
+    expect(relativePath('/a', undefined)).toBe('/a');
   });
 });
 
-describe('what programs print', () => {
-  test('keeps its colours and loses the rest', () => {
-    expect(printed('\x1b[31mred\x1b[0m plain \x1b[1;92mgood\x1b[22m\x1b[39m.')).toEqual([
-      { text: 'red', colour: 'red' },
+describe('terminal output', () => {
+  test('keeps colors and drops other sequences', () => {
+    expect(parseAnsi('\x1b[31mred\x1b[0m plain \x1b[1;92mgood\x1b[22m\x1b[39m.')).toEqual([
+      { text: 'red', color: 'red' },
       { text: ' plain ' },
-      { text: 'good', colour: 'green', isBold: true },
+      { text: 'good', color: 'green', isBold: true },
       { text: '.', isBold: false, isDim: false },
     ]);
-    expect(stripped('\x1b]0;title\x07a\x1b[2Kb\x1b[38;2;1;2;3mc\x1b[38;5;9md\x08')).toBe('abcd');
+    expect(stripAnsi('\x1b]0;title\x07a\x1b[2Kb\x1b[38;2;1;2;3mc\x1b[38;5;9md\x08')).toBe('abcd');
   });
 
-  test('is what a line was in the end', () => {
-    expect(stripped('10%\r50%\r100%\ndone\r\n')).toBe('100%\ndone\n');
+  test('applies carriage returns', () => {
+    expect(stripAnsi('10%\r50%\r100%\ndone\r\n')).toBe('100%\ndone\n');
   });
 
-  test('has no control character left, whatever it was', () => {
+  test('contains no control characters', () => {
     const unit = fc.constantFrom('\x1b', '[', ']', 'm', '3', '1', ';', '\r', '\n', 'a', '\x07', '\x00', 'P', '\\');
     fc.assert(
       fc.property(fc.string({ unit }), (text) => {
-        expect(stripped(text)).not.toMatch(/(?![\t\n])\p{Cc}/u);
+        expect(stripAnsi(text)).not.toMatch(/(?![\t\n])\p{Cc}/u);
       }),
     );
   });
 });
 
-test('sentences of the host are words and code', () => {
-  expect(spans({ markdown: 'Ran `ls -la` twice' })).toEqual([
+test('host messages split into text and code spans', () => {
+  expect(messageSpans({ markdown: 'Ran `ls -la` twice' })).toEqual([
     { text: 'Ran ', isCode: false },
     { text: 'ls -la', isCode: true },
     { text: ' twice', isCode: false },
   ]);
-  expect(said('a `b')).toBe('a `b');
-  expect(said(undefined)).toBe('');
+  expect(messageText('a `b')).toBe('a `b');
+  expect(messageText(undefined)).toBe('');
 });
 
-test('tasks that are told one by one become a list', () => {
+test('single task calls combine into a list', () => {
   const call = (id: string, toolName: string, input: Json, text: string): ToolCall => ({
     toolCallId: id,
     toolName,
@@ -198,7 +204,7 @@ test('tasks that are told one by one become a list', () => {
   const message = { text: '', origin: { kind: 'user' } } as const;
   const turn: Turn = { id: 't', message, responseParts, state: 'complete' };
   const state: ChatState = { resource: '', title: '', status: 1, modifiedAt: '', turns: [turn] };
-  const list = (id: string) => tasksUntil(state, id).map(({ text, state: how }) => `${text} ${how}`);
+  const list = (id: string) => tasksUpToCall(state, id).map(({ text, state: how }) => `${text} ${how}`);
   expect(list('3')).toEqual(['One active', 'Two open']);
   expect(list('5')).toEqual(['One done', 'Two open', 'Task 9 active']);
   expect(list('6')).toEqual(['One done', 'Task 9 active']);

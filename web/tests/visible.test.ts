@@ -1,20 +1,19 @@
+/** Names of invisible characters. */
+
 import { expect, test } from 'vitest';
-import { spans } from '../src/tools/message.ts';
-import { exact, visible } from '../src/ui/visible.ts';
+import { messageSpans } from '../src/tools/message-spans.ts';
+import { showInvisible, showInvisibleInCode } from '../src/ui/visible.ts';
 import cases from './support/visible.json' with { type: 'json' };
 
-// The command line's approvals are checked with the same cases.
-test.each(cases.visible)('%j is shown with a name for each sign that cannot be seen', (text, expected) => {
-  expect(visible(text as string)).toBe(expected);
+// The command line uses the same cases.
+test.each(cases.visible)('%j shows a name for each invisible character', (text, expected) => {
+  expect(showInvisible(text as string)).toBe(expected);
 });
 
-test.each(cases.exact)(
-  '%j is shown with its blanks counted where they push the rest out of sight',
-  (text, expected) => {
-    expect(exact(text as string)).toBe(expected);
-  },
-);
+test.each(cases.exact)('%j shows a count for long runs of blanks', (text, expected) => {
+  expect(showInvisibleInCode(text as string)).toBe(expected);
+});
 
-test('the sentence about a call has names for them, too', () => {
-  expect(spans({ markdown: 'Allow `rm \u2066x`' }).at(-1)).toEqual({ text: 'rm ⟨U+2066⟩x', isCode: true });
+test('tool call messages show a name for each invisible character', () => {
+  expect(messageSpans({ markdown: 'Allow `rm \u2066x`' }).at(-1)).toEqual({ text: 'rm ⟨U+2066⟩x', isCode: true });
 });

@@ -11,6 +11,7 @@ pub mod chaos;
 pub mod demo;
 mod failures;
 pub mod fuzz;
+pub mod install;
 mod leak_check;
 mod pinned_packages;
 mod required_programs;

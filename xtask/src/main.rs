@@ -1,4 +1,4 @@
-//! `cargo xtask demo|setup|test|fuzz|soak|smoke|vscode|web|chaos|bench`.
+//! `cargo xtask demo|install|setup|test|fuzz|soak|smoke|vscode|web|chaos|bench`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "command line program")]
@@ -24,6 +24,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Installs Hostler for this user, with its page inside.
+    Install(xtask::install::Options),
     /// Fetches what the tests need, for running them with cargo's own commands: tools, the page, agents, SDKs.
     Setup,
     /// Runs every check: tools, page, build, agents, SDKs, format, lints, docs, tests, doctests, browser, leaks.
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo { arguments } => xtask::demo::run(&arguments),
+        Command::Install(options) => xtask::install::run(&options),
         Command::Setup => xtask::setup::run(),
         Command::Test(options) => xtask::test::run(&options),
         Command::Fuzz(options) => xtask::fuzz::run(&options),

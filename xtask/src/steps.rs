@@ -97,7 +97,7 @@ pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn hand_over(mut command: Command) -> Result<ExitCode> {
+pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.status().map(exit_code).with_context(|| format!("{program} could not be started"))
 }

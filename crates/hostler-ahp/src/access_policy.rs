@@ -1,4 +1,5 @@
-//! The network edge: who may open a connection at all. Checked before the upgrade.
+//! The network edge: decides before the upgrade which clients may connect, by token, `Host` and `Origin`. Knows browser
+//! sessions only as a callback.
 
 use std::net::IpAddr;
 
@@ -7,23 +8,23 @@ use http::{HeaderMap, Uri, header};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 
-/// Who is let in.
+/// Which clients may connect.
 #[derive(Debug, Clone, Default)]
 pub struct AccessPolicy {
-    /// The token that clients must know; none means that loopback is trust enough.
+    /// Token that clients must present; `None` requires none, for listeners that only loopback can reach.
     pub token: Option<SecretString>,
-    /// Further values of `Origin`.
+    /// Further accepted values of `Origin`.
     pub allowed_origins: Vec<String>,
-    /// Further names that `Host` may have, without a port.
+    /// Further accepted names in `Host`, without a port.
     pub allowed_hosts: Vec<String>,
-    /// Proxies on other machines that are believed when they say how a request came to them. Those on this one are.
+    /// Proxies on other machines whose forwarding headers are trusted. Proxies on this machine always are.
     pub trusted_proxies: Vec<IpAddr>,
 }
 
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerInfo {
-    /// Who has connected: a client, or a proxy.
+    /// Address of the client or proxy that has connected.
     pub(crate) peer: IpAddr,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
@@ -32,7 +33,7 @@ pub(crate) struct PeerInfo {
 /// Why a connection is refused, each with its HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessRefusal {
-    /// The `Host` header names another machine: somebody's web page is rebinding a name.
+    /// The `Host` header names another machine: a sign of DNS rebinding by a web page.
     Host,
     /// A web page of another origin.
     Origin,
@@ -41,7 +42,7 @@ pub enum AccessRefusal {
 }
 
 impl AccessRefusal {
-    /// One sentence.
+    /// Message for the client.
     pub fn message(self) -> &'static str {
         match self {
             Self::Host => "This host does not answer to that name; allow it with `allowed-hosts`.",
@@ -52,8 +53,8 @@ impl AccessRefusal {
 }
 
 impl AccessPolicy {
-    /// Decides about an upgrade. Our own pages may bring a pass in place of the token; whether it is good says `recognize`,
-    /// whose answer is handed on.
+    /// Decides on an upgrade. The host's own page may present a browser session instead of the token; `recognize`
+    /// verifies it, and its result is returned.
     ///
     /// # Errors
     /// The reason of the refusal.
@@ -75,8 +76,8 @@ impl AccessPolicy {
         Ok(guest)
     }
 
-    /// Whether a request says that it comes from a page of this host, which no other page can say. Where the browser is known
-    /// to speak TLS, a page that came without it is another one.
+    /// Whether a request comes from a page of this host, by its `Origin`, which other pages cannot forge. Where the
+    /// browser is known to use TLS, a page that was loaded without TLS is foreign.
     pub(crate) fn is_own_page(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
@@ -88,7 +89,7 @@ impl AccessPolicy {
         }
     }
 
-    /// Whether the browser speaks TLS: to us, or to a proxy that says so and is believed.
+    /// Whether the browser uses TLS: directly, or to a trusted proxy that reports it.
     pub(crate) fn is_secure(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
         let peer = line.peer.to_canonical();
         let believed = || peer.is_loopback() || self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == peer);
@@ -99,12 +100,12 @@ impl AccessPolicy {
         line.is_tls || (told() && believed())
     }
 
-    /// Whether nobody has to show anything.
+    /// Whether clients need no credentials.
     pub(crate) fn allows_without_token(&self) -> bool {
         self.token.is_none()
     }
 
-    /// Decides about a request for something that everybody may have.
+    /// Decides on a request for a public resource.
     ///
     /// # Errors
     /// The reason of the refusal.
@@ -130,7 +131,7 @@ impl AccessPolicy {
         if self.allowed_origins.iter().any(|allowed| allowed == origin) {
             return true;
         }
-        // Our own pages: the same authority as the request's, on a name that is ours.
+        // The host's own page: its origin has the authority of the request, and the name is accepted.
         request_host(headers)
             .is_some_and(|host| origin == format!("http://{host}") || origin == format!("https://{host}"))
     }
@@ -151,7 +152,7 @@ impl AccessPolicy {
     }
 }
 
-/// What the request calls us.
+/// The host name in the request.
 fn request_host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST).and_then(|host| host.to_str().ok())
 }
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_needed_exactly_once() {
+    fn the_token_is_required_exactly_once() {
         let host = ("host", "127.0.0.1:8137");
         assert_eq!(check(&guarded(), "/?tkn=s3cret", &[host]), Ok(()));
         assert_eq!(check(&guarded(), "/", &[host, ("authorization", "Bearer s3cret")]), Ok(()));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_answered() {
+    fn only_accepted_host_names_are_answered() {
         let policy = AccessPolicy { allowed_hosts: vec!["box.example".into()], ..AccessPolicy::default() };
         for host in ["localhost", "localhost:1", "127.0.0.1:80", "127.8.8.8", "[::1]:9", "[::1]", "box.example:8137"] {
             assert_eq!(check(&policy, "/", &[("host", host)]), Ok(()), "{host}");
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_stay_out() {
+    fn pages_of_other_origins_are_refused() {
         let policy = AccessPolicy { allowed_origins: vec!["https://ok.example".into()], ..AccessPolicy::default() };
         let host = ("host", "127.0.0.1:8137");
         for origin in
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_counts_only_from_a_page_of_our_own() {
+    fn a_browser_session_is_accepted_only_from_the_hosts_own_page() {
         let host = ("host", "127.0.0.1:8137");
         let check = |pairs: &[(&str, &str)], pass: Option<u8>| {
             guarded().check_upgrade(line(false), &"/".parse().unwrap(), &headers(pairs), || pass)
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_believed_on_this_machine_or_if_it_is_named() {
+    fn a_proxy_is_trusted_on_this_machine_or_if_configured() {
         let policy = AccessPolicy { trusted_proxies: vec!["10.0.0.7".parse().unwrap()], ..AccessPolicy::default() };
         let secure = |peer: &str, pairs: &[(&str, &str)]| {
             policy.is_secure(PeerInfo { peer: peer.parse().unwrap(), is_tls: false }, &headers(pairs))
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_browser_speaks_tls_a_page_without_it_is_another_one() {
+    fn a_page_without_tls_is_foreign_where_the_browser_uses_tls() {
         let pairs = [("host", "box.example"), ("origin", "http://box.example")];
         assert!(guarded().is_own_page(line(false), &headers(&pairs)));
         assert!(!guarded().is_own_page(line(true), &headers(&pairs)));

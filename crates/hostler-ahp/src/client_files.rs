@@ -1,5 +1,5 @@
-//! Files that only the client can read: fetched from it by a request of the host. The engine asks for nothing but what a
-//! message of this very client names.
+//! Reads files on a client's machine by host-to-client requests. The engine requests only files that a message of the
+//! same client names.
 
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::commands::{
@@ -17,7 +17,7 @@ use serde::{Deserialize as _, Serialize};
 
 use crate::host_requests::{HostRequestError, HostRequests};
 
-/// The word for a directory in listings.
+/// Entry type of a directory in listings.
 const DIRECTORY_ENTRY_TYPE: &str = "directory";
 
 /// One client's files.
@@ -67,7 +67,7 @@ impl ClientFileReader for ClientFiles {
 }
 
 impl ClientFiles {
-    /// Asks the client for something of a known form.
+    /// Sends a request and decodes its result.
     async fn request<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -78,7 +78,7 @@ impl ClientFiles {
     }
 }
 
-/// The bytes of a file that a client has answered with.
+/// Decodes the file contents in a client's answer.
 pub(crate) fn decode_contents(answer: &serde_json::Value, most: usize) -> Result<Vec<u8>, ClientFileError> {
     let read = ResourceReadResult::deserialize(answer).map_err(|_| ClientFileError::Malformed)?;
     let contents = match read.encoding {

@@ -1,7 +1,8 @@
-//! Which clients are connected, and the way to ask each of them.
+//! Registry of connected clients and the way to send requests to each of them.
 //!
-//! What a client has is not the host's: everybody here has the same token, but not therefore the files of everybody else. A
-//! client is asked for itself only.
+//! A client's files are its own: all clients may hold the same token, so the token does not give access to another
+//! client's files. A request for a client's files is accepted from that client only and goes to its newest connection;
+//! it never reaches the engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +19,11 @@ pub(crate) struct ConnectedClients(Arc<Mutex<ClientConnections>>);
 #[derive(Default)]
 struct ClientConnections {
     next_number: u64,
-    /// In the order of their arrival: the client's id, and the way to ask it.
+    /// Client id and request handle, in the order of connection.
     open: BTreeMap<u64, (String, HostRequests)>,
 }
 
-/// A connection among them until this is dropped.
+/// Registration of a connection, until it is dropped.
 pub(crate) struct ClientRegistration {
     clients: ConnectedClients,
     number: u64,
@@ -39,7 +40,7 @@ impl ConnectedClients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client has connected.
+    /// Registers a connection of a client.
     pub(crate) fn register(&self, client: &str, reverse: &HostRequests) -> ClientRegistration {
         let mut connections = self.lock();
         let number = connections.next_number;
@@ -48,13 +49,13 @@ impl ConnectedClients {
         ClientRegistration { clients: self.clone(), number }
     }
 
-    /// The newest connection of the client that has something, for a client that wants it.
+    /// The newest connection of the client that owns a file, for the client that requests it.
     ///
     /// # Errors
-    /// The answer, if it is another client or not there.
+    /// The answer, if the owner is another client or not connected.
     pub(crate) fn host_requests_to(&self, owner: &str, asking: &str) -> Result<HostRequests, RpcError> {
         let connections = self.lock();
-        // Clients write the authorities of URIs in small letters.
+        // Clients write URI authorities in lowercase.
         let itself = owner.eq_ignore_ascii_case(asking);
         let is_meant = |id: &str| if itself { id == asking } else { id.eq_ignore_ascii_case(owner) };
         match connections.open.values().rev().find(|(id, _)| is_meant(id)) {

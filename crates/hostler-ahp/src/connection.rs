@@ -1,7 +1,7 @@
-//! One client's connection: handshake, then a reader and a writer side by side.
+//! One client's connection: the handshake, then a reader and a writer that run concurrently.
 //!
-//! The reader handles messages in the order in which they arrive; the writer owns the outbound side and drains its
-//! queue in one go. A client that does not read fills its queue and is cut off; nobody else notices.
+//! The reader handles messages in the order of arrival. The writer owns the outbound side and drains its queue before
+//! it flushes. A client that does not read fills its queue and is disconnected; other clients are not affected.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,16 +36,16 @@ use crate::protocol_version::ProtocolVersion;
 use crate::rpc::{self, IncomingMessage, JsonRpcId, RpcError};
 use crate::ws::{CloseReason, FrameEncoding, SocketLimits};
 
-/// Bounds of one connection.
+/// Limits of one connection.
 #[derive(Debug, Clone)]
 pub struct AhpConnectionLimits {
-    /// How many deliveries may wait for the client before it is cut off.
+    /// Maximum number of queued deliveries before the client is disconnected.
     pub max_queued_deliveries: usize,
-    /// How long a client may take to initialize.
+    /// Maximum time for a client to initialize.
     pub initialize_timeout: Duration,
-    /// How long a client may take to answer a request of the host.
+    /// Maximum time for a client to answer a request of the host.
     pub host_request_timeout: Duration,
-    /// Bounds of the sockets that carry connections.
+    /// Limits of the socket that carries the connection.
     pub socket: SocketLimits,
 }
 
@@ -65,26 +65,27 @@ impl Default for AhpConnectionLimits {
 pub(crate) struct ConnectionContext {
     pub(crate) engine: Engine,
     pub(crate) limits: AhpConnectionLimits,
-    /// Who else is connected.
+    /// All connected clients.
     pub(crate) clients: ConnectedClients,
-    /// The host's own log, if clients may hear it.
+    /// The host's own log, if clients may subscribe to it.
     pub(crate) logs: Option<LogTap>,
-    /// How frames are written on this connection.
+    /// How frames are encoded on this connection.
     pub(crate) encoding: FrameEncoding,
-    /// Which browsers may come in without the token.
+    /// Browsers that may connect without the token.
     pub(crate) browser_sessions: BrowserSessions,
-    /// The pass by which this client is in, if it is.
+    /// The browser session that authenticated this client, if any.
     pub(crate) anonymous_client: Option<Arc<BrowserClient>>,
-    /// Fires when the server stops.
+    /// Canceled when the server stops.
     pub(crate) stop: CancellationToken,
-    /// Work that must be finished even if the connection is gone.
+    /// Tracks work that must finish even if the connection ends.
     pub(crate) tasks: TaskTracker,
 }
 
-/// How long a client may take to read what is left when the server stops.
+/// Maximum time for a client to read the remaining frames when the server stops.
 const STOP_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Serves one client until it leaves, is cut off, or the server stops. Says which, for the close frame.
+/// Serves one client until it disconnects, is disconnected, or the server stops. Returns the reason for the close
+/// frame.
 pub(crate) async fn serve<I, O>(context: ConnectionContext, inbound: I, outbound: O) -> CloseReason
 where
     I: Stream<Item = String> + Send + Unpin,
@@ -128,14 +129,14 @@ where
         greeted = await_handshake(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut first, &mut outbound) => greeted,
     };
     let late = first.timed_out;
-    // The presence lasts until the end of this function, however that comes.
+    // The client counts as present until this function ends, on every path.
     let InitializedClient { version, id: client_id, presence: _presence } = match greeted {
         Some(client) => client,
         None if late => return CloseReason::NeverInitialized,
         None => return CloseReason::Finished,
     };
 
-    // One waits while one is written.
+    // One large answer waits while another one is written.
     let (large, largest) = mpsc::channel(1);
     let waiting = PendingAnswers::default();
     let encoding = context.encoding;
@@ -150,7 +151,7 @@ where
     };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
     let reverse = HostRequests::new(replies.clone(), context.limits.host_request_timeout);
-    // What the host has asked the client and is not answered fails with the end of this function.
+    // Unanswered host requests fail when this function ends.
     let _hang_up = reverse.disconnect_on_drop();
     let _connected = context.clients.register(&client_id, &reverse);
     let reader =
@@ -165,7 +166,7 @@ where
         () = &mut writing => CloseReason::Finished,
         () = reader.run(inbound) => CloseReason::Finished,
         () = stop.cancelled() => {
-            // The reader is gone and nobody delivers any more: the writer ends after what is there.
+            // The reader has ended and the engine delivers no more: the writer ends after the queued deliveries.
             engine.remove_subscriber(id);
             if tokio::time::timeout(STOP_FLUSH_TIMEOUT, writing).await.is_err() {
                 tracing::debug!("a client did not read to the end");
@@ -175,14 +176,14 @@ where
     }
 }
 
-/// A client that has initialized or come back.
+/// Client that has initialized or reconnected.
 struct InitializedClient {
     version: ProtocolVersion,
     id: String,
     presence: PresenceGuard,
 }
 
-/// Answers until the client has initialized. `None` if it leaves or cannot be served.
+/// Answers requests until the client has initialized. `None` if it disconnects or cannot be served.
 async fn await_handshake<I, O>(
     context: &ConnectionContext,
     subscriber: &Subscriber,
@@ -210,7 +211,7 @@ where
                     return answer_initialize(context, subscriber, deliveries, logs, outbound, &id, hello).await;
                 }
                 Err(error) => {
-                    // Without a common version there is nothing more to say.
+                    // Without a common version the connection cannot continue.
                     let hopeless = error.data.is_some();
                     outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
                     if hopeless {
@@ -223,7 +224,7 @@ where
             "reconnect" => {
                 match answer_reconnect(context, subscriber, deliveries, logs, outbound, &id, params).await? {
                     Ok(client) => return Some(client),
-                    // The socket stays open: the client may initialize on it.
+                    // The socket stays open: the client may still initialize.
                     Err(error) => Err(error),
                 }
             }
@@ -234,8 +235,8 @@ where
     None
 }
 
-/// What a client says before it is known. It has so long to say it; what it is answered may take longer, since that can be
-/// long, and its line slow.
+/// Messages before the client is initialized. The timeout applies to reading them only: an answer can be long and the
+/// connection slow.
 struct HandshakeInbound<'a, I> {
     deadline: Instant,
     inbound: &'a mut I,
@@ -250,7 +251,7 @@ impl<I: Stream<Item = String> + Unpin> HandshakeInbound<'_, I> {
     }
 }
 
-/// Answers `initialize` with the snapshots that it asked for, before any envelope that follows them.
+/// Answers `initialize` with the requested snapshots, before any envelope that follows them.
 async fn answer_initialize<O>(
     context: &ConnectionContext,
     subscriber: &Subscriber,
@@ -294,7 +295,7 @@ where
     Some(InitializedClient { version: hello.version, id: hello.client_id, presence })
 }
 
-/// Takes a client up again where it left. The inner error leaves the connection as it was.
+/// Resumes a client's subscriptions. The inner error leaves the connection unchanged.
 async fn answer_reconnect<O>(
     context: &ConnectionContext,
     subscriber: &Subscriber,
@@ -338,19 +339,19 @@ where
     Some(Ok(client))
 }
 
-/// The channels of the log, and all others: the log has no state, and the engine knows nothing of it.
+/// Separates log channels from all others: the log has no state and the engine does not know it.
 fn split_log_channels(channels: Vec<String>) -> (Vec<String>, Vec<String>) {
     channels.into_iter().partition(|channel| log_channels::is_log_channel(channel))
 }
 
-/// The client hears these channels of the log from before it is answered: what happens because of the answer is in it.
+/// Subscribes the client to log channels before the answer is sent, so the log includes what the answer causes.
 fn subscribe_to_logs(logs: Option<&LogSubscriptions>, channels: &[String]) {
     if let Some(logs) = logs {
         channels.iter().for_each(|channel| logs.subscribe(channel));
     }
 }
 
-/// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.
+/// Subscribes to channels and collects their snapshots; other deliveries that arrive meanwhile are sent after them.
 async fn collect_snapshots(
     context: &ConnectionContext,
     subscriber: &Subscriber,
@@ -360,7 +361,7 @@ async fn collect_snapshots(
 ) -> Option<(Vec<ChannelSnapshot>, Vec<Delivery>)> {
     let mut expected = 0;
     for (token, channel) in (0..).zip(channels) {
-        // A channel that does not exist gives no snapshot and is no error.
+        // A channel that does not exist yields no snapshot and no error.
         if context.engine.subscribe_with_turns(channel, extent, subscriber, token).await.is_ok() {
             expected += 1;
         }
@@ -375,7 +376,7 @@ async fn collect_snapshots(
     Some((snapshots, held))
 }
 
-/// The frame of an answer that has snapshots among its members.
+/// Encodes an answer that contains snapshots.
 async fn encode_answer_with_snapshots(
     context: &ConnectionContext,
     id: &JsonRpcId,
@@ -390,7 +391,7 @@ async fn encode_answer_with_snapshots(
     }
 }
 
-/// Sends an answer and then what had to wait for it.
+/// Sends an answer, then the deliveries that waited for it.
 async fn send_answer_then_deliveries<O>(
     context: &ConnectionContext,
     outbound: &mut O,
@@ -412,18 +413,18 @@ where
     outbound.flush().await.ok()
 }
 
-/// Requests whose answer is on its way through the queue of deliveries, by token.
+/// Requests whose answers pass through the delivery queue, by token.
 #[derive(Clone, Default)]
 pub(crate) struct PendingAnswers(Arc<Mutex<HashMap<u64, PendingAnswer>>>);
 
-/// A request, and its place among those of its kind, which is free again when it is answered.
+/// A request, and the permit of its kind, which is released when it is answered.
 struct PendingAnswer {
     id: JsonRpcId,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl PendingAnswers {
-    /// Adds a request, which keeps its place until it is answered.
+    /// Adds a request, which holds its permit until it is answered.
     pub(crate) fn add(&self, id: JsonRpcId, place: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -436,7 +437,7 @@ impl PendingAnswers {
     }
 }
 
-/// The frames of a delivery: what is heard, and an answer behind it.
+/// Encodes a delivery: an envelope or notification, and an answer behind it.
 async fn encode_delivery(
     version: &ProtocolVersion,
     encoding: FrameEncoding,
@@ -445,7 +446,7 @@ async fn encode_delivery(
 ) -> [Option<Frame>; 2] {
     let heard = match delivery {
         Delivery::Envelope(item) => encode::shared_envelope_frame(version, encoding, &item),
-        // Notices are few and small: all connections share the plain frame.
+        // Notifications are few and small: all connections share the plain frame.
         Delivery::Notification(notice) if !version.supports(notifications::row_for(&notice.kind).since) => None,
         Delivery::Notification(notice) => Some(notice.frame(|kind| FrameEncoding::Plain.frame(&encode::notice(kind)))),
         Delivery::Snapshot { token, snapshot } => match waiting.take(token) {
@@ -458,13 +459,13 @@ async fn encode_delivery(
             let answer = waiting.take(token).map(|id| encoding.frame(&encode::answer(&id, result)));
             return [heard, answer];
         }
-        // Only the handshake asks for one, and waits for it.
+        // Only the handshake requests a replay, and awaits it there.
         Delivery::Replay { .. } => None,
     };
     [heard, None]
 }
 
-/// The answer to `subscribe`.
+/// Encodes the answer to `subscribe`.
 async fn encode_subscribe_answer(
     version: &ProtocolVersion,
     encoding: FrameEncoding,
@@ -493,7 +494,7 @@ struct ConnectionWriter<O> {
 }
 
 impl<O: Sink<Frame> + Send + Unpin> ConnectionWriter<O> {
-    /// Writes what is there, all of it, then flushes once: a burst costs few system calls, a single frame no delay.
+    /// Writes all queued frames, then flushes once: a burst costs few system calls, and a single frame is not delayed.
     async fn run(mut self) {
         let mut batch = Vec::new();
         loop {
@@ -502,7 +503,7 @@ impl<O: Sink<Frame> + Send + Unpin> ConnectionWriter<O> {
                 Some(reply) = self.large_replies.recv() => Some(reply),
                 count = self.deliveries.recv_many(&mut batch, 512) => {
                     if count == 0 {
-                        // A closed sink says goodbye.
+                        // Closing the sink sends the close frame.
                         let _ = self.outbound.close().await;
                         return;
                     }

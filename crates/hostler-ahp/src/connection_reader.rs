@@ -1,4 +1,6 @@
-//! What a client says on a ready connection, in the order in which it arrives.
+//! Reads a client's messages after the handshake, in the order of arrival, and carries them out.
+//!
+//! Owns the per-client limits on concurrent requests. What a method does is in `methods`.
 
 use std::sync::Arc;
 
@@ -20,52 +22,52 @@ use crate::protocol::{self, ChannelKind};
 use crate::resources::{self, FileOpLimiter};
 use crate::rpc::{self, IncomingMessage, JsonRpcId, RpcError};
 
-/// How many subscriptions of one client may wait for chats that are not there yet.
+/// Maximum number of one client's subscriptions that wait for chats that do not exist yet.
 const MAX_EARLY_SUBSCRIPTIONS: usize = 16;
 
-/// How many plans one client may ask for at a time.
+/// Maximum number of attachment plans that one client requests at a time.
 const MAX_CONCURRENT_PLANS: usize = 4;
 
-/// How many questions that the host has to look something up for one client may ask at a time.
+/// Maximum number of one client's concurrent requests that need a lookup.
 const MAX_CONCURRENT_LOOKUPS: usize = 32;
 
-/// How many requests of one client may be unanswered at a time. A client with more is not read until it takes some answers. It is
-/// larger than the number of those that may wait for the client itself, so that its answers to them are always read.
+/// Maximum number of one client's unanswered requests. A client with more is not read until it has read some answers.
+/// It is larger than the number of pending host requests, so the client's answers to those are always read.
 pub(crate) const MAX_UNANSWERED_REQUESTS: usize = 256;
 
-/// How many pages of turns may wait for one client at a time: each can be large, and the next one begins where it ends.
+/// Maximum number of pages of turns queued for one client: each can be large, and the next one starts where it ends.
 const MAX_PENDING_TURN_PAGES: usize = 1;
 
-/// A request that is not answered yet, and its place among those.
+/// A request that is not answered yet, and its permit.
 struct UnansweredRequest {
     id: JsonRpcId,
     permit: OwnedSemaphorePermit,
 }
 
-/// Reads one client.
+/// Reads one client's messages.
 pub(crate) struct ConnectionReader {
     context: ConnectionContext,
     subscriber: Subscriber,
     client_id: String,
     pending_answers: PendingAnswers,
     replies: mpsc::Sender<Frame>,
-    /// For answers that may be large.
+    /// Queue for answers that may be large.
     large_replies: mpsc::Sender<Frame>,
     host_requests: HostRequests,
     dispatch_queue: DispatchQueue,
-    /// For subscriptions that wait for a chat to begin.
+    /// Limits subscriptions that wait for a chat.
     early_subscriptions: Arc<Semaphore>,
-    /// For plans, which carry what they are about.
+    /// Limits attachment plans, which carry the attachments.
     plans: Arc<Semaphore>,
-    /// For what the host has to look up.
+    /// Limits requests that need a lookup.
     lookups: Arc<Semaphore>,
-    /// For requests that are not answered yet.
+    /// Limits unanswered requests.
     unanswered: Arc<Semaphore>,
-    /// For pages of turns that wait to be written.
+    /// Limits pages of turns that wait to be written.
     turn_pages: Arc<Semaphore>,
-    /// For what is done with files.
+    /// Limits file operations.
     file_ops: FileOpLimiter,
-    /// What the client hears of the log, if there is one.
+    /// The client's log subscriptions, if the host offers its log.
     logs: Option<LogSubscriptions>,
 }
 
@@ -105,7 +107,7 @@ impl ConnectionReader {
         }
     }
 
-    /// Its client hears the log, or may hear it later.
+    /// Lets the client subscribe to the log.
     pub(crate) fn with_logs(mut self, logs: Option<LogSubscriptions>) -> Self {
         self.logs = logs;
         self
@@ -115,7 +117,7 @@ impl ConnectionReader {
         while let Some(text) = inbound.next().await {
             let size = text.len();
             let message = rpc::parse_message(&text);
-            // It can be large, and what follows can take long.
+            // The text can be large, and the following work can take long.
             drop(text);
             let going_on = match message {
                 Ok(IncomingMessage::Request { id, method, params }) => self.handle_request(id, &method, params).await,
@@ -135,12 +137,12 @@ impl ConnectionReader {
         }
     }
 
-    /// `false` if the writer is gone.
+    /// `false` if the writer has ended.
     async fn reply(&self, frame: Frame) -> bool {
         self.replies.send(frame).await.is_ok()
     }
 
-    /// Answers when the work is done, which is finished even if the client leaves.
+    /// Answers when the work is done. The work finishes even if the client disconnects.
     fn answer_later(
         &self,
         request: UnansweredRequest,
@@ -150,14 +152,14 @@ impl ConnectionReader {
         let replies = self.replies.clone();
         self.context.tasks.spawn(async move {
             let result = work.await;
-            // The client may have left.
+            // The client may have disconnected.
             let _ = replies.send(encode::answer(&id, result)).await;
             drop(place);
         });
         true
     }
 
-    /// The same, for what the host has to look up: not too much of it at a time.
+    /// Like `answer_later`, for lookups: limits how many run at a time.
     async fn answer_lookup(
         &self,
         request: UnansweredRequest,
@@ -173,7 +175,8 @@ impl ConnectionReader {
         })
     }
 
-    /// A page of the list. Right after the start the list is still being made: then other requests do not wait for it.
+    /// Answers with a page of the session list. Right after start the list is still being built; other requests do not
+    /// wait for it.
     async fn list_sessions(&self, request: UnansweredRequest, params: ListSessionsParams) -> bool {
         let UnansweredRequest { id, permit: place } = request;
         let engine = self.context.engine.clone();
@@ -187,7 +190,7 @@ impl ConnectionReader {
         let replies = self.replies.clone();
         self.context.tasks.spawn(async move {
             engine.wait_for_initial_scan().await;
-            // The client may have left.
+            // The client may have disconnected.
             let _ = replies.send(page(&engine)).await;
             drop(place);
         });
@@ -219,8 +222,8 @@ impl ConnectionReader {
                 self.answer_later(request, async move { methods::read_audit_log(&engine, params).await })
             }
             DecodedCommand::Authenticate(params) => {
-                // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and
-                // not used counts for nothing.
+                // Tasks can overtake each other, so the order of sign-ins is fixed here. A sequence number that is not
+                // used has no effect.
                 let turn = engine.next_sign_in_sequence();
                 self.answer_lookup(request, async move { methods::authenticate(&engine, turn, params).await }).await
             }
@@ -279,7 +282,7 @@ impl ConnectionReader {
         }
     }
 
-    /// Does something with files, or has it done by the client that has them.
+    /// Carries out a file operation, or relays it to the client that owns the files.
     async fn handle_resource_request(&self, id: JsonRpcId, request: resources::Request) -> bool {
         let taken = request.owning_client().and_then(|owner| match owner {
             None => Ok((self.file_ops.acquire(&request)?, None)),
@@ -294,7 +297,7 @@ impl ConnectionReader {
         };
         let (engine, client, large) = (self.context.engine.clone(), self.client_id.clone(), self.large_replies.clone());
         self.context.tasks.spawn(async move {
-            // The client may have left.
+            // The client may have disconnected.
             let answer = async |result| drop(large.send(encode::answer(&id, result)).await);
             let act = async {
                 match relay {
@@ -322,7 +325,7 @@ impl ConnectionReader {
             if let Err(error) = result
                 && let Some(id) = waiting.take(token)
             {
-                // The client may have left.
+                // The client may have disconnected.
                 let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
             }
         });
@@ -337,7 +340,7 @@ impl ConnectionReader {
             return going_on;
         }
         let token = self.pending_answers.add(id, Some(place));
-        // What is not there yet is waited for; what the client says next is not.
+        // A task waits for a channel that does not exist yet; the client's next messages do not.
         if self.context.engine.is_channel_expected(channel)
             && let Ok(place) = Arc::clone(&self.early_subscriptions).try_acquire_owned()
         {
@@ -350,7 +353,7 @@ impl ConnectionReader {
                 if let Err(error) = result
                     && let Some(id) = waiting.take(token)
                 {
-                    // The client may have left.
+                    // The client may have disconnected.
                     let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
                 }
             });
@@ -358,7 +361,7 @@ impl ConnectionReader {
         }
         let result = self.context.engine.subscribe_with_turns(channel, extent, &self.subscriber, token).await;
         match result {
-            // The answer is the snapshot, which is in the queue already.
+            // The answer is the snapshot, which is queued already.
             Ok(()) => true,
             Err(error) => match self.pending_answers.take(token) {
                 Some(id) => self.reply(encode::answer(&id, Err(error.into()))).await,
@@ -396,7 +399,7 @@ impl ConnectionReader {
 }
 
 impl Drop for ConnectionReader {
-    /// Whoever waits for a place goes on, to find that nobody is there any more.
+    /// Closes the semaphore: tasks that wait for a page permit resume and find the client disconnected.
     fn drop(&mut self) {
         self.turn_pages.close();
     }

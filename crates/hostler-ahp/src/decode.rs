@@ -1,4 +1,4 @@
-//! Lenient reading of parameters: clients in the field leave things out.
+//! Lenient parsing of parameters: existing clients omit members.
 
 use ahp_types::{ROOT_RESOURCE_URI, StateAction};
 use hostler_engine::{AttachmentContents, Dispatch};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::rpc::RpcError;
 
-/// Reads a method's parameters. A missing channel is the root's, as VS Code means it.
+/// Parses a method's parameters. A missing channel is the root channel, as VS Code intends it.
 pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let mut object = match params {
         Value::Object(object) => object,
@@ -21,7 +21,7 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
         .map_err(|error| RpcError::invalid_params(format!("wrong parameters: {}", redact_json_error(&error))))
 }
 
-/// Reads a dispatch; `None` if it cannot even be answered.
+/// Parses a dispatch; `None` if it lacks what an answer needs.
 pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, String)> {
     let Value::Object(mut params) = params else { return None };
     let Some(Value::String(channel)) = params.remove("channel") else { return None };
@@ -46,7 +46,7 @@ pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, Stri
     ))
 }
 
-/// The protocol's types reject fractions, the protocol's clients may send them.
+/// The protocol's types reject fractions, but clients may send them.
 fn round_numbers(object: &mut Map<String, Value>, names: &[&str]) {
     for name in names {
         if let Some(number) = object.get_mut(*name)
@@ -57,7 +57,7 @@ fn round_numbers(object: &mut Map<String, Value>, names: &[&str]) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]
+#[expect(clippy::cast_possible_truncation, reason = "rounding is intended; huge values saturate")]
 fn to_integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_f64().map(|number| number.round() as i64))
 }

@@ -1,8 +1,8 @@
-//! A client's wishes in their order, although some take long.
+//! Ordered dispatch queue of one connection: carries out a client's dispatches in their order, although some take long.
 //!
-//! A wish whose message has attachments is prepared first, in a task of the lane; what the client wants next waits behind
-//! it. A wish that meets nobody goes directly, and never comes near the preparation. What was received is finished even if
-//! the connection ends.
+//! A message with attachments is prepared first, in the queue's task; the client's next dispatches wait behind it. With
+//! an empty queue a dispatch goes to the engine directly. Received dispatches are carried out even if the connection
+//! ends.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,38 +13,38 @@ use tokio_util::task::TaskTracker;
 
 use crate::client_files::ClientFiles;
 
-/// How many wishes of one client may wait.
+/// Maximum number of queued dispatches of one client.
 const MAX_QUEUED_DISPATCHES: usize = 64;
 
-/// How many bytes of frames may wait, beyond the first one.
+/// Maximum size of queued frames, beyond the first one.
 const MAX_QUEUED_BYTES: usize = 128 * 1024 * 1024;
 
 const QUEUE_FULL_MESSAGE: &str =
     "too much of this client waits behind its attachments; send it again when they are through";
 
-/// A client's wish, and the surface's own word on it.
+/// A dispatch, with this surface's rejection if it has one.
 struct QueuedDispatch {
     dispatch: Dispatch,
-    /// Why it is refused.
+    /// Why it is rejected.
     rejection: Option<String>,
-    /// The size of its frame.
+    /// Size of its frame.
     frame_bytes: usize,
 }
 
-/// What is under way.
+/// What is queued or running.
 #[derive(Default)]
 struct QueueLoad {
     dispatches: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-/// One connection's lane.
+/// The dispatch queue of one connection.
 pub(crate) struct DispatchQueue {
     engine: Engine,
     tasks: TaskTracker,
     files: ClientFiles,
     load: Arc<QueueLoad>,
-    /// To the task that prepares; there is none before the first message with attachments.
+    /// To the task that prepares attachments, which starts with the first message that has some.
     sender: OnceLock<mpsc::Sender<QueuedDispatch>>,
 }
 
@@ -53,7 +53,7 @@ impl DispatchQueue {
         Self { engine, tasks, files, load: Arc::default(), sender: OnceLock::new() }
     }
 
-    /// Carries out a wish, or its refusal, after those that came before it.
+    /// Carries out a dispatch, or its rejection, after the earlier ones.
     pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<String>, size: usize) {
         let waiting = self.load.dispatches.load(Ordering::Acquire);
         let needs = refused.is_none() && dispatch.has_attachments();
@@ -68,7 +68,7 @@ impl DispatchQueue {
         self.load.dispatches.fetch_add(1, Ordering::AcqRel);
         self.load.bytes.fetch_add(size, Ordering::AcqRel);
         let behind = self.sender.get_or_init(|| self.spawn_worker());
-        // There is a place for each of them, and the task lives as long as this.
+        // The channel has capacity for every admitted dispatch, and the task lives as long as `self`.
         if let Err(mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish)) =
             behind.try_send(wish)
         {

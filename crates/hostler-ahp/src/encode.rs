@@ -1,4 +1,5 @@
-//! Frames: JSON text that is written to the socket as it is. Envelopes are encoded once and shared by all subscribers.
+//! Encodes frames: JSON text that is written to the socket unchanged. An envelope is encoded once and shared by all
+//! subscribers.
 
 use std::sync::Arc;
 
@@ -18,17 +19,17 @@ use crate::protocol_version::ProtocolVersion;
 use crate::rpc::{JsonRpcId, RpcError};
 use crate::ws::{FrameEncoding, MessageBuilder};
 
-/// A frame's text.
+/// Text of a frame.
 pub(crate) type Frame = Bytes;
 
-/// Whether clients of a version are sent an envelope: if they know the action, or if it is the answer to one who said it
-/// nevertheless.
+/// Whether clients of a version receive an envelope: they know the action, or the envelope answers the client that
+/// dispatched it.
 fn is_visible_to(version: &ProtocolVersion, item: &PublishedAction) -> bool {
     item.rejection.is_some() || version.supports_action(&item.action)
 }
 
-/// The wire frame of an envelope, made once and shared by all connections that speak alike. `None` if it is not for clients
-/// of the version.
+/// The wire frame of an envelope, made once and shared by all connections with the same version and encoding. `None` if
+/// clients of the version do not receive it.
 pub(crate) fn shared_envelope_frame(
     version: &ProtocolVersion,
     encoding: FrameEncoding,
@@ -36,7 +37,7 @@ pub(crate) fn shared_envelope_frame(
 ) -> Option<Frame> {
     let encoding = encoding.for_length(item.action_json.len());
     let slot = version.cache_slot() * FrameEncoding::COUNT + encoding.cache_slot();
-    // No frame is remembered like any other, as an empty one.
+    // "No frame" is cached too, as an empty one.
     let frame = item.cached_frame(slot, |item| match is_visible_to(version, item) {
         true => encoding.frame(&envelope(item)),
         false => Frame::new(),
@@ -53,7 +54,7 @@ fn envelope(item: &PublishedAction) -> Frame {
     Bytes::from(text)
 }
 
-/// The answer to `reconnect` with everything that was missed.
+/// The answer to `reconnect`, with all missed envelopes.
 pub(crate) fn replay(
     id: &JsonRpcId,
     version: &ProtocolVersion,
@@ -73,7 +74,7 @@ pub(crate) fn replay(
     Bytes::from(text)
 }
 
-/// The answer to `listSessions`. The lines are JSON already.
+/// The answer to `listSessions`. The rows are JSON already.
 pub(crate) fn sessions(id: &JsonRpcId, page: &SessionPage) -> Frame {
     let size: usize = page.items.iter().map(|line| line.len() + 1).sum();
     let mut text = String::with_capacity(size + 256);
@@ -111,7 +112,7 @@ fn push_envelope(text: &mut String, item: &PublishedAction) {
     text.push('}');
 }
 
-/// A catalogue notification.
+/// A notification about the session list.
 pub(crate) fn notice(kind: &HostNotificationKind) -> Frame {
     let method = notifications::row_for(kind).name;
     let channel = ROOT_RESOURCE_URI.to_owned();
@@ -141,7 +142,7 @@ pub(crate) fn notice(kind: &HostNotificationKind) -> Frame {
     }
 }
 
-/// Lines of the log.
+/// Log records.
 pub(crate) fn logs(params: &OtlpExportLogsParams) -> Frame {
     notification(notifications::EXPORT_LOGS.name, params)
 }
@@ -160,7 +161,7 @@ pub(crate) fn answer(id: &JsonRpcId, result: Result<Value, RpcError>) -> Frame {
     }
 }
 
-/// A request of the host.
+/// A host-to-client request.
 pub(crate) fn request(id: u64, method: &'static str, params: &impl Serialize) -> Frame {
     #[derive(Serialize)]
     struct Request<'a, T> {
@@ -183,13 +184,13 @@ pub(crate) fn success(id: &JsonRpcId, result: &impl Serialize) -> Frame {
     to_frame(&Answer { jsonrpc: "2.0", id, result })
 }
 
-/// A message that may become long: it is written piece by piece, into the room behind the headers of its frames.
+/// Writes a message that can become long, in pieces, into the space behind the frame headers.
 pub(crate) struct AnswerWriter {
     message: MessageBuilder,
 }
 
 impl AnswerWriter {
-    /// The beginning of an answer's result.
+    /// Starts the result of an answer.
     pub(crate) fn begin_result(id: &JsonRpcId) -> Self {
         let mut long = Self { message: MessageBuilder::new() };
         long.push(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#));
@@ -204,7 +205,7 @@ impl AnswerWriter {
         serde_json::to_writer(&mut self.message, value).map_err(|error| encoding_error(&error))
     }
 
-    /// An object's members, with room for more behind them.
+    /// Writes an object's members and leaves it open for more.
     fn open_object(&mut self, members: Value) -> Result<(), RpcError> {
         self.push_json(&members)?;
         self.message.pop();
@@ -214,10 +215,10 @@ impl AnswerWriter {
         Ok(())
     }
 
-    /// A snapshot as the wire has it. Turns that are not in memory are read page by page and written as they were stored.
+    /// Writes a snapshot in wire format. Turns that are not in memory are read page by page and written as stored.
     ///
     /// # Errors
-    /// If they cannot be read; then nothing was written.
+    /// If turns cannot be read; nothing is written then.
     pub(crate) async fn write_snapshot(
         &mut self,
         version: &ProtocolVersion,
@@ -268,7 +269,7 @@ impl AnswerWriter {
         Ok(())
     }
 
-    /// An answer's result with snapshots among its members. Channels that are gone by now are left out.
+    /// Writes a result that contains snapshots. Channels that no longer exist are omitted.
     pub(crate) async fn write_result_with_snapshots(
         &mut self,
         members: &impl Serialize,
@@ -349,12 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_an_older_version_never_hear_of_newer_actions() {
+    fn clients_of_an_older_version_do_not_receive_newer_actions() {
         let version = |name: &str| negotiate(&[name.to_owned()]).unwrap();
         let (old, new) = (version("0.9.0"), version("1.0.0"));
         let canvases = published(1, &json!({"type": "chat/canvasesChanged", "canvases": []}));
         let read = published(2, &json!({"type": "chat/isReadChanged", "isRead": true}));
-        // Twice: the second time comes from the cache.
+        // Twice: the second pass uses the cache.
         for _ in 0..2 {
             for encoding in [FrameEncoding::Plain, FrameEncoding::Deflated] {
                 assert!(shared_envelope_frame(&old, encoding, &canvases).is_none());

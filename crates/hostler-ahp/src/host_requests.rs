@@ -1,6 +1,6 @@
-//! Requests of the host to a client: numbered per connection, bounded, and never waited for in vain.
+//! Host-to-client requests: numbered per connection, limited in number and time.
 //!
-//! It knows nothing of what is asked for. An answer that nobody waits for (any more) is ignored.
+//! Does not know what the requests ask for. An answer without a pending request is ignored.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::encode::{self, Frame};
 use crate::rpc::{JsonRpcId, RpcError};
 
-/// How many requests may wait for one client.
+/// Maximum number of pending requests to one client.
 const MAX_PENDING_HOST_REQUESTS: usize = 16;
 
 type ClientAnswer = Result<Value, RpcError>;
@@ -27,13 +27,13 @@ pub(crate) enum HostRequestError {
     Disconnected,
     /// The client took too long.
     TimedOut,
-    /// The client has as many requests as it may have.
+    /// Too many requests to this client are pending.
     Busy,
     /// The client answered with an error.
     Rejected(RpcError),
 }
 
-/// The way to ask one client. Cheap to clone.
+/// Sends requests to one client. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HostRequests(Arc<Shared>);
 
@@ -51,7 +51,7 @@ impl Shared {
     }
 }
 
-/// A request that is forgotten when nobody waits for it any more.
+/// Pending request, removed when its caller stops waiting.
 struct PendingHostRequest<'a> {
     shared: &'a Shared,
     id: u64,
@@ -69,12 +69,12 @@ impl HostRequests {
         Self(Arc::new(Shared { frames, timeout: patience, next_id: next, pending: open, disconnected: gone }))
     }
 
-    /// Fails everything that waits, and everything that is asked later, when the guard is dropped.
+    /// Fails all pending and all later requests when the guard is dropped.
     pub(crate) fn disconnect_on_drop(&self) -> DropGuard {
         self.0.disconnected.clone().drop_guard()
     }
 
-    /// Asks the client and waits for its answer.
+    /// Sends a request to the client and waits for the answer.
     pub(crate) async fn call(&self, method: &'static str, params: &impl Serialize) -> Result<Value, HostRequestError> {
         let shared = &*self.0;
         let (sender, answer) = oneshot::channel();
@@ -98,11 +98,11 @@ impl HostRequests {
         }
     }
 
-    /// The client has answered something.
+    /// Completes a request with the client's answer.
     pub(crate) fn complete(&self, id: &JsonRpcId, answer: ClientAnswer) {
         let waiting = id.as_u64().and_then(|id| self.0.lock_pending().remove(&id));
         match waiting {
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             Some(waiting) => drop(waiting.send(answer)),
             None => tracing::debug!("an answer that nobody waits for was ignored"),
         }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_find_their_requests_in_any_order() {
+    async fn answers_are_matched_to_requests_in_any_order() {
         let (reverse, mut asked) = reverse(LONG);
         let answering = async {
             let (first, second) = (id(&mut asked).await, id(&mut asked).await);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_never_answers_is_not_waited_for_and_may_be_late() {
+    async fn a_request_times_out_and_a_late_answer_is_ignored() {
         let (reverse, mut asked) = reverse(Duration::from_secs(30));
         assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::TimedOut));
         reverse.complete(&id(&mut asked).await, Ok(Value::Null));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_connection_fails_what_waits_and_what_follows() {
+    async fn disconnecting_fails_pending_and_later_requests() {
         let (reverse, mut asked) = reverse(LONG);
         let guard = reverse.disconnect_on_drop();
         let ending = async {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_a_few_wait_at_a_time() {
+    async fn pending_requests_are_limited() {
         let (reverse, _asked) = reverse(LONG);
         let mut waiting: Vec<_> = (0..MAX_PENDING_HOST_REQUESTS).map(|_| Box::pin(reverse.call("ask", &()))).collect();
         for call in &mut waiting {

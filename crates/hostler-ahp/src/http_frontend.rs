@@ -1,7 +1,9 @@
-//! HTTP on one connection: requests are answered until one of them is upgraded, or the connection ends.
+//! HTTP on one connection: answers requests until one is upgraded or the connection ends. Owns the deadlines and limits
+//! of that phase; WebSocket messages are not its concern.
 //!
-//! Without pages there is one request on a connection. With them there may be several, since a browser fetches a page in many
-//! of them; such a connection waits among few, for a short time, and never keeps anybody else out.
+//! Without an [`HttpHandler`] a connection carries one request. With one it can carry several, because a browser
+//! fetches a page in many requests. Keep-alive connections are limited in number and time, and never block new
+//! connections.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -28,58 +30,59 @@ use crate::browser_sessions::sign_in_page::{self, SignInContext};
 use crate::browser_sessions::{BrowserClient, BrowserSessions};
 use crate::ws::{self, FrameEncoding, handshake};
 
-/// The largest head of a request.
+/// Maximum size of a request head.
 const MAX_REQUEST_HEAD_BYTES: usize = 16 * 1024;
 
-/// What a connection over the limit is told.
+/// Answer to a connection over the limit.
 const TOO_MANY_CONNECTIONS_MESSAGE: &str =
     "This host serves as many connections as it may; close some, or try again later.";
 
-/// What a client is told that does not finish its request.
+/// Answer to a client that does not finish its request in time.
 const REQUEST_TIMEOUT_MESSAGE: &str = "The request did not arrive in time; try again.";
 
-/// How long a client may take to hang up after an answer that is no upgrade.
+/// Maximum time for a client to close the connection after an answer that is no upgrade.
 const HANG_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a request for a page and the way of its answer may take, the wait for the next request included.
+/// Maximum time for a page request and its answer, including the wait for the next request.
 const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many connections may wait for the next request.
+/// Maximum number of connections that wait for another request.
 const MAX_KEEP_ALIVE_CONNECTIONS: usize = 128;
 
-/// How many requests one of them may bring.
+/// Maximum number of requests on one connection.
 const MAX_REQUESTS_PER_CONNECTION: usize = 1000;
 
-/// Answers requests that want no WebSocket.
+/// Answers requests that are no WebSocket upgrade.
 pub trait HttpHandler: Send + Sync {
-    /// The answer to a request whose `Host` is one of ours. Whoever asks may be anybody: nothing in it may be secret.
+    /// Answers a request whose `Host` is accepted. The requester is not authenticated: the answer must not contain
+    /// secrets.
     fn respond(&self, request: &Parts) -> Response<Bytes>;
 }
 
-/// Whether there is room for a connection.
+/// Whether the connection limit admits a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionAdmission {
     Admitted,
     OverLimit,
 }
 
-/// Who is let in, and what others are answered.
+/// Decides on upgrades and answers all other requests.
 pub(crate) struct HttpFrontend {
     access: AccessPolicy,
     http_handler: Option<Arc<dyn HttpHandler>>,
     browser_sessions: BrowserSessions,
-    /// How long a client may take to send the head of its first request.
+    /// Maximum time for a client to send the head of its first request.
     head_timeout: Duration,
     keep_alive_slots: Arc<Semaphore>,
 }
 
-/// A stream that speaks WebSocket from now on.
+/// Stream that carries WebSocket frames from here on.
 pub(crate) struct UpgradedStream<S> {
     pub(crate) stream: S,
-    /// What the client has sent right after its request.
+    /// Bytes that the client has sent after its request head.
     pub(crate) read_ahead: Bytes,
     pub(crate) encoding: FrameEncoding,
-    /// The pass that let it in, if it has no token.
+    /// The browser session that authenticated the client, if it has no token.
     pub(crate) anonymous_client: Option<BrowserClient>,
 }
 
@@ -99,7 +102,7 @@ impl HttpFrontend {
         }
     }
 
-    /// Answers what comes on a connection. `None` if it ends without an upgrade.
+    /// Answers requests on a connection. `None` if it ends without an upgrade.
     pub(crate) async fn serve_until_upgrade<S>(
         &self,
         stream: S,
@@ -137,7 +140,8 @@ impl HttpFrontend {
                 let head =
                     "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8";
                 let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{REQUEST_TIMEOUT_MESSAGE}\n");
-                // It is small enough for the socket's buffer, or nobody reads it.
+                // The answer fits into the socket's buffer; otherwise the client is not reading and the answer is
+                // dropped.
                 let _ = timeout(HANG_UP_TIMEOUT, stream.write_all(answer.as_bytes())).await;
             }
         }
@@ -148,17 +152,17 @@ impl HttpFrontend {
 
 type HttpResponse = Response<Full<Bytes>>;
 
-/// One connection, as long as it speaks HTTP.
+/// One connection while it speaks HTTP.
 struct HttpConnection<'a> {
     frontend: &'a HttpFrontend,
     peer: PeerInfo,
     admission: ConnectionAdmission,
-    /// When its time is over; each request for a page moves it.
+    /// When the connection is closed; each page request extends it.
     deadline: Mutex<Instant>,
     request_count: AtomicUsize,
-    /// Its place among those that wait for another request.
+    /// Permit to wait for another request.
     keep_alive_slot: OnceLock<OwnedSemaphorePermit>,
-    /// What was agreed on, once it is upgraded.
+    /// Outcome of the handshake, once upgraded.
     upgrade: OnceLock<(FrameEncoding, Option<BrowserClient>)>,
 }
 
@@ -167,7 +171,7 @@ impl HttpConnection<'_> {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` if the time was over first.
+    /// `None` if the deadline passed first.
     async fn run_until_deadline<T>(&self, exchange: impl Future<Output = T>) -> Option<T> {
         let mut exchange = pin!(exchange);
         loop {
@@ -180,8 +184,7 @@ impl HttpConnection<'_> {
         }
     }
 
-    /// Decides about a request: whether there is room, whether it wants a page, whether the client may come in, whether it
-    /// speaks WebSocket.
+    /// Decides on a request: connection limit, page request, authentication, WebSocket handshake, in this order.
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
         let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
         let HttpFrontend { access, http_handler: pages, browser_sessions: passes, .. } = self.frontend;
@@ -214,7 +217,7 @@ impl HttpConnection<'_> {
         };
         match handshake::check_upgrade(&request) {
             Ok(accepted) => {
-                // Nothing follows an upgrade on its connection.
+                // No request follows an upgrade on its connection.
                 let _ = self.upgrade.set((accepted.encoding(), guest));
                 accepted.response()
             }
@@ -235,7 +238,7 @@ impl HttpConnection<'_> {
         }
     }
 
-    /// Whether it has a place among those that wait for another request, or gets one.
+    /// Whether the connection holds a keep-alive slot or can acquire one.
     fn can_keep_alive(&self) -> bool {
         if self.keep_alive_slot.get().is_some() {
             return true;

@@ -1,7 +1,7 @@
-//! The AHP surface: JSON-RPC framing, protocol versions, who may dispatch what, and the WebSocket listener.
+//! The AHP surface: JSON-RPC framing, protocol versions, permission to dispatch, and the WebSocket listener.
 //!
 //! **Architecture Invariant:** nothing outside this crate knows JSON-RPC, protocol versions or method names; nothing in
-//! this crate knows agents. State preconditions are the engine's business, form and identity are checked here.
+//! this crate knows agents. This crate checks form and identity; the engine checks preconditions on state.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! The host's own log as channels, one per level: what the host says while somebody hears it.
+//! The host's own log as channels, one per level.
 //!
-//! Lines go the way of answers, which waits for a client that reads slowly; meanwhile the tap's queue fills, and what does
-//! not fit is counted there. A log never cuts a client off. Nothing on this way says anything itself, or it would never end.
+//! Log records share the queue of answers, which waits for a client that reads slowly; meanwhile the tap's queue fills
+//! and counts the records that it drops. The log never causes a disconnect. Code on this path logs nothing, because its
+//! own records would cause further ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,17 +14,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::encode::{self, Frame};
 
-/// What clients are told about the channels.
+/// URI template of the log channels, sent to clients.
 pub(crate) const LOG_CHANNEL_TEMPLATE: &str = "ahp-otlp://logs/{level}";
 
 const LOG_CHANNEL_PREFIX: &str = "ahp-otlp://logs/";
 
-/// Whether a channel is one of the log, whatever its level.
+/// Whether a channel is a log channel, of any level.
 pub(crate) fn is_log_channel(channel: &str) -> bool {
     channel.starts_with(LOG_CHANNEL_PREFIX)
 }
 
-/// What one client hears of the log.
+/// One client's log subscriptions.
 #[derive(Clone)]
 pub(crate) struct LogSubscriptions {
     tap: LogTap,
@@ -36,7 +37,7 @@ impl LogSubscriptions {
         Self { tap, frames, forwarders: Arc::default() }
     }
 
-    /// From now on the client hears a channel. One of a level that does not exist says nothing.
+    /// Subscribes the client to a channel. A channel with an unknown level stays silent.
     pub(crate) fn subscribe(&self, channel: &str) {
         let Some(level) = level_of_channel(channel) else { return };
         let mut heard = self.forwarders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +48,7 @@ impl LogSubscriptions {
                     let LogBatch { records, dropped: left_out } = lines.next_batch().await;
                     let payload = build_export_request(env!("CARGO_PKG_VERSION"), &records, left_out);
                     let params = OtlpExportLogsParams { channel: channel.clone(), payload };
-                    // The client may have left.
+                    // The client may have disconnected.
                     if frames.send(encode::logs(&params)).await.is_err() {
                         return;
                     }
@@ -56,13 +57,13 @@ impl LogSubscriptions {
         });
     }
 
-    /// The client no longer hears a channel.
+    /// Unsubscribes the client from a channel.
     pub(crate) fn unsubscribe(&self, channel: &str) {
         self.forwarders.lock().unwrap_or_else(PoisonError::into_inner).remove(channel);
     }
 }
 
-/// In small letters only: a channel is known by its text, and one level must not be several channels.
+/// Lowercase only: a channel is identified by its text, and one level must not have several channels.
 fn level_of_channel(channel: &str) -> Option<LogLevel> {
     let name = channel.strip_prefix(LOG_CHANNEL_PREFIX)?;
     LogLevel::from_name(name).filter(|_| !name.contains(|letter: char| letter.is_ascii_uppercase()))

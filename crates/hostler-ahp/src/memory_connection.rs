@@ -37,7 +37,7 @@ pub fn connect_in_memory(engine: &Engine, limits: AhpConnectionLimits) -> Memory
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),
     };
-    // There is no socket, so there are no frames: only their text.
+    // There is no socket and no framing: only the text is passed on.
     let outbound = PollSender::new(outbound)
         .with(|frame| std::future::ready(Ok::<_, PollSendError<Bytes>>(ws::message_text(frame))));
     tokio::spawn(connection::serve(context, ReceiverStream(inbound), outbound));
@@ -51,7 +51,7 @@ mod tokio_stream_shim {
     use futures::Stream;
     use tokio::sync::mpsc;
 
-    /// A receiver as a stream.
+    /// Adapts a receiver to a stream.
     pub(super) struct ReceiverStream(pub(super) mpsc::Receiver<String>);
 
     impl Stream for ReceiverStream {

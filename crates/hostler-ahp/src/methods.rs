@@ -1,4 +1,5 @@
-//! The commands: what each request does.
+//! The commands: decodes each request of a ready connection and carries out the quick ones. Slow ones are returned as
+//! [`DecodedCommand`] for `connection_reader`.
 
 use std::time::Duration;
 
@@ -24,65 +25,65 @@ use crate::protocol_version::{self, ProtocolVersion};
 use crate::rpc::RpcError;
 use crate::{browser_sessions, decode, resources, search, trust};
 
-/// A command that the connection carries out, decoded.
+/// A decoded command, to be carried out by the connection.
 pub(crate) enum DecodedCommand {
-    /// Answer with this.
+    /// Answer with this result.
     AnswerNow(Result<Value, RpcError>),
-    /// Subscribe, and answer with the snapshot.
+    /// Subscribe and answer with the snapshot.
     Subscribe(String, SnapshotTurns),
-    /// Load older turns, and answer behind them.
+    /// Load older turns and answer after them.
     FetchTurns(FetchTurnsParams),
-    /// Answer with a page of the list, when there is one.
+    /// Answer with a page of the session list as soon as the list is built.
     ListSessions(ListSessionsParams),
-    /// Dispose of a session; this may take a moment.
+    /// Dispose a session, which can take a moment.
     DisposeSession(String),
-    /// Make a terminal; its shell is started.
+    /// Create a terminal and start its shell.
     CreateTerminal(CreateTerminalParams),
-    /// End a terminal and remove it; this may take a moment.
+    /// End a terminal and remove it, which can take a moment.
     DisposeTerminal(String),
-    /// End a piece of background work; its agent is asked.
+    /// Stop background work, through its agent.
     StopBackgroundWork(BackgroundWorkParams),
-    /// Show what a piece of background work has written.
+    /// Read the output of background work.
     ReadBackgroundOutput(BackgroundWorkParams),
-    /// Do something with files.
+    /// Carry out a file operation.
     Resource(resources::Request),
     /// Read a page of a session's audit log.
     ReadAuditLog(AuditParams),
-    /// Look for something in all sessions.
+    /// Search all sessions.
     Search(SearchRequest),
-    /// Look what is wrong with what the agents keep.
+    /// Check the agents' transcripts for problems.
     SessionsDoctor,
-    /// Say or decide whether a folder's configuration applies; the folder is read.
+    /// List, check or change workspace trust; reads the folder.
     Trust(trust::TrustRequest),
-    /// Put a tag on a session, or take it off.
+    /// Set or remove a session's tag.
     TagSession(TagSessionParams),
-    /// Take pictures out of a conversation; its agent is closed for that.
+    /// Remove images from a conversation; closes its agent.
     DropImages(DropImagesParams),
-    /// Say what would become of attachments, which are looked at for that.
+    /// Plan attachments, which reads them.
     PlanAttachments(PlanAttachmentsParams),
-    /// Take somebody's token; whoever it is for is asked whether it is good.
+    /// Store or remove a sign-in; the provider verifies the token.
     Authenticate(AuthenticateRequest),
-    /// Let browsers in, say which are, or sign them out.
+    /// Create sign-in links, list browser sessions, or sign them out.
     BrowserSessions(browser_sessions::commands::BrowserSessionRequest),
-    /// Say what can be configured; git is asked.
+    /// Resolve a session's configuration; runs git.
     ResolveConfig(ResolveSessionConfigParams),
-    /// Say what can be offered to somebody who is typing; the disk is looked at.
+    /// Complete input; reads the disk.
     Completions(CompletionsParams),
-    /// Say which values a property can have; git is asked.
+    /// Complete a configuration value; runs git.
     ConfigCompletions(SessionConfigCompletionsParams),
 }
 
-/// `authenticate`, with the token where nobody prints it.
+/// `authenticate`, with the token redacted in debug output.
 pub(crate) struct AuthenticateRequest {
     resource: String,
-    /// Absent to take back what was brought.
+    /// Absent to remove the token.
     token: Option<SecretString>,
     expires_in: Option<Duration>,
 }
 
 impl AuthenticateRequest {
     fn parse(mut params: Value) -> Result<Self, RpcError> {
-        // Whoever signs out says nothing about the time, whatever the client fills in.
+        // Signing out ignores the expiry, whatever the client fills in.
         if let Value::Object(object) = &mut params
             && object.get("token").and_then(Value::as_str) == Some("")
         {
@@ -98,7 +99,7 @@ impl AuthenticateRequest {
     }
 }
 
-/// Takes a token, or takes it back.
+/// Stores a token, or removes it.
 pub(crate) async fn authenticate(
     engine: &Engine,
     turn: UpstreamSignInSequence,
@@ -109,20 +110,20 @@ pub(crate) async fn authenticate(
     Ok(json!({}))
 }
 
-/// How many entries of an audit log are sent at once, unless fewer are asked for.
+/// Maximum number of audit entries per page; clients can request fewer.
 const MAX_AUDIT_PAGE_ENTRIES: usize = 500;
 
-/// `hostler/audit`, which is no method of AHP: what was decided about a session's tool calls, page by page.
+/// `hostler/audit`, an extension: the decisions on a session's tool calls, page by page.
 #[derive(serde::Deserialize)]
 pub(crate) struct AuditParams {
     channel: String,
-    /// The last entry that is known.
+    /// The last entry that the client has.
     #[serde(default)]
     after: i64,
     limit: Option<usize>,
 }
 
-/// `hostler/dropImages`, which is no method of AHP: a conversation goes on without pictures.
+/// `hostler/dropImages`, an extension: removes images from a conversation.
 #[derive(serde::Deserialize)]
 pub(crate) struct DropImagesParams {
     channel: String,
@@ -137,15 +138,14 @@ enum ImageSelectionParam {
     All,
 }
 
-/// `hostler/planAttachments`, which is no method of AHP: what would become of attachments if a message brought them to a
-/// chat now.
+/// `hostler/planAttachments`, an extension: what would happen to attachments if a message carried them to a chat now.
 #[derive(serde::Deserialize)]
 pub(crate) struct PlanAttachmentsParams {
     channel: String,
     attachments: Vec<MessageAttachment>,
 }
 
-/// A page; `next` goes into `after` and is missing at the end.
+/// A page; the client passes `next` as `after`, and it is absent at the end.
 #[derive(Serialize)]
 struct AuditPageResult {
     items: Vec<AuditRow>,
@@ -160,7 +160,7 @@ pub(crate) struct InitializeRequest {
     pub(crate) subscriptions: Vec<String>,
 }
 
-/// Reads `initialize`.
+/// Parses `initialize`.
 pub(crate) fn parse_initialize(params: Value) -> Result<InitializeRequest, RpcError> {
     let params: InitializeParams = decode::params(params)?;
     let version = protocol_version::negotiate(&params.protocol_versions)?;
@@ -171,14 +171,14 @@ pub(crate) fn parse_initialize(params: Value) -> Result<InitializeRequest, RpcEr
     Ok(InitializeRequest { version, client_id: params.client_id, subscriptions })
 }
 
-/// What a client says when it comes back.
+/// Parameters of `reconnect`.
 pub(crate) struct ReconnectRequest {
     pub(crate) client_id: String,
     pub(crate) last_seen_seq: u64,
     pub(crate) subscriptions: Vec<String>,
 }
 
-/// Reads `reconnect`.
+/// Parses `reconnect`.
 pub(crate) fn parse_reconnect(params: Value) -> Result<ReconnectRequest, RpcError> {
     let params: ReconnectParams = decode::params(params)?;
     Ok(ReconnectRequest {
@@ -188,7 +188,7 @@ pub(crate) fn parse_reconnect(params: Value) -> Result<ReconnectRequest, RpcErro
     })
 }
 
-/// Reads and, where it is quick, carries out a request on a ready connection.
+/// Decodes a request on a ready connection and, if it is quick, carries it out.
 pub(crate) fn decode_command(
     engine: &Engine,
     client_id: &str,
@@ -196,7 +196,7 @@ pub(crate) fn decode_command(
     method: &str,
     params: Value,
 ) -> DecodedCommand {
-    // The table says what is offered; everything that it offers is below.
+    // The table lists the offered commands; every one of them has an arm below.
     if let Err(error) = commands::require_offered(method) {
         return DecodedCommand::AnswerNow(Err(error));
     }
@@ -223,7 +223,7 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::DisposeTerminal(params.channel),
             Err(error) => Err(error),
         },
-        // AHP shows background work and has no word for its end.
+        // Extension: AHP shows background work but cannot stop it.
         "hostler/stopBackgroundWork" => match decode::params::<BackgroundWorkParams>(params) {
             Ok(params) => return DecodedCommand::StopBackgroundWork(params),
             Err(error) => Err(error),
@@ -240,14 +240,14 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::ReadAuditLog(params),
             Err(error) => Err(error),
         },
-        // AHP has no word for finding something.
+        // Extension: AHP has no search.
         "hostler/search" => match search::parse(params) {
             Ok(wish) => return DecodedCommand::Search(wish),
             Err(error) => Err(error),
         },
-        // AHP has no word for looking after what agents keep.
+        // Extension: AHP has no check of transcripts.
         "hostler/sessionsDoctor" => return DecodedCommand::SessionsDoctor,
-        // AHP has no word for what folders bring.
+        // Extension: AHP has no workspace trust.
         method if trust::TRUST_METHODS.contains(&method) => match trust::TrustRequest::parse(method, params) {
             Ok(request) => return DecodedCommand::Trust(request),
             Err(error) => Err(error),
@@ -257,12 +257,12 @@ pub(crate) fn decode_command(
             Err(error) => Err(error),
         },
         "createChat" => create_chat(engine, params),
-        // AHP has no word for forgetting.
+        // Extension: AHP cannot remove images from a conversation.
         "hostler/dropImages" => match decode::params::<DropImagesParams>(params) {
             Ok(params) => return DecodedCommand::DropImages(params),
             Err(error) => Err(error),
         },
-        // AHP has no word for looking before sending.
+        // Extension: AHP cannot plan attachments.
         "hostler/planAttachments" => match decode::params::<PlanAttachmentsParams>(params) {
             Ok(params) => return DecodedCommand::PlanAttachments(params),
             Err(error) => Err(error),
@@ -287,7 +287,7 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::ConfigCompletions(params),
             Err(error) => Err(error),
         },
-        // AHP has no word for browsers that have no token.
+        // Extension: AHP has no browser sessions.
         method if browser_sessions::commands::BROWSER_SESSION_METHODS.contains(&method) => {
             match browser_sessions::commands::BrowserSessionRequest::parse(method, params) {
                 Ok(errand) => return DecodedCommand::BrowserSessions(errand),
@@ -300,7 +300,7 @@ pub(crate) fn decode_command(
     DecodedCommand::AnswerNow(result)
 }
 
-/// The channel that a client wants to hear, and how much of it its snapshot is to hold.
+/// The channel to subscribe to, and the extent of its snapshot.
 fn parse_subscribe(params: Value) -> Result<(String, SnapshotTurns), RpcError> {
     let params: SubscribeParams = decode::params(params)?;
     let extent = match params.view.and_then(|view| view.turns) {
@@ -318,7 +318,7 @@ struct ChannelParams {
     channel: String,
 }
 
-/// A session's tag: none takes it off, but has to be said.
+/// A session's tag: null removes it, and the member is required.
 #[derive(serde::Deserialize)]
 pub(crate) struct TagSessionParams {
     pub(crate) channel: String,
@@ -326,7 +326,7 @@ pub(crate) struct TagSessionParams {
     pub(crate) tag: Option<String>,
 }
 
-/// One piece of a chat's background work.
+/// One item of a chat's background work.
 #[derive(serde::Deserialize)]
 pub(crate) struct BackgroundWorkParams {
     pub(crate) channel: String,
@@ -353,7 +353,7 @@ fn create_session(engine: &Engine, client_id: &str, subscriber: &Subscriber, par
     Ok(Value::Null)
 }
 
-/// Makes a terminal.
+/// Creates a terminal.
 pub(crate) async fn create_terminal(
     engine: &Engine,
     client_id: &str,
@@ -364,7 +364,7 @@ pub(crate) async fn create_terminal(
     Ok(Value::Null)
 }
 
-/// Every session has its default chat from the beginning, so naming that one is a success without an effect.
+/// Every session has its default chat from the start, so creating that one succeeds without an effect.
 fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
     let params: CreateChatParams = decode::params(params)?;
     if !engine.has_session(&params.channel) {
@@ -379,14 +379,14 @@ fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
     Ok(Value::Null)
 }
 
-/// A page of the list.
+/// A page of the session list.
 pub(crate) fn list_sessions(engine: &Engine, params: &ListSessionsParams) -> Result<SessionPage, RpcError> {
     let too_small = || RpcError::invalid_params("the limit must be at least 1");
     let limit = params.limit.map(|limit| usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(too_small));
     Ok(engine.list_sessions(limit.transpose()?, params.cursor.as_deref())?)
 }
 
-/// What can be configured for a session, with defaults filled in.
+/// A session's configuration, with defaults.
 pub(crate) async fn resolve_config(engine: &Engine, params: ResolveSessionConfigParams) -> Result<Value, RpcError> {
     let ResolveSessionConfigParams { provider, working_directory: directory, config, .. } = params;
     let wish = SessionConfigRequest { provider, directory, values: config.unwrap_or_default() };
@@ -394,17 +394,17 @@ pub(crate) async fn resolve_config(engine: &Engine, params: ResolveSessionConfig
     to_result(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
 }
 
-/// What can be offered to somebody who is typing.
+/// Completions for the text at a position.
 pub(crate) async fn list_completions(engine: &Engine, params: CompletionsParams) -> Result<Value, RpcError> {
     let items = match params.kind {
         CompletionItemKind::UserMessage => engine.completions(&params.channel, &params.text, params.offset).await?,
-        // What a newer client completes there is nothing for yet.
+        // A newer client may ask for kinds that this host does not complete.
         CompletionItemKind::Unknown(_) => Vec::new(),
     };
     to_result(&CompletionsResult { items })
 }
 
-/// The values of a property that fit a search.
+/// Values of a property that match a query.
 pub(crate) async fn list_config_completions(
     engine: &Engine,
     params: SessionConfigCompletionsParams,
@@ -415,7 +415,7 @@ pub(crate) async fn list_config_completions(
     to_result(&SessionConfigCompletionsResult { items })
 }
 
-/// Takes pictures out of a conversation.
+/// Removes images from a conversation.
 pub(crate) async fn drop_images(engine: &Engine, params: DropImagesParams) -> Result<Value, RpcError> {
     let which = match params.selection {
         ImageSelectionParam::Last => ImageSelection::Last,
@@ -425,7 +425,7 @@ pub(crate) async fn drop_images(engine: &Engine, params: DropImagesParams) -> Re
     Ok(json!({ "dropped": dropped }))
 }
 
-/// Says what would become of attachments.
+/// Plans attachments.
 pub(crate) async fn plan_attachments(
     engine: &Engine,
     params: PlanAttachmentsParams,
@@ -434,7 +434,7 @@ pub(crate) async fn plan_attachments(
     to_result(&engine.plan_attachments(&params.channel, params.attachments, files).await?)
 }
 
-/// A client asks for more plans than it may have at a time.
+/// Error for a client that requests too many plans at a time.
 pub(crate) fn too_many_plans_error() -> RpcError {
     RpcError::new(json_rpc_error_codes::INTERNAL_ERROR, "too many plans are being made for this client; try again")
 }

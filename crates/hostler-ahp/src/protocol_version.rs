@@ -1,4 +1,4 @@
-//! Which protocol version a connection speaks, and what its client therefore is not sent.
+//! The protocol version of a connection: negotiation, and what clients of an older version are not sent.
 
 use ahp_types::StateAction;
 use ahp_types::errors::{UnsupportedProtocolVersionErrorData, ahp_error_codes};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::protocol::{SinceVersion, actions};
 use crate::rpc::RpcError;
 
-/// The versions that this host speaks, as ranges.
+/// Supported versions, as ranges.
 const SUPPORTED_VERSION_RANGES: &[&str] = &["^1.0.0", "^0.9.0"];
 
-/// What 1.0 has and 0.9 does not: canvases.
+/// Canvases exist in 1.0 but not in 0.9.
 const CANVASES_SINCE: SinceVersion = SinceVersion(0, 10, 0);
 
 /// A negotiated version.
@@ -22,18 +22,18 @@ pub(crate) struct ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The number of its frames in caches: those who know the same share them.
+    /// Slot of its frames in frame caches: versions with the same features share one.
     pub(crate) fn cache_slot(&self) -> usize {
         usize::from(!self.supports(CANVASES_SINCE))
     }
 
-    /// Whether its clients know what came with another version.
+    /// Whether its clients know a feature that was added in another version.
     pub(crate) fn supports(&self, since: SinceVersion) -> bool {
         since <= self.number
     }
 
-    /// Whether its clients know an action. Nobody knows since when there are actions that the protocol's types do not
-    /// have: they go back to where they came from.
+    /// Whether its clients know an action. An action without a row in the table has no known version and counts as
+    /// known: it is only returned to its sender.
     pub(crate) fn supports_action(&self, action: &StateAction) -> bool {
         let row = match action {
             StateAction::Unknown(value) => value.get("type").and_then(Value::as_str).and_then(actions::find_by_name),
@@ -42,7 +42,7 @@ impl ProtocolVersion {
         row.is_none_or(|row| self.supports(row.since))
     }
 
-    /// A state without what its clients do not know.
+    /// Removes what its clients do not know from a state.
     pub(crate) fn downgrade_state(&self, mut state: SnapshotState) -> SnapshotState {
         if let SnapshotState::Chat(chat) = &mut state
             && !self.supports(CANVASES_SINCE)
@@ -52,19 +52,19 @@ impl ProtocolVersion {
         state
     }
 
-    /// What is noted about a client, because `reconnect` does not tell its version.
+    /// Stored as client metadata, because `reconnect` does not carry the version.
     pub(crate) fn client_metadata(&self) -> &str {
         &self.name
     }
 
-    /// The version of a client that comes back. `None` if it is not known, or not spoken any more: then the client has
-    /// to initialize.
+    /// The version of a reconnecting client. `None` if it is unknown or no longer supported: the client then has to
+    /// initialize.
     pub(crate) fn from_client_metadata(memo: &str) -> Option<Self> {
         negotiate(&[memo.to_owned()]).ok()
     }
 }
 
-/// Picks the highest offer that this host speaks. Offers that cannot be read are skipped.
+/// Picks the highest supported offer. Offers that cannot be parsed are skipped.
 pub(crate) fn negotiate(offers: &[String]) -> Result<ProtocolVersion, RpcError> {
     let spoken = |SinceVersion(major, minor, _): &SinceVersion| *major == 1 || (*major, *minor) == (0, 9);
     let offered = offers.iter().filter_map(|offer| parse_version(offer).map(|number| (number, offer)));
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_offer_of_the_major_version_wins() {
+    fn negotiate_picks_the_highest_supported_offer() {
         assert_eq!(offer(&["1.0.0"]), Ok("1.0.0".into()));
         assert_eq!(offer(&["0.9.0", "1.0.0", "1.2.0", "2.0.0"]), Ok("1.2.0".into()));
         assert_eq!(offer(&["nonsense", "1.0", "1.0.0"]), Ok("1.0.0".into()));
     }
 
     #[test]
-    fn a_client_that_comes_back_speaks_what_it_spoke() {
+    fn a_reconnecting_client_keeps_its_version() {
         for offers in [&["0.9.0", "0.7.0"][..], &["1.0.0", "0.9.0"], &["1.2.0"]] {
             let offers: Vec<_> = offers.iter().map(|version| (*version).to_owned()).collect();
             let version = negotiate(&offers).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_does_not_know_is_kept_from_its_clients() {
+    fn older_versions_do_not_receive_newer_features() {
         let version = |name: &str| negotiate(&[name.to_owned()]).unwrap();
         let (old, new, newer) = (version("0.9.0"), version("1.0.0"), version("1.3.0"));
         assert_ne!(old.cache_slot(), new.cache_slot());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn other_offers_are_refused_with_the_supported_versions() {
+    fn unsupported_offers_are_refused_with_the_supported_versions() {
         assert_eq!(offer(&["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]), Ok("0.9.0".into()), "VS Code 1.139");
         for offers in [&["0.8.0", "2.0.0"][..], &["0.6.0"], &[], &["x"]] {
             assert_eq!(offer(offers), Err(-32005), "{offers:?}");

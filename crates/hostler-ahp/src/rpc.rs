@@ -1,14 +1,14 @@
-//! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
+//! JSON-RPC 2.0: classifies incoming messages, and defines errors with AHP's codes.
 
 use ahp_types::errors::{AuthRequiredErrorData, PermissionDeniedErrorData, ahp_error_codes, json_rpc_error_codes};
 use hostler_engine::{EngineError, TerminalError, TrustError};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// How many characters of a client's sentence are kept.
+/// Maximum length of an error message from a client.
 const MAX_CLIENT_ERROR_CHARS: usize = 1000;
 
-/// A request's id, echoed exactly as it came.
+/// A request's id, echoed unchanged.
 pub(crate) type JsonRpcId = Value;
 
 /// One message of a client.
@@ -23,14 +23,14 @@ pub(crate) enum IncomingMessage {
         method: String,
         params: Value,
     },
-    /// An answer to a request of ours.
+    /// Answer to a host-to-client request.
     Response {
         id: JsonRpcId,
         result: Result<Value, RpcError>,
     },
 }
 
-/// Reads a frame. The error is the answer to it.
+/// Parses a frame. The error is the answer to send.
 pub(crate) fn parse_message(text: &str) -> Result<IncomingMessage, (JsonRpcId, RpcError)> {
     let value: Value = serde_json::from_str(text).map_err(|_| {
         (Value::Null, RpcError::new(json_rpc_error_codes::PARSE_ERROR, "the frame is not one JSON message"))
@@ -66,12 +66,13 @@ pub(crate) fn parse_message(text: &str) -> Result<IncomingMessage, (JsonRpcId, R
     })
 }
 
-/// Whether an id comes back as it was. Other numbers are rounded on their way, and their client would wait for ever.
+/// Whether an id can be echoed unchanged. Other numbers would be rounded, and the client would wait for its answer
+/// forever.
 fn can_be_echoed(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// An error as clients see it: a code, and a sentence that they show.
+/// An error as clients receive it: a code and a message for display.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
@@ -92,13 +93,13 @@ impl RpcError {
         Self::new(json_rpc_error_codes::METHOD_NOT_FOUND, format!("this host has no method {method:?}"))
     }
 
-    /// What a client answered. Its words are its own affair, and for itself only.
+    /// Converts a client's error answer. Its message is returned to the same client only.
     fn from_response(error: &Value) -> Self {
         let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
         let code = code.unwrap_or(json_rpc_error_codes::INTERNAL_ERROR);
         let sentence = error.get("message").and_then(Value::as_str).filter(|sentence| !sentence.is_empty());
         let sentence: String = sentence.unwrap_or("the client refused").chars().take(MAX_CLIENT_ERROR_CHARS).collect();
-        // It says what to ask for.
+        // It names the access to request.
         let data = error.get("data").filter(|_| code == ahp_error_codes::PERMISSION_DENIED);
         let data = data.and_then(|data| PermissionDeniedErrorData::deserialize(data).ok());
         Self { data: data.and_then(|data| serde_json::to_value(data).ok()), ..Self::new(code, sentence) }
@@ -163,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn string_ids_are_requests_and_null_ids_are_notifications() {
+    fn string_ids_make_requests_and_null_ids_make_notifications() {
         let request = parse_message(r#"{"jsonrpc":"2.0","id":"seven","method":"ping"}"#);
         assert_eq!(
             request,
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_answered() {
+    fn malformed_messages_are_answered_with_errors() {
         let code = |text: &str| parse_message(text).err().map(|(_, error)| error.code);
         assert_eq!(code("{"), Some(-32700));
         assert_eq!(code("[]"), Some(-32600));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_would_not_come_back_as_it_was_is_refused() {
+    fn an_id_that_cannot_be_echoed_unchanged_is_refused() {
         for id in ["1.5", "1e3", "3333333333333333333333333333333333333331", "true", "[1]", "{}"] {
             let (echoed, error) = parse_message(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
             assert_eq!((echoed, error.code), (Value::Null, -32600), "{id}");
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_from_requests() {
+    fn answers_are_distinguished_from_requests() {
         let answer = |text: &str| match parse_message(text) {
             Ok(IncomingMessage::Response { id, result }) => (id, result.map_err(|error| error.code)),
             other => panic!("{other:?}"),

@@ -1,4 +1,5 @@
-//! `hostler/search`, which is no method of AHP: words of all sessions, found again.
+//! `hostler/search`, an extension: full-text search over all sessions. Converts between wire and engine; the engine
+//! searches.
 
 use std::ops::Range;
 
@@ -10,11 +11,11 @@ use crate::decode;
 use crate::methods::to_result;
 use crate::rpc::RpcError;
 
-/// How many results there are, unless a client says otherwise, and at most.
+/// Default and maximum number of results.
 const DEFAULT_SEARCH_LIMIT: usize = 20;
 const MAX_SEARCH_LIMIT: usize = 100;
 
-/// The longest query, in bytes.
+/// Maximum length of a query, in bytes.
 const MAX_QUERY_BYTES: usize = 4 * 1024;
 
 #[derive(Deserialize)]
@@ -31,14 +32,14 @@ struct SearchParams {
     all: bool,
 }
 
-/// Sessions, the best first; `nextOffset` is missing at the end.
+/// Sessions, the best match first; `nextOffset` is absent at the end.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchResult {
     items: Vec<SearchResultItem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
-    /// How many sessions are still to be read.
+    /// Number of sessions that are not indexed yet.
     pending: usize,
     /// Why something cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,16 +55,16 @@ struct SearchResultItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     modified_at_ms: i64,
-    /// Whether the list has it; said where it has not.
+    /// Whether the session list contains it; sent only if it does not.
     #[serde(skip_serializing_if = "is_true")]
     listed: bool,
-    /// How many turns of it match.
+    /// Number of matching turns in the session.
     #[serde(rename = "matching")]
     matching_turns: usize,
     hits: Vec<SearchResultHit>,
 }
 
-/// A place; without a turn it is the session's title.
+/// A match; without a turn it is in the session's title.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchResultHit {
@@ -74,11 +75,11 @@ struct SearchResultHit {
     at_ms: i64,
     kind: &'static str,
     snippet: String,
-    /// Where the matches begin and end, in UTF-16 code units.
+    /// Start and end of each match, in UTF-16 code units.
     matches: Vec<[usize; 2]>,
 }
 
-/// Reads what is looked for.
+/// Parses a search request.
 pub(crate) fn parse(params: Value) -> Result<SearchRequest, RpcError> {
     let SearchParams { query, limit, offset, flat, wait, all } = decode::params(params)?;
     if query.trim().is_empty() {
@@ -97,7 +98,7 @@ pub(crate) fn parse(params: Value) -> Result<SearchRequest, RpcError> {
     })
 }
 
-/// Looks for it.
+/// Runs the search.
 pub(crate) async fn search(engine: &Engine, wish: SearchRequest) -> Result<Value, RpcError> {
     let offset = wish.offset;
     let SearchResults { sessions, has_more: more, unlisted, pending_sessions: pending, index_error: trouble } =
@@ -145,13 +146,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn places_of_matches_count_as_clients_do() {
+    fn match_positions_are_utf16_code_units() {
         assert_eq!(to_utf16_range("a 😀 bé", 7..10), [5, 7]);
         assert_eq!(to_utf16_range("検索", 0..6), [0, 2]);
     }
 
     #[test]
-    fn what_cannot_be_looked_for_is_refused_with_a_sentence() {
+    fn invalid_queries_are_refused_with_a_message() {
         for query in [json!({"query": ""}), json!({"query": " \n"}), json!({}), json!({"query": "x".repeat(5_000)})] {
             assert!(parse(query).is_err());
         }

@@ -1,7 +1,8 @@
-//! The listener: HTTP until the upgrade, then a WebSocket, all in one task per connection.
+//! The listener: one task per connection speaks HTTP until the upgrade, then WebSocket. Owns the accept loops and the
+//! limit on connections; requests are handled in `http_frontend` and `connection`.
 //!
-//! With TLS there are two: the one that was asked for, and one without TLS on loopback for programs on this machine, which would
-//! have to be told whom to believe otherwise.
+//! With TLS there are two listeners: the configured one, and one without TLS on loopback. Programs on this machine use
+//! the second, so they need no certificate authority for the first.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,35 +27,35 @@ use crate::http_frontend::{ConnectionAdmission, HttpFrontend, HttpHandler, Upgra
 use crate::tls::TlsIdentity;
 use crate::ws::{self, FrameEncoding};
 
-/// How many connections over the limit are told so at a time; further ones are just closed.
+/// Maximum number of connections over the limit that receive a refusal at a time; further ones are closed without one.
 const MAX_CONCURRENT_REFUSALS: usize = 64;
 
-/// How long connections may take to end when the server stops.
+/// Maximum time for connections to end when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// What a server needs.
+/// Configuration of a server.
 pub struct ServerConfig {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Whom that listener is by TLS; none means that it speaks without.
+    /// TLS identity of that listener; `None` disables TLS.
     pub tls: Option<TlsIdentity>,
-    /// Who is let in.
+    /// Which clients may connect.
     pub access: AccessPolicy,
-    /// Bounds of each connection and of all together.
+    /// Limits of each connection and of all connections together.
     pub limits: AhpConnectionLimits,
-    /// The host's own log, if clients may hear it.
+    /// The host's own log, if clients may subscribe to it.
     pub logs: Option<LogTap>,
-    /// Which browsers may come in without the token.
+    /// Browsers that may connect without the token.
     pub browser_sessions: BrowserSessions,
-    /// What requests get that want no WebSocket; none means that they are told to want one.
+    /// Answers requests that are no WebSocket upgrade. `None`: such requests are answered with "upgrade required".
     pub http_handler: Option<Arc<dyn HttpHandler>>,
 }
 
-/// A listener that serves an engine to AHP clients.
+/// Listener that serves an engine to AHP clients.
 pub struct Server {
     public_address: SocketAddr,
     local_address: SocketAddr,
-    /// Ends the listener. Connections outlive it until `stop`.
+    /// Ends the listener. Connections continue until `stop`.
     listening: CancellationToken,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -62,7 +63,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds and starts to accept.
+    /// Binds the address and starts to accept connections.
     ///
     /// # Errors
     /// If the address cannot be bound.
@@ -109,27 +110,27 @@ impl Server {
         Ok(Self { public_address: address, local_address: local, listening, stop, tasks, client_count: clients })
     }
 
-    /// Where programs on this machine connect, without TLS.
+    /// Address for programs on this machine, without TLS.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// Where it was told to listen, with TLS if it has a certificate.
+    /// The configured address, with TLS if there is a certificate.
     pub fn public_addr(&self) -> SocketAddr {
         self.public_address
     }
 
-    /// How many clients are connected, and a way to hear of changes.
+    /// Number of connected clients, as a watch.
     pub fn watch_client_count(&self) -> watch::Receiver<usize> {
         self.client_count.clone()
     }
 
-    /// Accepts nobody any more. Connections that are there go on.
+    /// Stops accepting connections. Open connections continue.
     pub fn stop_accepting(&self) {
         self.listening.cancel();
     }
 
-    /// Ends the listener and all connections. Twice is the same as once.
+    /// Ends the listener and all connections. Idempotent.
     pub async fn stop(&self) {
         self.listening.cancel();
         self.stop.cancel();
@@ -140,17 +141,17 @@ impl Server {
     }
 }
 
-/// What the connections share.
+/// State that all connections share.
 struct Shared {
     http_frontend: HttpFrontend,
     context: ConnectionContext,
     listening: CancellationToken,
     client_count: watch::Sender<usize>,
-    /// Connections that have shown no token or browser session yet.
+    /// Connections that have presented neither a token nor a browser session yet.
     unauthenticated: Arc<EvictingSet>,
-    /// For connections, on whichever listener.
+    /// Limits connections over all listeners.
     connection_slots: Arc<Semaphore>,
-    /// For those that are told that there is no seat.
+    /// Limits connections that are refused with an answer.
     refusal_slots: Arc<Semaphore>,
 }
 
@@ -161,7 +162,7 @@ async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: wait for some to come back.
+                    // Most likely the process is out of descriptors: wait until some are closed.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -197,7 +198,7 @@ async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>
     }
 }
 
-/// Begins TLS. `None` if the client does not, or not in time.
+/// Performs the TLS handshake. `None` if the client does not complete it in time.
 async fn accept_tls(stream: TcpStream, tls: &TlsIdentity, shared: &Shared) -> Option<TlsStream<TcpStream>> {
     let handshake =
         tokio::time::timeout(shared.context.limits.socket.request_head_timeout, tls.acceptor().accept(stream));
@@ -218,7 +219,7 @@ async fn accept_tls(stream: TcpStream, tls: &TlsIdentity, shared: &Shared) -> Op
     }
 }
 
-/// One connection from its first byte to its last.
+/// Serves one connection from its first byte to its last.
 async fn serve_connection<S>(
     stream: S,
     line: PeerInfo,
@@ -235,7 +236,7 @@ async fn serve_connection<S>(
     let Some(UpgradedStream { stream, read_ahead: early, encoding, anonymous_client: guest }) = upgraded else {
         return;
     };
-    // It has shown who it is, and no longer makes room for others.
+    // The connection is authenticated and can no longer be evicted.
     drop(newcomer);
     let context = ConnectionContext { encoding, anonymous_client: guest.map(Arc::new), ..shared.context.clone() };
     let _present = ClientCountGuard::new(&shared.client_count);
@@ -245,14 +246,14 @@ async fn serve_connection<S>(
     .await;
 }
 
-/// A connection that has shown no token or browser session yet. It makes room for newer ones.
+/// Connection that has presented neither a token nor a browser session yet. Newer connections can evict it.
 struct UnauthenticatedConnection {
     evicted: CancellationToken,
     _member: EvictingSetMember,
 }
 
 impl UnauthenticatedConnection {
-    /// `None` if the connection had to make room first.
+    /// `None` if the connection was evicted first.
     async fn run_until_evicted<T>(&self, work: impl Future<Output = Option<T>>) -> Option<T> {
         tokio::select! {
             biased;
@@ -265,7 +266,7 @@ impl UnauthenticatedConnection {
     }
 }
 
-/// Counts a client as long as it is there.
+/// Counts a client as connected until it is dropped.
 struct ClientCountGuard<'a>(&'a watch::Sender<usize>);
 
 impl<'a> ClientCountGuard<'a> {

@@ -1,4 +1,4 @@
-//! `hostler/sessionsDoctor`, which is no method of AHP: what is wrong with what the agents keep.
+//! `hostler/sessionsDoctor`, an extension: reports problems in the agents' transcripts.
 
 use hostler_engine::{Engine, TranscriptCheckReport, TranscriptIssue};
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::rpc::RpcError;
 
 #[derive(Serialize)]
 struct DoctorResult {
-    /// How many conversations were read.
+    /// Number of conversations that were read.
     conversations: usize,
     findings: Vec<DoctorFindingItem>,
-    /// How many further findings there are.
+    /// Number of findings beyond the listed ones.
     more: usize,
 }
 
@@ -26,7 +26,7 @@ struct DoctorFindingItem {
     problem: String,
 }
 
-/// Reads everything that the agents keep.
+/// Checks all transcripts of the agents.
 pub(crate) async fn run_doctor(engine: &Engine) -> Result<Value, RpcError> {
     let TranscriptCheckReport { conversations, issues: findings, omitted_issues: more } =
         engine.check_transcripts().await?;

@@ -1,4 +1,5 @@
-//! TLS with a given certificate, which is read again when its files change: certificates are renewed while hosts run.
+//! TLS with a configured certificate. The files are read again when they change, so certificates can be renewed while
+//! the host runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{Error, ServerConfig};
 
-/// Whom a listener is.
+/// Certificate and key of a listener.
 pub struct TlsIdentity {
     cert: PathBuf,
     key: PathBuf,
@@ -20,7 +21,7 @@ pub struct TlsIdentity {
 
 struct LoadedIdentity {
     config: Arc<ServerConfig>,
-    /// The files as they were when they were last read, also if that was in vain.
+    /// Stamps of the files at the last read, including a failed one.
     file_stamps: FileStamps,
 }
 
@@ -34,16 +35,16 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// There is no certificate where one should be.
+    /// The file contains no certificate.
     #[error("{} holds no certificate in PEM (-----BEGIN CERTIFICATE-----).", .0.display())]
     NoCertificate(PathBuf),
-    /// There is no key where one should be.
+    /// The file contains no key.
     #[error("{} holds no private key in PEM (-----BEGIN PRIVATE KEY-----) that can be used without a passphrase.", .0.display())]
     NoKey(PathBuf),
-    /// Both are there, but not for each other.
+    /// Certificate and key do not belong together.
     #[error("the key in {key} does not belong to the first certificate in {cert}.", key = .key.display(), cert = .cert.display())]
     Mismatch {
         /// The certificate's file.
@@ -51,12 +52,12 @@ pub enum TlsError {
         /// The key's file.
         key: PathBuf,
     },
-    /// Something else is wrong with them.
+    /// Another problem with certificate or key.
     #[error("the certificate in {cert} cannot be used: {reason}.", cert = .cert.display())]
     Unusable {
         /// The certificate's file.
         cert: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
@@ -72,7 +73,7 @@ impl TlsIdentity {
         Ok(Self { cert, key, loaded })
     }
 
-    /// What the next connection is accepted with. New files that cannot be used leave the old ones in place.
+    /// The acceptor for the next connection. If changed files cannot be used, the previous certificate stays in use.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = read_file_stamps(&self.cert, &self.key);
@@ -102,7 +103,7 @@ fn load_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
         Error::InconsistentKeys(_) => TlsError::Mismatch { cert: cert.to_owned(), key: key.to_owned() },
         error => unusable(error.to_string()),
     })?;
-    // WebSocket as it is spoken here begins with HTTP/1.1.
+    // A WebSocket connection here starts with HTTP/1.1.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -111,7 +112,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })
 }
 
-/// What tells one content of a file from the next without reading it.
+/// Metadata that shows whether the files have changed, without reading them.
 fn read_file_stamps(cert: &Path, key: &Path) -> FileStamps {
     [cert, key].map(|path| {
         let about = std::fs::metadata(path).ok()?;

@@ -1,4 +1,4 @@
-//! Workspace trust for clients: `hostler/listTrust`, `checkTrust`, `setTrust` and `removeTrust`, which are no methods of AHP.
+//! Workspace trust for clients: the extensions `hostler/listTrust`, `checkTrust`, `setTrust` and `removeTrust`.
 
 use hostler_engine::{Engine, TrustDecision, TrustListing};
 use serde::Deserialize;
@@ -8,11 +8,11 @@ use crate::decode;
 use crate::methods::to_result;
 use crate::rpc::RpcError;
 
-/// The methods that are carried out here.
+/// The methods that this module carries out.
 pub(crate) const TRUST_METHODS: [&str; 4] =
     ["hostler/listTrust", "hostler/checkTrust", "hostler/setTrust", "hostler/removeTrust"];
 
-/// One request, decoded.
+/// A decoded request.
 pub(crate) enum TrustRequest {
     List,
     Check(CheckTrustParams),
@@ -31,7 +31,7 @@ pub(crate) struct SetTrustParams {
     directory: String,
     provider: Option<String>,
     decision: TrustDecision,
-    /// Of the configuration that the person saw.
+    /// Fingerprint of the configuration that the person saw.
     fingerprint: String,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct RemoveTrustParams {
 }
 
 impl TrustRequest {
-    /// Reads one of [`METHODS`].
+    /// Parses one of [`TRUST_METHODS`].
     pub(crate) fn parse(method: &str, params: Value) -> Result<Self, RpcError> {
         Ok(match method {
             "hostler/listTrust" => Self::List,
@@ -52,7 +52,7 @@ impl TrustRequest {
         })
     }
 
-    /// Reads the folder and the decisions, and changes them.
+    /// Reads the folder and the trust decisions, and changes them.
     pub(crate) async fn execute(self, engine: Engine) -> Result<Value, RpcError> {
         match self {
             Self::List => {

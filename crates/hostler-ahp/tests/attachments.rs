@@ -1,4 +1,4 @@
-//! Messages with attachments over the wire: their order, what the host asks the client for, and what it keeps.
+//! Messages with attachments over the wire: their order, the host's requests for files, and what the host stores.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;

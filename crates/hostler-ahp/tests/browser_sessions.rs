@@ -1,4 +1,4 @@
-//! Browsers that come in without the token: by a link that works once, with a pass that can be taken back.
+//! Browser sessions: sign-in by a link that works once, with credentials that can be revoked.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -32,14 +32,14 @@ struct Host {
     address: SocketAddr,
 }
 
-/// What was answered.
+/// An HTTP answer.
 struct Answer {
     status: u16,
     head: String,
     body: String,
 }
 
-/// What a browser is to send from now on.
+/// Credentials of a browser session.
 #[derive(Clone)]
 struct Pass {
     cookie: String,
@@ -47,13 +47,13 @@ struct Pass {
 }
 
 impl Pass {
-    /// The lines of an HTTP request.
+    /// Header lines of an HTTP request.
     fn lines(&self) -> String {
         let Self { cookie, key } = self;
         format!("Cookie: {cookie}\r\nX-Hostler-Key: {key}\r\n")
     }
 
-    /// The lines of an upgrade.
+    /// Header lines of an upgrade.
     fn socket_lines(&self) -> String {
         let Self { cookie, key } = self;
         format!("Cookie: {cookie}\r\nSec-WebSocket-Protocol: hostler.ahp, hostler.key.{key}\r\n")
@@ -105,7 +105,7 @@ impl Host {
         format!("Origin: http://{}\r\n", self.address)
     }
 
-    /// Sends a request as it is given, and reads the answer.
+    /// Sends a request unchanged and reads the answer.
     async fn send(&self, request: &str) -> Answer {
         let mut wire = Wire::request(self.address, request).await;
         let head = wire.read_head().await;
@@ -118,7 +118,7 @@ impl Host {
         Answer { status, head, body: String::from_utf8(body).unwrap() }
     }
 
-    /// What our own page says.
+    /// A request as the host's own page sends it.
     async fn post(&self, path: &str, lines: &str, body: &str) -> Answer {
         let (address, origin, length) = (self.address, self.origin(), body.len());
         let json = "Content-Type: application/json\r\n";
@@ -147,7 +147,7 @@ impl Host {
         Client::greeted(Wire::request(self.address, &format!("{request}\r\n")).await).await
     }
 
-    /// A page with a pass.
+    /// A page with a browser session.
     async fn page(&self, pass: &Pass) -> Client {
         Client::greeted(self.knock(&format!("{}{}", self.origin(), pass.socket_lines())).await).await
     }
@@ -161,7 +161,7 @@ impl Host {
     }
 }
 
-/// A client that is in.
+/// A connected client.
 struct Client {
     wire: Wire,
     next: i64,
@@ -206,7 +206,7 @@ impl Client {
         list["items"].as_array().unwrap().clone()
     }
 
-    /// The code of the frame by which the host says goodbye.
+    /// The code of the host's close frame.
     async fn goodbye(&mut self) -> u16 {
         loop {
             let (first, payload) = self.wire.receive().await.expect("a goodbye");
@@ -218,7 +218,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_link_becomes_a_cookie_that_lets_the_page_in() {
+async fn a_link_yields_a_cookie_that_authenticates_the_page() {
     let host = Host::start(Some("t0ken"), None).await;
     let answer = host.state("").await;
     assert_eq!(answer.status, 200);
@@ -245,7 +245,7 @@ async fn a_link_becomes_a_cookie_that_lets_the_page_in() {
 }
 
 #[tokio::test]
-async fn a_code_works_once_and_not_when_it_is_wrong() {
+async fn a_code_works_once_and_a_wrong_one_never() {
     let host = Host::start(Some("t0ken"), None).await;
     let code = host.owner().await.link().await;
     assert_eq!(host.sign_in("wrong").await.status, 403);
@@ -257,7 +257,7 @@ async fn a_code_works_once_and_not_when_it_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_pass_that_cannot_be_kept_is_not_given() {
+async fn a_browser_session_that_cannot_be_stored_is_not_issued() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("state/sign-ins.json");
     std::fs::create_dir(file.parent().unwrap()).unwrap();
@@ -278,7 +278,7 @@ async fn a_pass_that_cannot_be_kept_is_not_given() {
 }
 
 #[tokio::test]
-async fn what_other_pages_and_odd_clients_send_changes_nothing() {
+async fn foreign_and_malformed_sign_in_requests_change_nothing() {
     let host = Host::start(Some("t0ken"), None).await;
     let code = host.owner().await.link().await;
     let (address, own) = (host.address, host.origin());
@@ -315,7 +315,7 @@ async fn what_other_pages_and_odd_clients_send_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_without_an_end_is_not_read_to_its_end() {
+async fn an_endless_body_is_not_read_to_its_end() {
     let host = Host::start(Some("t0ken"), None).await;
     let (address, own) = (host.address, host.origin());
     let head = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
@@ -328,7 +328,7 @@ async fn a_body_without_an_end_is_not_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn many_wrong_codes_are_refused_for_a_while_and_keep_nobody_out() {
+async fn wrong_codes_are_rate_limited_and_right_ones_still_work() {
     let host = Host::start(Some("t0ken"), None).await;
     let code = host.owner().await.link().await;
     for guess in 0..10 {
@@ -342,7 +342,7 @@ async fn many_wrong_codes_are_refused_for_a_while_and_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_pass_counts_only_with_our_own_origin_and_for_this_host() {
+async fn a_browser_session_requires_the_hosts_origin_and_host_id() {
     let host = Host::start(Some("t0ken"), None).await;
     let given = host.sign_in(&host.owner().await.link().await).await.pass();
     let (cookie, key) = (&given.cookie, format!("Sec-WebSocket-Protocol: hostler.ahp, hostler.key.{}\r\n", given.key));
@@ -367,7 +367,7 @@ async fn a_pass_counts_only_with_our_own_origin_and_for_this_host() {
 }
 
 #[tokio::test]
-async fn signing_out_closes_what_is_open_and_the_cookie_is_worth_nothing() {
+async fn signing_out_closes_connections_and_voids_the_cookie() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let first = host.sign_in(&owner.link().await).await.pass();
@@ -392,7 +392,7 @@ async fn signing_out_closes_what_is_open_and_the_cookie_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn only_who_is_signed_in_signs_out_everywhere() {
+async fn only_a_signed_in_browser_signs_out_all() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let first = host.sign_in(&owner.link().await).await.pass();
@@ -408,7 +408,7 @@ async fn only_who_is_signed_in_signs_out_everywhere() {
 }
 
 #[tokio::test]
-async fn passes_outlive_the_host_and_only_their_hashes_are_kept() {
+async fn browser_sessions_survive_a_restart_and_only_hashes_are_stored() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("sign-ins.json");
     let host = Host::start(Some("t0ken"), Some(&file)).await;
@@ -433,7 +433,7 @@ async fn passes_outlive_the_host_and_only_their_hashes_are_kept() {
 }
 
 #[tokio::test]
-async fn a_browser_that_opens_another_link_stays_who_it_is() {
+async fn a_signed_in_browser_that_opens_a_link_keeps_its_session() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let pass = host.sign_in(&owner.link().await).await.pass();
@@ -447,7 +447,7 @@ async fn a_browser_that_opens_another_link_stays_who_it_is() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_that_speaks_tls_the_cookie_is_for_tls_only() {
+async fn behind_a_tls_proxy_the_cookie_is_secure() {
     let host = Host::start(Some("t0ken"), None).await;
     let body = json!({ "code": host.owner().await.link().await }).to_string();
     let lines = "Origin: https://box.example\r\nX-Forwarded-Proto: https\r\nContent-Type: application/json\r\n";
@@ -469,7 +469,7 @@ async fn behind_a_proxy_that_speaks_tls_the_cookie_is_for_tls_only() {
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_required() {
+async fn without_a_token_no_sign_in_is_required() {
     let host = Host::start(None, None).await;
     let state: Value = serde_json::from_str(&host.state("").await.body).unwrap();
     assert_eq!((&state["signedIn"], &state["required"]), (&json!(false), &json!(false)));
@@ -478,7 +478,7 @@ async fn without_a_token_nothing_is_required() {
 }
 
 #[tokio::test]
-async fn links_have_bounds() {
+async fn link_lifetime_and_label_are_limited() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     for params in [
@@ -498,9 +498,10 @@ async fn links_have_bounds() {
     host.end().await.engine.shutdown().await;
 }
 
-/// A local server on another port is sent the cookie, and can say whatever else a browser says, but does not have the key.
+/// A local server on another port receives the cookie and can send any header of a browser, but does not have the page
+/// key.
 #[tokio::test]
-async fn a_cookie_without_the_key_of_its_origin_is_not_signed_in() {
+async fn a_cookie_without_its_page_key_is_not_signed_in() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let pass = host.sign_in(&owner.link().await).await.pass();
@@ -520,9 +521,9 @@ async fn a_cookie_without_the_key_of_its_origin_is_not_signed_in() {
     assert_eq!(host.post("/sign-out", &stolen, "").await.status, 204);
     assert!(host.is_signed_in(&pass).await && host.is_signed_in(&other).await, "and nobody is signed out by it");
 
-    // Nor is a key without the cookie.
+    // A key without the cookie is refused too.
     assert!(host.refuses(&format!("{}Sec-WebSocket-Protocol: hostler.key.{}\r\n", host.origin(), pass.key)).await);
-    // The key is not sent back.
+    // The key is not in the answer.
     let mut wire = host.knock(&format!("{}{}", host.origin(), pass.socket_lines())).await;
     let head = wire.read_head().await;
     assert!(head.contains("sec-websocket-protocol: hostler.ahp\r\n") && !head.contains(&pass.key), "{head}");
@@ -530,7 +531,7 @@ async fn a_cookie_without_the_key_of_its_origin_is_not_signed_in() {
 }
 
 #[tokio::test]
-async fn a_browser_that_lost_its_key_gets_another_pass_in_place_of_its_own() {
+async fn a_browser_that_lost_its_key_gets_a_new_session_in_place_of_the_old() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let first = host.sign_in(&owner.link().await).await.pass();
@@ -545,7 +546,7 @@ async fn a_browser_that_lost_its_key_gets_another_pass_in_place_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_browser_that_is_signed_out_takes_its_links_along() {
+async fn signing_out_a_browser_voids_its_unused_links() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
     let pass = host.sign_in(&owner.link().await).await.pass();
@@ -560,9 +561,9 @@ async fn a_browser_that_is_signed_out_takes_its_links_along() {
     host.end().await.engine.shutdown().await;
 }
 
-/// A thief with the token could have signed a browser in; whoever changes the token takes that away, too.
+/// A thief with the token could have signed in a browser; changing the token revokes that browser session too.
 #[tokio::test]
-async fn what_was_given_under_another_token_does_not_count() {
+async fn browser_sessions_of_another_token_are_not_accepted() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("sign-ins.json");
     let host = Host::start(Some("t0ken"), Some(&file)).await;
@@ -570,15 +571,15 @@ async fn what_was_given_under_another_token_does_not_count() {
     let host = Host::on(host.end().await.restart().await, Some("another"), Some(&file)).await;
     assert!(!host.is_signed_in(&pass).await);
     assert!(host.refuses(&format!("{}{}", host.origin(), pass.socket_lines())).await);
-    // With the token of before it is what it was.
+    // With the previous token it is accepted again.
     let host = Host::on(host.end().await.restart().await, Some("t0ken"), Some(&file)).await;
     assert!(host.is_signed_in(&pass).await);
     host.end().await.engine.shutdown().await;
 }
 
-/// A file of a version that gave cookies only.
+/// A file of a version without page keys.
 #[tokio::test]
-async fn browsers_that_have_no_key_yet_sign_in_again_once() {
+async fn browsers_without_a_page_key_sign_in_again_once() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("sign-ins.json");
     let host = Host::start(Some("t0ken"), Some(&file)).await;

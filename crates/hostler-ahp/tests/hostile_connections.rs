@@ -1,4 +1,5 @@
-//! Connections of programs that are no clients: without a token, with nonsense in its place, under another name, or half open.
+//! Connections of programs that are no clients: without a token, with garbage as token, with a foreign host name, or
+//! half open.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -24,7 +25,7 @@ async fn serve(rig: &Rig, socket: SocketLimits) -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// The status of the answer to these bytes; empty if the connection just ended.
+/// The status of the answer to these bytes; empty if the connection ended without one.
 async fn status(address: SocketAddr, head: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(head).await.unwrap();
@@ -40,9 +41,9 @@ async fn status(address: SocketAddr, head: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn half_open_connections_close_each_other_and_never_keep_a_client_out() {
+async fn half_open_connections_are_evicted_and_never_block_a_client() {
     let rig = rig().await;
-    // No timeout of it is reached: what is closed is closed because there are too many.
+    // No timeout is reached: connections are closed because there are too many.
     let hour = Duration::from_secs(3600);
     let socket = SocketLimits {
         max_connections: 64,
@@ -71,7 +72,7 @@ async fn half_open_connections_close_each_other_and_never_keep_a_client_out() {
 }
 
 #[tokio::test]
-async fn tokens_with_sql_and_bytes_that_are_no_text_are_refused() {
+async fn tokens_with_sql_or_invalid_utf8_are_refused() {
     let rig = rig().await;
     let (server, address) = serve(&rig, SocketLimits::default()).await;
     let ask = async |path: &str, header: &[u8]| {
@@ -121,7 +122,7 @@ async fn tokens_with_sql_and_bytes_that_are_no_text_are_refused() {
 }
 
 #[tokio::test]
-async fn no_method_and_no_path_is_served_without_a_token_and_no_rebound_name_with_it() {
+async fn every_method_and_path_requires_the_token_and_an_accepted_host() {
     let rig = rig().await;
     let (server, address) = serve(&rig, SocketLimits::default()).await;
     let port = address.port();

@@ -1,4 +1,4 @@
-//! Requests that want no WebSocket: what the pages answer, on connections that stay for a while and are in nobody's way.
+//! Requests that are no upgrade: answers of the HTTP handler on keep-alive connections, which do not block others.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -16,7 +16,7 @@ use raw_websocket::{Wire, client_frame, upgrade};
 use tokio::io::AsyncReadExt as _;
 use tokio_tungstenite::tungstenite::Bytes;
 
-/// Says what it was asked.
+/// Answers with the request's method and path.
 struct Echo;
 
 impl HttpHandler for Echo {
@@ -60,7 +60,7 @@ impl Host {
     }
 }
 
-/// An answer's head, and as many bytes of its body as it says.
+/// An answer's head, and as many bytes of its body as the head announces.
 async fn answer(wire: &mut Wire) -> (String, String) {
     let head = wire.read_head().await.to_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
@@ -70,7 +70,7 @@ async fn answer(wire: &mut Wire) -> (String, String) {
 }
 
 #[tokio::test]
-async fn pages_need_no_token_and_several_come_over_one_connection() {
+async fn page_requests_need_no_token_and_share_a_connection() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wire = Wire::request(host.address, &host.get("/")).await;
     for path in ["/session/x", "/assets/a.js?b", "/last"] {
@@ -81,7 +81,7 @@ async fn pages_need_no_token_and_several_come_over_one_connection() {
     }
     assert_eq!(answer(&mut wire).await.1, "GET /last");
     assert_eq!(*host.server.watch_client_count().borrow(), 0, "nobody has come who stays");
-    // The same connection may become a client.
+    // The same connection can be upgraded.
     wire.send(upgrade(host.address).replace("GET / ", "GET /?tkn=t0ken ").as_bytes()).await;
     wire.send(b"\r\n").await;
     assert!(wire.read_head().await.starts_with("HTTP/1.1 101"));
@@ -92,7 +92,7 @@ async fn pages_need_no_token_and_several_come_over_one_connection() {
 }
 
 #[tokio::test]
-async fn a_head_is_asked_for_without_its_body() {
+async fn a_head_request_is_answered_without_a_body() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wire = Wire::request(host.address, &host.get("/page").replace("GET", "HEAD")).await;
     let head = wire.read_head().await;
@@ -103,7 +103,7 @@ async fn a_head_is_asked_for_without_its_body() {
 }
 
 #[tokio::test]
-async fn the_host_is_checked_for_pages_and_the_token_for_everything_else() {
+async fn page_requests_check_the_host_and_all_others_the_token() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wire = Wire::request(host.address, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").await;
     let (head, body) = answer(&mut wire).await;
@@ -117,7 +117,7 @@ async fn the_host_is_checked_for_pages_and_the_token_for_everything_else() {
 }
 
 #[tokio::test]
-async fn pages_that_stay_open_do_not_keep_the_host_from_stopping() {
+async fn keep_alive_connections_do_not_delay_a_stop() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wires = Vec::new();
     for _ in 0..8 {
@@ -127,14 +127,14 @@ async fn pages_that_stay_open_do_not_keep_the_host_from_stopping() {
     }
     host.end().await;
     for wire in wires {
-        // Closed by now: it would block otherwise.
+        // It is closed by now; otherwise the read would block.
         let mut stream = wire.stream.into_std().unwrap();
         assert_eq!(std::io::Read::read(&mut stream, &mut [0; 8]).unwrap(), 0);
     }
 }
 
 #[tokio::test]
-async fn only_so_many_pages_stay_open_and_everybody_is_answered() {
+async fn keep_alive_connections_are_limited_and_all_requests_answered() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wires = Vec::new();
     let mut closed = 0;
@@ -149,7 +149,7 @@ async fn only_so_many_pages_stay_open_and_everybody_is_answered() {
         wires.push(wire);
     }
     assert_eq!(closed, 140 - 128);
-    // Places are free again when those who had them leave.
+    // Slots are released when their connections close.
     wires.clear();
     loop {
         let mut wire = Wire::request(host.address, &host.get("/")).await;

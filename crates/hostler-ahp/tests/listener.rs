@@ -1,4 +1,4 @@
-//! The listener: who is let in, what a socket may do, and Microsoft's own client over it.
+//! The listener: access control, sockets, and the reference client of AHP.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -24,7 +24,7 @@ async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_403_and_the_right_one_gets_in_on_any_path() {
+async fn a_wrong_token_is_403_and_the_right_one_works_on_any_path() {
     let rig = rig().await;
     let (server, address) = serve(&rig.engine, Some("t0ken")).await;
     for url in [
@@ -39,7 +39,7 @@ async fn a_wrong_token_is_403_and_the_right_one_gets_in_on_any_path() {
     }
     for url in [format!("ws://{address}/?tkn=t0ken"), format!("ws://{address}/any/path?x=1&tkn=t0ken")] {
         let (mut socket, _) = tokio_tungstenite::connect_async(&url).await.unwrap();
-        // Binary frames are taken too.
+        // Binary frames are accepted too.
         socket.send(Message::Binary(br#"{"id":1,"method":"ping"}"#.to_vec().into())).await.unwrap();
         let Message::Text(answer) = socket.next().await.unwrap().unwrap() else { panic!("text is sent") };
         let answer: Value = serde_json::from_str(&answer).unwrap();
@@ -50,7 +50,7 @@ async fn a_wrong_token_is_403_and_the_right_one_gets_in_on_any_path() {
 }
 
 #[tokio::test]
-async fn foreign_hosts_origins_and_plain_requests_are_refused_with_a_sentence() {
+async fn foreign_hosts_and_origins_and_plain_requests_are_refused_with_a_message() {
     let rig = rig().await;
     let (server, address) = serve(&rig.engine, None).await;
     let request = async |head: &str| {
@@ -75,7 +75,7 @@ async fn foreign_hosts_origins_and_plain_requests_are_refused_with_a_sentence() 
 }
 
 #[tokio::test]
-async fn microsofts_client_follows_a_turn_and_ends_equal_to_the_host() {
+async fn the_reference_client_ends_a_turn_with_the_hosts_state() {
     let mut rig = rig().await;
     let work = tempfile::tempdir().unwrap();
     let (server, address) = serve(&rig.engine, Some("t")).await;
@@ -100,7 +100,7 @@ async fn microsofts_client_follows_a_turn_and_ends_equal_to_the_host() {
 }
 
 #[tokio::test]
-async fn stopping_the_server_hangs_up_on_everybody() {
+async fn stopping_the_server_closes_all_connections() {
     let rig = rig().await;
     let (server, address) = serve(&rig.engine, None).await;
     let (mut socket, _) = tokio_tungstenite::connect_async(format!("ws://{address}")).await.unwrap();
@@ -113,7 +113,7 @@ async fn stopping_the_server_hangs_up_on_everybody() {
 }
 
 #[tokio::test]
-async fn clients_that_come_and_go_leave_no_task_behind() {
+async fn disconnected_clients_leave_no_tasks() {
     let (rig, work) = (rig().await, tempfile::tempdir().unwrap());
     let (server, address) = serve(&rig.engine, None).await;
     let url = format!("ws://{address}/");
@@ -130,7 +130,7 @@ async fn clients_that_come_and_go_leave_no_task_behind() {
     visits(20).await;
     let before = metrics.num_alive_tasks();
     visits(200).await;
-    // The last connection's own task may still be on its way out.
+    // The task of the last connection may still be ending.
     while metrics.num_alive_tasks() > before {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,5 @@
-//! Several clients of one session: what one does all of them hear, what one asks only it hears, the first answer wins.
+//! Several clients of one session: all receive each action, only the requester receives an answer, and the first answer
+//! wins.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -25,7 +26,7 @@ fn started(turn: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_one_client_does_all_of_them_hear_and_nobody_hears_other_sessions() {
+async fn actions_reach_all_subscribers_and_no_other_session() {
     let mut rig = rig().await;
     let chat = default_chat_uri(SESSION);
     let mut maker = client(&rig, "maker", &[]).await;
@@ -60,7 +61,7 @@ async fn what_one_client_does_all_of_them_hear_and_nobody_hears_other_sessions()
 }
 
 #[tokio::test]
-async fn of_two_answers_the_first_wins_and_the_second_hears_why_it_came_too_late() {
+async fn the_first_of_two_answers_wins_and_the_second_is_rejected_with_a_reason() {
     let mut rig = rig().await;
     let chat = default_chat_uri(SESSION);
     let mut one = client(&rig, "one", &[]).await;
@@ -103,11 +104,11 @@ async fn of_two_answers_the_first_wins_and_the_second_hears_why_it_came_too_late
 }
 
 #[tokio::test]
-async fn vs_codes_burst_of_configuration_is_taken_echoed_and_kept() {
+async fn a_burst_of_configuration_changes_is_accepted_echoed_and_stored() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     for number in 0..34 {
-        // All of them under one number.
+        // All of them have the same client sequence number.
         let config = json!({format!("setting{number}"): {"nested": [number]}});
         let params = json!({"channel": "ahp-root://", "clientSeq": 0,
                             "action": {"type": "root/configChanged", "config": config}});
@@ -129,7 +130,7 @@ async fn vs_codes_burst_of_configuration_is_taken_echoed_and_kept() {
 }
 
 #[tokio::test]
-async fn completions_and_annotations_are_spoken_over_the_wire() {
+async fn completions_and_annotations_work_over_the_wire() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();

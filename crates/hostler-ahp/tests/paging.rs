@@ -1,4 +1,4 @@
-//! Turns and sessions by the page, as clients of both versions ask for them.
+//! Pages of turns and sessions, for clients of both versions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -27,7 +27,7 @@ async fn turns(raw: &mut Raw, chat: &str, agent: &mut FakeAgent, turns: std::ops
     }
 }
 
-/// A host whose session has so many turns; only the last one is in memory.
+/// A host whose session has `count` turns; only the last one is in memory.
 async fn long(count: usize) -> (Rig, Raw, String, FakeAgent) {
     let mut rig = rig().await;
     let (mut raw, chat, mut agent) = Raw::begun(&mut rig, SESSION).await;
@@ -60,7 +60,7 @@ async fn view(raw: &mut Raw, chat: &str, turns: Option<usize>) -> Value {
 }
 
 #[tokio::test]
-async fn older_turns_come_before_the_answer_to_the_one_who_asked_in_both_versions() {
+async fn older_turns_arrive_before_the_answer_in_both_versions() {
     let (rig, mut listener, chat, _agent) = long(120).await;
     let whole = view(&mut listener, &chat, None).await;
     assert_eq!(ids(&whole["state"]["turns"]), numbered(1, 120));
@@ -91,7 +91,7 @@ async fn older_turns_come_before_the_answer_to_the_one_who_asked_in_both_version
 }
 
 #[tokio::test]
-async fn microsofts_client_pages_a_chat_and_arrives_at_the_same_state() {
+async fn the_reference_client_pages_a_chat_to_the_same_state() {
     let (rig, mut raw, chat, mut agent) = long(30).await;
     let connection = connect_in_memory(&rig.engine, AhpConnectionLimits::default());
     let transport = MemoryTransport { sender: connection.sender, receiver: connection.receiver };
@@ -114,14 +114,14 @@ async fn microsofts_client_pages_a_chat_and_arrives_at_the_same_state() {
     assert_eq!(state.turns_next_cursor, None);
     let mut whole = peer.chat_state(&chat).await;
     assert_eq!(whole.turns.len(), 32);
-    // Between the turn's end and its line in the list, the chat's own time and status are on their way.
+    // Between the end of the turn and its row in the list, the chat's time and status are still in transit.
     whole.status = state.status;
     assert_eq!(*state, whole);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn pages_that_are_asked_for_at_once_come_one_after_the_other() {
+async fn concurrent_page_requests_are_answered_in_order() {
     let (rig, raw, chat, agent) = long(250).await;
     drop((raw, agent));
     let mut raw = client(&rig, "hasty", "1.0.0").await;
@@ -149,7 +149,7 @@ async fn pages_that_are_asked_for_at_once_come_one_after_the_other() {
     let ids: Vec<_> = state.turns.iter().map(|turn| turn.id.clone()).collect();
     assert_eq!((ids, state.turns_next_cursor), (numbered(1, 250), None));
 
-    // A client that is gone in the middle of it leaves nothing that waits.
+    // A client that disconnects in the middle of a page leaves no waiting task.
     view(&mut raw, &chat, Some(1)).await;
     for id in 0..8 {
         raw.send(&json!({"id": id, "method": "fetchTurns", "params": {"channel": chat}}).to_string()).await;
@@ -159,7 +159,7 @@ async fn pages_that_are_asked_for_at_once_come_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_refused_with_a_sentence() {
+async fn invalid_page_requests_are_refused_with_a_message() {
     let (rig, mut raw, chat, _agent) = long(4).await;
     let snapshot = view(&mut raw, &chat, Some(2)).await;
     let cursor = snapshot["state"]["turnsNextCursor"].clone();
@@ -177,7 +177,7 @@ async fn what_cannot_be_fetched_is_refused_with_a_sentence() {
     assert_eq!(raw.code("fetchTurns", json!({"channel": chat, "cursor": cursor})).await, -32602, "it was used");
     let mut stranger = client(&rig, "stranger", "1.0.0").await;
     assert_eq!(stranger.code("fetchTurns", json!({"channel": chat, "cursor": cursor})).await, -32602, "not subscribed");
-    // Whoever asks for older turns right behind its subscription gets them.
+    // A request for older turns directly after the subscription is answered.
     stranger
         .send(&json!({"id": "s", "method": "subscribe", "params": {"channel": chat, "view": {"turns": 1}}}).to_string())
         .await;
@@ -192,7 +192,7 @@ async fn what_cannot_be_fetched_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_chat_that_is_not_in_memory_is_whole_in_every_kind_of_snapshot() {
+async fn evicted_turns_are_in_every_kind_of_snapshot() {
     let (rig, raw, chat, agent) = long(20).await;
     drop((raw, agent));
     let rig = rig.restart().await;
@@ -209,7 +209,7 @@ async fn a_chat_that_is_not_in_memory_is_whole_in_every_kind_of_snapshot() {
     let read: SnapshotState = serde_json::from_value(whole["state"].clone()).unwrap();
     assert!(matches!(read, SnapshotState::Chat(_)), "the types take it for what it is");
 
-    // It comes back, to snapshots: they reach as far as it had got.
+    // The client reconnects and gets snapshots, which reach as far back as it had loaded.
     view(&mut raw, &chat, Some(3)).await;
     raw.call("fetchTurns", json!({"channel": chat})).await.unwrap();
     view(&mut raw, &chat, Some(7)).await;
@@ -226,7 +226,7 @@ async fn a_chat_that_is_not_in_memory_is_whole_in_every_kind_of_snapshot() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_by_the_page() {
+async fn sessions_are_listed_in_pages() {
     let mut rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     for number in 0..7 {
@@ -248,7 +248,7 @@ async fn sessions_are_listed_by_the_page() {
                 None => break,
             }
         }
-        // Turns may still have been ending meanwhile, which moves their sessions to the front.
+        // Turns may have ended meanwhile, which moves their sessions to the front.
         if raw.call("listSessions", json!({})).await.unwrap() == whole {
             assert_eq!(json!(items), whole["items"]);
             break;

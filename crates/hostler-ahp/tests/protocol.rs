@@ -1,4 +1,4 @@
-//! The protocol's manners, with raw JSON over an in-memory connection.
+//! The protocol's rules, with raw JSON over an in-memory connection.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -55,7 +55,7 @@ async fn only_ping_initialize_and_reconnect_are_answered_before_initialize() {
 }
 
 #[tokio::test]
-async fn a_client_of_another_version_is_told_and_hung_up_on() {
+async fn a_client_of_an_unsupported_version_gets_an_error_and_is_disconnected() {
     let rig = rig().await;
     let mut raw = Raw::connect(&rig);
     let error =
@@ -69,7 +69,7 @@ async fn a_client_of_another_version_is_told_and_hung_up_on() {
 }
 
 #[tokio::test]
-async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
+async fn unknown_requests_are_answered_with_method_not_found() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     for method in ["shutdown", "_vscodeUpgrade", "getNetworkDiagnosticsInfo", "", "ピング"] {
@@ -89,7 +89,7 @@ async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
 }
 
 #[tokio::test]
-async fn create_session_refuses_what_it_cannot_do() {
+async fn create_session_refuses_invalid_requests() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let fork = json!({"channel": SESSION, "fork": {"session": "claude:/x", "turnId": "t"}});
@@ -125,11 +125,11 @@ async fn the_session_configuration_is_resolved_without_side_effects() {
 }
 
 #[tokio::test]
-async fn the_subscription_is_answered_before_anything_newer_is_sent() {
+async fn subscribe_is_answered_before_newer_envelopes() {
     let mut rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let chat = default_chat_uri(SESSION);
-    // Pipelined: nobody waits for an answer.
+    // Pipelined: the client does not wait for answers.
     raw.send(&json!({"id": 100, "method": "createSession", "params": {"channel": SESSION}}).to_string()).await;
     raw.send(&json!({"id": 101, "method": "subscribe", "params": {"channel": SESSION}}).to_string()).await;
     raw.send(&json!({"id": 102, "method": "subscribe", "params": {"channel": chat}}).to_string()).await;
@@ -158,7 +158,7 @@ async fn the_subscription_is_answered_before_anything_newer_is_sent() {
 }
 
 #[tokio::test]
-async fn forbidden_unknown_and_malformed_actions_come_back_with_a_reason() {
+async fn forbidden_unknown_and_malformed_actions_are_rejected_with_a_reason() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -179,7 +179,7 @@ async fn forbidden_unknown_and_malformed_actions_come_back_with_a_reason() {
         assert!(envelope["rejectionReason"].as_str().unwrap().contains(reason), "{envelope:#}");
         assert_eq!(envelope["origin"]["clientSeq"], raw.seq);
     }
-    // Unknown channels and undecodable dispatches are ignored; the connection lives on.
+    // Unknown channels and undecodable dispatches are ignored; the connection stays open.
     raw.dispatch("claude:/unknown", json!({"type": "session/ready"})).await;
     raw.dispatch("", json!({"type": "x"})).await;
     raw.send(r#"{"method":"dispatchAction","params":[1]}"#).await;
@@ -202,7 +202,7 @@ async fn an_unsubscribed_channel_is_silent() {
         json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00Z", "message": message});
     raw.dispatch(&chat, action).await;
     let _agent = rig.starts.next_start().await.succeed();
-    // The root still tells of the new session, the chat says nothing.
+    // The root channel still announces the new session; the chat's channel is silent.
     while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
     assert!(raw.heard.iter().all(|message| message["method"] != "action"));
     rig.engine.shutdown().await;
@@ -214,7 +214,7 @@ fn turn(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_of_version_0_9_is_served_the_same() {
+async fn a_client_of_version_0_9_is_served() {
     let rig = rig().await;
     let mut raw = Raw::connect(&rig);
     let offers = json!(["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]);
@@ -227,7 +227,7 @@ async fn a_client_of_version_0_9_is_served_the_same() {
 }
 
 #[tokio::test]
-async fn a_client_of_version_0_9_comes_back_as_such_also_after_a_restart() {
+async fn a_client_of_version_0_9_keeps_its_version_after_a_restart() {
     let rig = rig().await;
     let mut raw = Raw::connect(&rig);
     let hello = json!({"protocolVersions": ["0.9.0", "0.7.0"], "clientId": "code"});
@@ -246,7 +246,7 @@ async fn a_client_of_version_0_9_comes_back_as_such_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_client_whose_version_is_not_known_any_more_is_asked_to_initialize() {
+async fn a_reconnecting_client_of_unknown_version_has_to_initialize() {
     let rig = rig().await;
     for (client, memo) in [("before-memos", ""), ("ancient", "0.8.0")] {
         drop(rig.engine.connect_client(client, memo).await);
@@ -261,7 +261,7 @@ async fn a_client_whose_version_is_not_known_any_more_is_asked_to_initialize() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
+async fn reconnect_replays_missed_envelopes_before_new_ones() {
     let mut rig = rig().await;
     let chat = default_chat_uri(SESSION);
     let mut raw = Raw::initialized(&rig).await;
@@ -279,7 +279,7 @@ async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
     agent.emit_answer(1, "a", "b").await;
     other.envelope("chat/turnComplete").await;
 
-    // As VS Code says it: without a channel.
+    // VS Code sends it without a channel.
     let mut back = Raw::connect(&rig);
     let params =
         json!({"clientId": "raw", "lastSeenServerSeq": seen, "subscriptions": [chat, SESSION, "claude:/gone"]});
@@ -304,7 +304,7 @@ async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_client_that_saw_impossible_numbers_gets_snapshots() {
+async fn reconnect_with_impossible_numbers_returns_snapshots() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -330,7 +330,7 @@ async fn a_failed_reconnect_leaves_the_socket_open_for_initialize() {
 }
 
 #[tokio::test]
-async fn a_client_speaks_for_itself_only() {
+async fn a_client_cannot_dispatch_for_another_client() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let foreign = json!({"clientId": "somebody", "tools": []});
@@ -349,7 +349,7 @@ async fn a_client_speaks_for_itself_only() {
 }
 
 #[tokio::test]
-async fn two_sockets_of_one_client_do_not_disturb_each_other() {
+async fn two_connections_of_one_client_are_independent() {
     let rig = rig().await;
     let (mut one, mut two) = (Raw::initialized(&rig).await, Raw::initialized(&rig).await);
     one.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -361,7 +361,7 @@ async fn two_sockets_of_one_client_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_read_by_its_name_as_text_or_bytes() {
+async fn a_long_output_is_read_by_uri_as_text_or_bytes() {
     let mut rig = rig().await;
     let (mut raw, _, agent) = Raw::begun(&mut rig, SESSION).await;
     let long = "é".repeat(20_000);
@@ -386,7 +386,7 @@ async fn a_long_output_is_read_by_its_name_as_text_or_bytes() {
 }
 
 #[tokio::test]
-async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear_the_chat() {
+async fn a_client_without_a_subscription_can_approve_a_tool_call() {
     let mut rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -410,11 +410,11 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
     agent.emit(DriverEvent::PermissionRequested(request)).await;
     let needed = raw.envelope("session/inputNeededSet").await["action"]["request"].take();
     assert_eq!(needed["toolCall"]["toolInput"], r#"{"command":"git push"}"#);
-    // Only the host may say these.
+    // Only the host may dispatch these.
     for forbidden in ["chat/toolCallReady", "chat/toolCallComplete", "chat/inputRequested"] {
         raw.dispatch(&chat, json!({"type": forbidden, "turnId": "t1", "toolCallId": "c1"})).await;
     }
-    // A word that is malformed is no word.
+    // A malformed answer is no answer.
     raw.dispatch(
         &chat,
         json!({"type": "chat/toolCallConfirmed", "turnId": "t1", "toolCallId": "c1", "approved": "yes"}),
@@ -444,7 +444,7 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
 }
 
 #[tokio::test]
-async fn background_work_is_ended_by_its_id() {
+async fn background_work_is_stopped_by_its_id() {
     let mut rig = rig().await;
     let (mut raw, chat, mut agent) = Raw::begun(&mut rig, SESSION).await;
     let task = BackgroundTask {
@@ -475,7 +475,7 @@ async fn background_work_is_ended_by_its_id() {
 }
 
 #[tokio::test]
-async fn a_subscription_to_a_sub_agents_chat_waits_for_it_and_holds_nothing_up() {
+async fn a_subscription_to_a_future_sub_agent_chat_waits_without_blocking() {
     let mut rig = rig().await;
     let (mut raw, _, agent) = Raw::begun(&mut rig, SESSION).await;
     let worker = sub_agent_chat_uri(SESSION, "c1");

@@ -1,4 +1,4 @@
-//! The page about the protocol says what the table says, and the host does what the page says.
+//! `docs/ahp.md` agrees with the protocol table and with the behavior of the host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 
-/// With `UPDATE` in its environment the test writes the page anew: `UPDATE=1 cargo test -p hostler-ahp --test table`.
+/// With `UPDATE` set, the test rewrites the page: `UPDATE=1 cargo test -p hostler-ahp --test protocol_reference`.
 #[test]
-fn the_page_about_the_protocol_is_what_the_table_says() {
+fn the_reference_page_is_generated_from_the_table() {
     let page = hostler_ahp::protocol_reference();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ahp.md");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&file, &page).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap();
-    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test table");
+    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test protocol_reference");
 }
 
-/// The rows of a part of the page, cell by cell.
+/// The rows of a section of the page, cell by cell.
 fn rows(heading: &str) -> Vec<Vec<String>> {
     let page = hostler_ahp::protocol_reference();
     let part = page.split("\n## ").find(|part| part.starts_with(heading)).unwrap();
@@ -32,7 +32,7 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn every_command_of_the_page_is_carried_out_or_refused_as_it_says() {
+async fn every_command_is_carried_out_or_refused_as_documented() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let (mut offered, mut refused) = (0, 0);
@@ -61,7 +61,7 @@ async fn every_command_of_the_page_is_carried_out_or_refused_as_it_says() {
 }
 
 #[tokio::test]
-async fn every_action_that_the_page_does_not_offer_comes_back_refused() {
+async fn every_action_that_is_not_offered_is_rejected() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -90,7 +90,7 @@ async fn every_action_that_the_page_does_not_offer_comes_back_refused() {
 }
 
 #[tokio::test]
-async fn there_is_one_chat_that_clients_can_make_and_it_is_there_already() {
+async fn clients_can_create_only_the_default_chat_which_exists() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let chat = default_chat_uri(SESSION);
@@ -114,7 +114,7 @@ async fn there_is_one_chat_that_clients_can_make_and_it_is_there_already() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_not_advertised() {
+async fn features_that_are_not_offered_are_not_advertised() {
     let rig = rig().await;
     let mut raw = Raw::connect(&rig);
     let params = json!({"protocolVersions": ["1.0.0"], "clientId": "c", "initialSubscriptions": ["ahp-root://"]});

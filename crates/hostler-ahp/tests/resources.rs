@@ -1,4 +1,4 @@
-//! The host's files in the hands of clients: what they may do, what they are told, and what they are refused.
+//! Files of the host for clients: operations, notifications and refusals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use common::{Raw, Rig};
 use serde_json::{Value, json};
 
-/// Both versions that the host speaks.
+/// Both supported versions.
 const VERSIONS: [&str; 2] = ["1.0.0", "0.9.0"];
 
-/// A session's directory `work` and what lies beside it, outside of the host's own directory.
+/// A session's directory `work` and its siblings, outside of the host's own directory.
 struct Desk {
     dir: tempfile::TempDir,
     session: String,

@@ -1,4 +1,4 @@
-//! Sub-agents, for a client that hears the session and none of its chats.
+//! Sub-agents, for a client that subscribes to the session and none of its chats.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -20,7 +20,7 @@ fn answer(needed: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_that_hears_the_session_alone_answers_and_hears_that_it_is_refused() {
+async fn a_client_subscribed_to_the_session_only_answers_and_receives_the_rejection() {
     let mut rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_client_that_hears_the_session_alone_answers_and_hears_that_it_is_refu
     assert_eq!(refused["channel"], worker);
     let reason = refused["rejectionReason"].as_str().unwrap();
     assert!(reason.contains("nobody waits"), "{reason}");
-    // Once: whoever hears the channel hears it there.
+    // It arrives once: a subscriber of the channel receives it there.
     raw.call("subscribe", json!({"channel": worker})).await.unwrap();
     raw.dispatch(&worker, answer(&needed)).await;
     raw.envelope("chat/toolCallConfirmed").await;

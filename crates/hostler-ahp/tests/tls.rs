@@ -1,4 +1,4 @@
-//! The listener with a certificate: who is met there, what is said over it, and certificates that change.
+//! The listener with TLS: identity, long messages, and changed certificates.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -41,7 +41,7 @@ impl Files {
         self.directory.path().join("key.pem")
     }
 
-    /// Puts a new certificate into place.
+    /// Installs a new certificate.
     fn renew(&self) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         replace(&self.cert(), &made.cert.pem());
@@ -69,7 +69,7 @@ async fn serve(rig: &Rig, tls: TlsIdentity, socket: SocketLimits) -> Server {
     Server::start(rig.engine.clone(), config).await.unwrap()
 }
 
-/// A connection that trusts one certificate and nobody else.
+/// A connection that trusts only one certificate.
 async fn connect(server: &Server, trusted: &Path) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
@@ -97,7 +97,7 @@ async fn call(
 }
 
 #[tokio::test]
-async fn clients_speak_over_tls_and_programs_on_this_machine_without() {
+async fn clients_use_tls_and_local_programs_connect_without() {
     let (rig, files) = (rig().await, Files::new());
     let server = serve(&rig, files.open(), SocketLimits::default()).await;
     let stream = connect(&server, &files.cert()).await.unwrap();
@@ -117,7 +117,7 @@ async fn clients_speak_over_tls_and_programs_on_this_machine_without() {
 }
 
 #[tokio::test]
-async fn long_answers_arrive_whole_over_tls() {
+async fn long_answers_arrive_complete_over_tls() {
     let (rig, files) = (rig().await, Files::new());
     let path = rig.work().join("large.txt");
     let text = "0123456789abcdef".repeat(512 * 1024);
@@ -136,7 +136,7 @@ async fn long_answers_arrive_whole_over_tls() {
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
+async fn a_renewed_certificate_is_used_and_an_invalid_one_ignored() {
     let (rig, files) = (rig().await, Files::new());
     let server = serve(&rig, files.open(), SocketLimits::default()).await;
     let old = files.directory.path().join("old.pem");
@@ -156,7 +156,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_speak_tls_is_in_nobodys_way() {
+async fn connections_without_tls_do_not_block_others() {
     let (rig, files) = (rig().await, Files::new());
     let limits = SocketLimits { request_head_timeout: Duration::from_secs(1), ..SocketLimits::default() };
     let server = serve(&rig, files.open(), limits).await;
@@ -173,7 +173,7 @@ async fn whoever_does_not_speak_tls_is_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_wrong_with_the_files_is_said() {
+fn problems_with_certificate_files_are_reported() {
     let (files, other) = (Files::new(), Files::new());
     let missing = files.directory.path().join("missing.pem");
     for (cert, key, expected) in [

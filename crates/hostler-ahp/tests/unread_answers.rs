@@ -1,4 +1,4 @@
-//! A client that asks and asks and never reads an answer: the host stops reading it.
+//! A client that sends requests and never reads an answer: the host stops reading from it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -7,14 +7,14 @@ use common::rig;
 use hostler_ahp::{AhpConnectionLimits, connect_in_memory};
 use serde_json::{Value, json};
 
-/// What is sent; the host would take all of it if it did not count.
+/// Number of requests; without a limit the host would read all of them.
 const REQUESTS: usize = 20_000;
 
-/// The requests that may be unanswered, and what fits into the queues on both sides of them.
+/// Maximum number of unanswered requests, plus the capacity of the queues before and after them.
 const MOST_TAKEN: usize = 256 + 4 * 64;
 
 #[tokio::test]
-async fn a_client_that_reads_no_answer_is_not_read_any_more_until_it_does() {
+async fn a_client_that_reads_no_answers_is_not_read_until_it_does() {
     for (method, params) in [
         ("disposeSession", json!({"channel": "ahp-session:/nobody"})),
         ("hostler/tagSession", json!({"channel": "ahp-session:/nobody", "tag": null})),
@@ -30,7 +30,7 @@ async fn a_client_that_reads_no_answer_is_not_read_any_more_until_it_does() {
         let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let request = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let mut sent = 0;
-        // Each of these turns gives every task that can go on its turn; a host that does not stop takes them all.
+        // Each yield lets every runnable task make progress; a host without the limit would read all requests.
         let mut waits = 0;
         while sent < REQUESTS && waits < 2_000 {
             match client.sender.try_send(request(sent + 1)) {
@@ -42,7 +42,7 @@ async fn a_client_that_reads_no_answer_is_not_read_any_more_until_it_does() {
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(before);
         assert!(sent <= MOST_TAKEN && tasks <= MOST_TAKEN, "{method}: {sent} were taken, in {tasks} tasks");
 
-        // As soon as it reads, it is served again, and every request is answered.
+        // As soon as the client reads, it is served again, and every request is answered.
         let mut answered = 0;
         while answered < sent {
             let answer: Value = serde_json::from_slice(&client.receiver.recv().await.unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! WebSocket as others speak it, rightly and wrongly: a well-known client, and one whose bytes are made by hand.
+//! WebSocket on the wire, valid and invalid: with a common client library, and with handmade bytes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -50,7 +50,7 @@ impl Host {
         tokio_tungstenite::connect_async(format!("ws://{}", self.address)).await.unwrap().0
     }
 
-    /// Waits until so many clients are there.
+    /// Waits until `count` clients are connected.
     async fn clients(&self, count: usize) {
         let mut clients = self.server.watch_client_count();
         tokio::time::timeout(Duration::from_secs(30), clients.wait_for(|now| *now == count)).await.unwrap().unwrap();
@@ -86,11 +86,11 @@ async fn text_binary_and_messages_of_every_size_are_answered() {
 }
 
 #[tokio::test]
-async fn a_message_in_pieces_with_a_ping_between_them_is_one_message() {
+async fn a_fragmented_message_with_a_ping_inside_is_one_message() {
     let host = Host::start().await;
     let mut socket = host.connect().await;
     let call = call(7, 1000).into_bytes();
-    // In the middle of a character, too.
+    // Some pieces split a character.
     let pieces: Vec<&[u8]> = call.chunks(67).collect();
     for (index, piece) in pieces.iter().enumerate() {
         let opcode = OpCode::Data(if index == 0 { Data::Text } else { Data::Continue });
@@ -106,7 +106,7 @@ async fn a_message_in_pieces_with_a_ping_between_them_is_one_message() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_hears_its_code_again_and_is_gone() {
+async fn a_clients_close_code_is_echoed() {
     let host = Host::start().await;
     for code in [CloseCode::Normal, CloseCode::Away, CloseCode::Library(4321)] {
         let mut socket = host.connect().await;
@@ -118,14 +118,14 @@ async fn a_client_that_closes_hears_its_code_again_and_is_gone() {
         assert!(socket.next().await.is_none());
         host.clients(0).await;
     }
-    // Some just vanish.
+    // Some clients disconnect without a close frame.
     drop(host.connect().await);
     host.clients(0).await;
     host.stop().await;
 }
 
 #[tokio::test]
-async fn a_stop_says_goodbye_to_everybody() {
+async fn stopping_sends_a_close_frame_to_every_client() {
     let host = Host::start().await;
     let mut early = Wire::open(host.address).await;
     let mut late = Wire::open(host.address).await;
@@ -139,7 +139,7 @@ async fn a_stop_says_goodbye_to_everybody() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_initializes_is_told_so() {
+async fn a_client_that_never_initializes_is_closed_with_a_reason() {
     let limits =
         AhpConnectionLimits { initialize_timeout: Duration::from_millis(100), ..AhpConnectionLimits::default() };
     let host = Host::bounded(limits).await;
@@ -149,7 +149,7 @@ async fn a_client_that_never_initializes_is_told_so() {
 }
 
 #[tokio::test]
-async fn whoever_breaks_the_protocol_is_told_why_and_nobody_else_notices() {
+async fn a_protocol_violation_closes_only_its_own_connection_with_a_reason() {
     let host = Host::with(SocketLimits { max_message_bytes: 1 << 20, ..SocketLimits::default() }).await;
     let mut witness = Wire::open(host.address).await;
     let bomb = client_frame(0xc1, &deflate(&vec![b' '; 2 << 20]));
@@ -173,7 +173,7 @@ async fn whoever_breaks_the_protocol_is_told_why_and_nobody_else_notices() {
         ("a bomb", bomb, 1009),
     ] {
         let mut culprit = Wire::open_with(host.address, DEFLATE).await;
-        // The host may hang up before it has read all of this.
+        // The host may close the connection before it has read all of this.
         let _ = tokio::io::AsyncWriteExt::write_all(&mut culprit.stream, &bytes).await;
         let (told, reason) = culprit.close().await;
         assert_eq!(told, code, "{what}: {reason}");
@@ -186,7 +186,7 @@ async fn whoever_breaks_the_protocol_is_told_why_and_nobody_else_notices() {
 }
 
 #[tokio::test]
-async fn compression_is_agreed_on_without_context_and_used_in_both_directions() {
+async fn compression_without_context_is_used_in_both_directions() {
     let mut host = Host::start().await;
     let session = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
     let chat = default_chat_uri(session);
@@ -205,7 +205,7 @@ async fn compression_is_agreed_on_without_context_and_used_in_both_directions() 
     let mut squeezed = Wire::open_with(host.address, DEFLATE).await;
     let agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n";
     assert!(squeezed.head.contains(agreed), "{}", squeezed.head);
-    // In two frames, of which the first alone says that it is compressed.
+    // In two frames; only the first one is marked as compressed.
     let message = deflate(&hello("squeezed"));
     let (first, second) = message.split_at(10);
     squeezed.send(&[client_frame(0x41, first), client_frame(0x80, second)].concat()).await;
@@ -232,14 +232,14 @@ async fn compression_is_agreed_on_without_context_and_used_in_both_directions() 
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_answer_a_ping_is_gone_and_one_that_does_stays() {
+async fn only_a_client_that_answers_pings_stays_connected() {
     let limits = SocketLimits {
         ping_after: Duration::from_millis(100),
         pong_timeout: Duration::from_secs(2),
         ..SocketLimits::default()
     };
     let host = Host::with(limits).await;
-    // This one answers as long as it is polled.
+    // This client answers pings as long as it is polled.
     let mut polite = host.connect().await;
     let mut dead = Wire::open(host.address).await;
     host.clients(2).await;
@@ -272,7 +272,7 @@ async fn a_slow_request_is_answered_with_408_while_others_are_served() {
 }
 
 #[tokio::test]
-async fn connections_over_the_limit_are_told_so_and_a_place_that_is_free_again_is_used() {
+async fn connections_over_the_limit_are_refused_until_a_slot_is_free() {
     let host = Host::with(SocketLimits { max_connections: 2, ..SocketLimits::default() }).await;
     let (mut one, two) = (Wire::open(host.address).await, Wire::open(host.address).await);
     let answer = Wire::request(host.address, &format!("{}\r\n", upgrade(host.address))).await.rest().await;
@@ -280,7 +280,7 @@ async fn connections_over_the_limit_are_told_so_and_a_place_that_is_free_again_i
     one.is_served().await;
     drop(two);
     host.clients(1).await;
-    // The place is given back a moment after the client is counted out.
+    // The slot is released a moment after the client count drops.
     loop {
         let mut wire = Wire::request(host.address, &format!("{}\r\n", upgrade(host.address))).await;
         let mut first = [0; 12];
@@ -293,7 +293,7 @@ async fn connections_over_the_limit_are_told_so_and_a_place_that_is_free_again_i
 }
 
 #[tokio::test]
-async fn what_follows_the_upgrade_in_the_same_packet_is_heard() {
+async fn frames_in_the_same_packet_as_the_upgrade_are_read() {
     let host = Host::start().await;
     let mut head = format!("{}\r\n", upgrade(host.address)).into_bytes();
     head.extend(client_frame(0x81, call(5, 3000).as_bytes()));
@@ -309,7 +309,7 @@ async fn what_follows_the_upgrade_in_the_same_packet_is_heard() {
 }
 
 #[tokio::test]
-async fn upgrades_that_are_wrong_are_refused_with_a_sentence() {
+async fn invalid_upgrades_are_refused_with_a_message() {
     let host = Host::start().await;
     let good = upgrade(host.address);
     for (from, to, status, word) in [

@@ -1,6 +1,6 @@
-//! What it takes to make large pictures deliverable, beside sharp doing the same in the same run if it is given
-//! (`cargo xtask bench attachments --peers`). Each measurement is a process of its own, so that its peak is its own.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Benchmark of preparing large images, compared with sharp in the same run if it is available (`cargo xtask bench
+//! attachments --peers`). Each measurement is its own process, so that its memory peak is separate.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 #[path = "support/images.rs"]
 mod images;
@@ -59,7 +59,7 @@ fn print(name: &str, [time, peak, bytes]: [f64; 3]) {
     println!("  {name:<32} {time:>12.0} {peak:>14.0} {:>12.0}", bytes / 1024.0);
 }
 
-/// Milliseconds, mebibytes above what was in use before, bytes.
+/// Milliseconds, MiB above the memory in use before, bytes.
 fn run(command: &mut Command) -> [f64; 3] {
     let output = command.output().expect("a program that starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -67,10 +67,10 @@ fn run(command: &mut Command) -> [f64; 3] {
     numbers.try_into().unwrap_or_else(|_| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// As it happens in the host, again and again.
+/// Prepares an image repeatedly, as the host does.
 fn measure(file: &Path) {
     let bytes = std::fs::read(file).expect("a file");
-    // Room enough to be sent in the form in which it came, as sharp is told to write it.
+    // Limits that allow it to be sent in its original format, which sharp writes as well.
     let limits = AttachmentLimits {
         file_bytes: usize::MAX,
         total_bytes: usize::MAX,

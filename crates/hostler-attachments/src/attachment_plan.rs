@@ -1,3 +1,6 @@
+//! The attachment plan: what happens to each attachment of a message. A plan exists only if all attachments can be
+//! sent.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,36 +10,37 @@ use crate::{
     AttachmentBlock, AttachmentDisposition, AttachmentSummary, DisplayName, FileReference, VariantKey, references,
 };
 
-/// Every file of a message, and what becomes of it. Exists only if all of them can be sent.
+/// All attachments of a message, each with its outcome. Exists only if all of them can be sent.
 #[derive(Debug, Clone)]
 pub struct AttachmentPlan {
     /// In the user's order.
     pub attachments: Vec<PlannedAttachment>,
 }
 
-/// One file that will be sent.
+/// One attachment that will be sent.
 #[derive(Debug, Clone)]
 pub struct PlannedAttachment {
-    /// What it is called.
+    /// Display name.
     pub name: DisplayName,
-    /// What it is.
+    /// Detected kind.
     pub kind: AttachmentKind,
-    /// What was received, where that was contents. To be kept, so that the message can be sent again.
+    /// The received contents, if there are any. The caller stores them, so that the message can be sent again.
     pub original: Option<OriginalContent>,
-    /// The name of what was made of the original, where something was.
+    /// Key of the variant, if the original was changed.
     pub variant: Option<VariantKey>,
-    /// What the agent is given, if it is given this file alone. [`Plan::blocks`] joins places that follow each other.
+    /// The block for the agent, if this attachment is sent alone. [`AttachmentPlan::blocks`] merges adjacent
+    /// references.
     pub block: AttachmentBlock,
-    /// What a person could notice and should know.
+    /// Changes that a person should know about.
     pub warnings: Vec<AttachmentWarning>,
-    /// What the block of a place is written from.
+    /// The reference that the block is built from.
     pub(crate) reference: Option<FileReference>,
 }
 
-/// What an attachment turned out to be.
+/// Kind of an attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttachmentKind {
-    /// A picture, with its width and height as it is sent.
+    /// An image, with the dimensions that are sent.
     Image {
         /// In pixels.
         width: u32,
@@ -45,37 +49,37 @@ pub enum AttachmentKind {
     },
     /// A PDF document.
     Pdf {
-        /// How many pages it has.
+        /// Number of pages.
         pages: usize,
     },
     /// Text.
     Text,
-    /// Something that the agent is told the place of.
+    /// A file, directory or selection that the agent receives as a path.
     Reference,
 }
 
-/// Contents as they were received.
+/// Contents as received.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OriginalContent {
-    /// What they are, by their own bytes.
+    /// Detected media type.
     pub media_type: &'static str,
     /// The contents.
     pub data: Arc<[u8]>,
 }
 
-// Contents are people's own.
+// Contents are private, so only their size is shown.
 impl fmt::Debug for OriginalContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Original({}, {} bytes)", self.media_type, self.data.len())
     }
 }
 
-/// Something that a person could notice.
+/// A change that a person could notice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AttachmentWarning {
-    /// For programs: `shrunk`, `converted`, `compressed`, `trimmed`, `mislabelled`, `decoded`, `empty`.
+    /// Code for programs: `shrunk`, `converted`, `compressed`, `trimmed`, `mislabelled`, `decoded`, `empty`.
     pub kind: &'static str,
-    /// For a person.
+    /// Message for a person.
     #[serde(rename = "sentence")]
     pub message: String,
 }
@@ -87,7 +91,7 @@ impl AttachmentWarning {
 }
 
 impl AttachmentPlan {
-    /// What the agent is given, in the user's order. Files, directories and selections that follow each other are one block.
+    /// The blocks for the agent, in the user's order. Adjacent files, directories and selections are one block.
     pub fn blocks(&self) -> Vec<AttachmentBlock> {
         let of_places = |file: &PlannedAttachment| file.reference.is_some();
         let runs = self.attachments.chunk_by(|one, next| of_places(one) && of_places(next));
@@ -98,14 +102,14 @@ impl AttachmentPlan {
         .collect()
     }
 
-    /// What becomes of each file, for clients.
+    /// Summaries of all attachments, for clients.
     pub fn summaries(&self) -> Vec<AttachmentSummary> {
         self.attachments.iter().map(|file| AttachmentSummary::from_planned(file, AttachmentDisposition::Send)).collect()
     }
 }
 
 impl PlannedAttachment {
-    /// How many pictures it is.
+    /// Number of images.
     pub(crate) fn image_count(&self) -> usize {
         usize::from(matches!(self.kind, AttachmentKind::Image { .. }))
     }

@@ -1,11 +1,11 @@
-//! Contents as the wire carries them.
+//! Decodes base64 contents from the wire.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::rejection_reason::RejectionReason;
 
-/// The contents, if they are written in the one proper way: padded, no white space, no stray bits.
+/// Decodes canonical base64 only: padded, without white space, unused bits zero.
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, RejectionReason> {
     STANDARD.decode(text).map_err(|_| {
         RejectionReason::corrupt(
@@ -14,7 +14,7 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, RejectionReason> {
     })
 }
 
-/// How many bytes the text stands for, at most; nothing is decoded for that.
+/// Maximum size of the decoded contents, computed without decoding.
 pub(crate) fn decoded_size(text: &str) -> usize {
     let padding = text.bytes().rev().take(2).filter(|byte| *byte == b'=').count();
     (text.len().div_ceil(4) * 3).saturating_sub(padding)
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_canonical_form_is_taken() {
+    fn only_canonical_base64_is_accepted() {
         for (text, expected) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo")] {
             assert_eq!(decode(text).unwrap(), expected.as_bytes());
             assert_eq!(decoded_size(text), expected.len());

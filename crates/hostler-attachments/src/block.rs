@@ -1,37 +1,39 @@
+//! Blocks that an agent receives for attachments, independent of a wire format. `messages_api` serializes them.
+
 use std::fmt;
 use std::sync::Arc;
 
 use crate::DisplayName;
 
-/// Something that goes to the agent behind the words of a message. Never printed: its `Debug` shows kinds and sizes.
+/// A block that follows the message's text. `Debug` shows only kinds and sizes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AttachmentBlock {
-    /// A picture.
+    /// An image.
     Image {
-        /// Its form.
+        /// Its format.
         image_type: ImageType,
-        /// The file.
+        /// File contents.
         data: Arc<[u8]>,
     },
     /// A PDF document.
     Pdf {
-        /// What it is called.
+        /// Display name.
         title: DisplayName,
-        /// The file.
+        /// File contents.
         data: Arc<[u8]>,
     },
-    /// Text that belongs to a name: a file's, or what a client calls it.
+    /// Text with a name: that of a file, or one that a client chose.
     Text {
-        /// What it is called.
+        /// Display name.
         title: DisplayName,
         /// The text.
         text: Arc<str>,
     },
-    /// Files, directories and selections that are named and not sent, as the model reads it.
+    /// Files, directories and selections as paths, in the text that the model reads.
     References(Arc<str>),
 }
 
-/// The forms of pictures that models take.
+/// Image formats that models accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ImageType {
     /// PNG.
@@ -45,7 +47,7 @@ pub enum ImageType {
 }
 
 impl ImageType {
-    /// `image/png` and the like.
+    /// Media type such as `image/png`.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -57,7 +59,7 @@ impl ImageType {
 }
 
 impl AttachmentBlock {
-    /// How many bytes of contents it carries.
+    /// Size of the contents in bytes.
     pub fn content_bytes(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Pdf { data, .. } => data.len(),
@@ -65,7 +67,7 @@ impl AttachmentBlock {
         }
     }
 
-    /// The form of its contents; places have none.
+    /// Media type of the contents; `None` for references.
     pub fn content_type(&self) -> Option<&'static str> {
         match self {
             Self::Image { image_type: media_type, .. } => Some(media_type.media_type()),

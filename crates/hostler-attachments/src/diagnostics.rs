@@ -1,43 +1,45 @@
+//! Diagnostics of a message's attachments, without private data.
+
 use serde::Serialize;
 
 use crate::{AttachmentErrorCode, AttachmentPlan, AttachmentPlanError, AttachmentSummary};
 
-/// What can be told of a message's attachments to people who are not part of the conversation: counts, kinds, sizes, codes. It
-/// has no field that could hold a name, a path or contents.
+/// Counts, kinds, sizes and codes of a message's attachments, for people outside of the conversation. No field can
+/// contain a name, a path or contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentDiagnostics {
-    /// All of them.
+    /// Number of attachments.
     pub files: usize,
-    /// Pictures that can be sent.
+    /// Images that can be sent.
     pub images: usize,
     /// PDF documents that can be sent.
     pub pdfs: usize,
     /// Texts that can be sent.
     pub texts: usize,
-    /// Places that can be sent.
+    /// References that can be sent.
     pub references: usize,
-    /// Bytes of what can be sent, as they are sent.
+    /// Bytes of accepted attachments, as sent.
     pub sent_bytes: usize,
-    /// Bytes of what cannot, as they were received.
+    /// Bytes of rejected attachments, as received.
     #[serde(rename = "refusedBytes")]
     pub rejected_bytes: usize,
-    /// The kinds of warnings, in the order of the files.
+    /// Codes of warnings, in the order of the attachments.
     pub warnings: Vec<&'static str>,
-    /// Why files are refused, in the order of the files.
+    /// Codes of rejections, in the order of the attachments.
     #[serde(rename = "codes")]
     pub error_codes: Vec<AttachmentErrorCode>,
 }
 
 impl AttachmentPlan {
-    /// What may be told of it.
+    /// Diagnostics of this plan.
     pub fn diagnostics(&self) -> AttachmentDiagnostics {
         AttachmentDiagnostics::from_summaries(&self.summaries())
     }
 }
 
 impl AttachmentPlanError {
-    /// What may be told of it.
+    /// Diagnostics of this rejection.
     pub fn diagnostics(&self) -> AttachmentDiagnostics {
         AttachmentDiagnostics::from_summaries(&self.summaries)
     }

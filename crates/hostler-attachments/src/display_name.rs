@@ -1,15 +1,17 @@
+//! Display names of attachments, sanitized for people and models.
+
 use std::fmt;
 
-/// The longest title, in characters.
+/// Maximum length in characters.
 const MAX_DISPLAY_NAME_CHARS: usize = 180;
 
-/// A name that can be shown to people and models: one line, no path, nothing invisible, not too long.
+/// A name that is safe to display: one line, without a path or invisible characters, and of limited length.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(transparent)]
 pub struct DisplayName(String);
 
 impl DisplayName {
-    /// Makes any name one that can be shown. What is left of nothing is `attachment`.
+    /// Sanitizes a name. An empty result becomes `attachment`.
     pub fn new(name: &str) -> Self {
         let last = name.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
         let shown: String = last.chars().filter(|c| is_displayable(*c)).take(MAX_DISPLAY_NAME_CHARS).collect();
@@ -23,7 +25,7 @@ impl DisplayName {
     }
 }
 
-/// Not what breaks a line, turns the direction of what follows, or cannot be seen.
+/// Whether a character is visible and neither breaks a line nor changes the text direction.
 fn is_displayable(c: char) -> bool {
     !c.is_control()
         && !matches!(c,

@@ -1,27 +1,29 @@
+//! Errors of planning: a code, a display name and a message for each rejected attachment.
+
 use crate::{AttachmentSummary, DisplayName};
 
-/// Why a file is not sent, as programs read it.
+/// Why an attachment is rejected, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttachmentErrorCode {
-    /// A file, or all of them together, is larger than the host takes.
+    /// An attachment, or all of them together, exceed the host's size limit.
     TooLarge,
-    /// No agent can be given this kind of file.
+    /// No agent supports this type.
     TypeUnsupported,
-    /// The model of this message cannot be given this kind of file.
+    /// The message's model does not support this type.
     ModelUnsupported,
-    /// The file is not what it says, or damaged.
+    /// The contents are damaged or do not match their declaration.
     Corrupt,
-    /// It would have to be made smaller, and that failed.
+    /// The image must be reduced, and that failed.
     OptimizationFailed,
-    /// What an earlier message refers to is gone.
+    /// Stored contents of an earlier message are missing.
     ArtifactMissing,
-    /// The path leads to where this session may not look.
+    /// The path is outside of the granted roots.
     PathUnsafe,
-    /// The whole message, or the conversation with it, would be more than the agent or its provider takes.
+    /// The message, or the conversation with it, exceeds the limit of the agent or its provider.
     PayloadTooLarge,
-    /// The model's provider refused it.
+    /// The model's provider rejected it.
     ProviderRejected,
-    /// It could not be fetched, or not be written to the agent.
+    /// It could not be fetched, or not be sent to the agent.
     TransportFailed,
 }
 
@@ -42,31 +44,31 @@ impl AttachmentErrorCode {
         }
     }
 
-    /// Whether the same message may be taken another time.
+    /// Whether sending the same message again may succeed.
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::TransportFailed)
     }
 }
 
-/// One file that cannot be sent.
+/// One rejected attachment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub struct AttachmentError {
-    /// Why, for programs.
+    /// Code for programs.
     pub code: AttachmentErrorCode,
-    /// Which file.
+    /// Display name.
     pub name: DisplayName,
-    /// Why, for a person, with what to do about it. Holds no contents and no path.
+    /// Message for a person, with what to do about it. Contains no contents and no path.
     pub message: String,
 }
 
-/// Nothing is sent: every file that stands in the way, in the user's order, and what would have become of the others.
+/// The plan failed and nothing is sent: all rejected attachments in the user's order, and summaries of all attachments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", join_messages(.errors))]
 pub struct AttachmentPlanError {
     /// Never empty.
     pub errors: Vec<AttachmentError>,
-    /// Every file of the message, in the user's order. Empty where the message was refused before it was planned.
+    /// All attachments in the user's order. Empty if the message was rejected before planning.
     pub summaries: Vec<AttachmentSummary>,
 }
 

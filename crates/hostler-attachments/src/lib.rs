@@ -1,10 +1,15 @@
-//! What people attach to their messages, from bytes to what an agent is given.
+//! Plans the attachments of messages, from received bytes to the blocks that an agent receives.
 //!
-//! `received → probed → planned → made deliverable → written as blocks`. A plan is all or nothing: it lists every file
-//! with what becomes of it, and if one cannot be sent, none is.
+//! `received → probed → planned → optimized → serialized as blocks`. A plan is all or nothing: it lists every
+//! attachment with its outcome, and if one cannot be sent, none is.
 //!
-//! **Architecture Invariant:** no I/O, no session, no process. Bytes come in, a plan goes out; whoever calls reads files,
-//! stores originals and delivers. A message without attachments never comes here.
+//! `probe` detects types by bytes and reads headers before a pixel is decoded; `image` sends an image unchanged,
+//! without its metadata or re-encoded, whichever changes less; `pdf` counts pages in one pass, because a document's own
+//! page tree can keep a reader busy for hours; `size_checks` counts what the conversation already carries. One image is
+//! in memory at a time, about ten bytes per pixel, at most 64 million pixels.
+//!
+//! **Architecture Invariant:** no I/O, no session, no process. Bytes come in, a plan goes out; the caller reads files,
+//! stores originals and delivers blocks. Messages without attachments never reach this crate.
 
 #![forbid(unsafe_code)]
 

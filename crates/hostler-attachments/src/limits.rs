@@ -1,33 +1,35 @@
-/// The most that one message may carry.
+//! Limits on attachments, and the size of the conversation that they are added to.
+
+/// Limits for one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachmentLimits {
-    /// Files per message.
+    /// Attachments per message.
     pub files: usize,
-    /// Bytes of one file.
+    /// Bytes of one attachment.
     pub file_bytes: usize,
-    /// Bytes of all files together.
+    /// Bytes of all attachments together.
     pub total_bytes: usize,
-    /// Pixels of a picture, before it is decoded.
+    /// Pixels of an image, checked before it is decoded.
     pub image_pixels: u64,
-    /// The longest edge of a picture that is sent. More than [`Limits::HARD_EDGE`] counts as that.
+    /// Longest edge of a sent image. At most [`AttachmentLimits::MAX_IMAGE_EDGE_PIXELS`] applies.
     pub image_edge_pixels: u32,
-    /// Bytes of a picture that is sent.
+    /// Bytes of a sent image.
     pub image_bytes: usize,
     /// Pages of a PDF document.
     pub pdf_pages: usize,
-    /// Pictures in one request to the provider, earlier ones of the conversation included.
+    /// Images in one request to the provider, including earlier ones of the conversation.
     pub images_per_request: usize,
-    /// Bytes of one request to the provider, the conversation included.
+    /// Bytes of one request to the provider, including the conversation.
     pub request_bytes: usize,
-    /// Bytes of the attachments as they are written to the agent, in one line with the message.
+    /// Bytes of the attachments in the line that is written to the agent.
     pub agent_line_bytes: usize,
 }
 
 impl AttachmentLimits {
-    /// No picture is ever sent with a longer edge: in requests with many pictures, providers take none that is longer.
+    /// Maximum edge of any sent image: providers reject longer edges in requests with many images.
     pub const MAX_IMAGE_EDGE_PIXELS: u32 = 2000;
 
-    /// The longest edge that a picture is shrunk to.
+    /// The longest edge that an image is scaled to.
     pub(crate) fn effective_image_edge_pixels(&self) -> u32 {
         self.image_edge_pixels.clamp(1, Self::MAX_IMAGE_EDGE_PIXELS)
     }
@@ -41,7 +43,7 @@ impl Default for AttachmentLimits {
             total_bytes: 20 << 20,
             image_pixels: 64_000_000,
             image_edge_pixels: 1568,
-            // Claude Code encodes a larger picture anew, both builds, and makes an animation stand still.
+            // Both builds of Claude Code re-encode a larger image, and reduce an animation to one frame.
             image_bytes: 512_000,
             pdf_pages: 100,
             images_per_request: 100,
@@ -51,10 +53,10 @@ impl Default for AttachmentLimits {
     }
 }
 
-/// What the conversation carries already, and every further request carries again.
+/// What the conversation already contains, and every further request contains again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConversationSize {
-    /// Pictures.
+    /// Number of images.
     pub images: usize,
     /// Bytes, as the provider counts them.
     pub bytes: usize,

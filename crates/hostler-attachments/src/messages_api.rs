@@ -1,4 +1,4 @@
-//! Blocks in the form of Anthropic's Messages API, which is the form that Claude Code reads.
+//! Serializes blocks in the format of Anthropic's Messages API, which Claude Code reads.
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::AttachmentBlock;
 
-/// A block as Claude Code reads it. Serializing it makes no copy of its contents beside the output.
+/// A block in Claude Code's format. Serializing it copies its contents only into the output.
 #[derive(Debug, Clone, Copy)]
 pub struct MessagesApiBlock<'a>(pub &'a AttachmentBlock);
 

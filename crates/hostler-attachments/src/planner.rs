@@ -1,3 +1,6 @@
+//! Plans a message's attachments: checks sizes, probes, optimizes and builds blocks. All attachments are accepted, or
+//! none.
+
 use std::sync::Arc;
 
 use crate::probe::{ImageHeader, ProbedContent};
@@ -10,24 +13,24 @@ use crate::{
 };
 use crate::{base64, image, pdf, probe, references, size_checks};
 
-/// Plans a message's attachments. This decodes pictures and takes its time: not for a task that others wait for.
+/// Plans a message's attachments. This decodes images and is slow: call it on a blocking thread.
 ///
 /// # Errors
-/// If one of them cannot be sent; it then names every one that cannot.
+/// If an attachment cannot be sent; the error lists all that cannot.
 pub fn plan_attachments(
     items: Vec<ReceivedAttachment>,
     limits: &AttachmentLimits,
     history: ConversationSize,
 ) -> Result<AttachmentPlan, AttachmentPlanError> {
-    // Nobody abandons it.
+    // Never cancelled.
     plan_attachments_cancellable(items, limits, history, &|| false)
         .unwrap_or(Ok(AttachmentPlan { attachments: Vec::new() }))
 }
 
-/// Plans like [`plan`], and asks before each file whether nobody wants to know any more; then there is `None`.
+/// Like [`plan_attachments`], but calls `abandoned` before each attachment; returns `None` if that is true.
 ///
-/// One file is looked at after the other. Beside what was received and what is to be sent, only one picture is in memory at a
-/// time: about ten bytes for each of its pixels, of which [`Limits::pixels`] is the most.
+/// Attachments are processed one after the other. Besides the received and the sent contents, only one image is in
+/// memory at a time: about ten bytes per pixel, at most [`AttachmentLimits::image_pixels`].
 pub fn plan_attachments_cancellable(
     items: Vec<ReceivedAttachment>,
     limits: &AttachmentLimits,
@@ -54,8 +57,8 @@ pub fn plan_attachments_cancellable(
     Some(outcome)
 }
 
-/// The most pixels that planning these items has in memory at a time, in pixels of four bytes. Nothing is decoded for it, and an
-/// item that cannot be sent counts nothing.
+/// The maximum number of pixels in memory while planning these attachments, in pixels of four bytes. Nothing is decoded
+/// for it, and attachments that cannot be sent count as zero.
 #[must_use]
 pub fn max_decoded_pixels(items: &[ReceivedAttachment], limits: &AttachmentLimits) -> u64 {
     let sizes: Vec<usize> = items.iter().map(received_bytes).collect();
@@ -75,7 +78,7 @@ pub fn max_decoded_pixels(items: &[ReceivedAttachment], limits: &AttachmentLimit
     pixels.max().unwrap_or(0)
 }
 
-/// All or nothing.
+/// Returns the plan if all attachments are accepted, otherwise the rejections.
 fn finish_plan(
     files: Vec<Result<PlannedAttachment, AttachmentError>>,
     sizes: &[usize],
@@ -91,7 +94,7 @@ fn finish_plan(
     Err(AttachmentPlanError { errors: files.into_iter().filter_map(Result::err).collect(), summaries })
 }
 
-/// How many bytes somebody sent us, before anything is decoded.
+/// Received bytes, before decoding.
 fn received_bytes(item: &ReceivedAttachment) -> usize {
     match &item.source {
         AttachmentSource::Base64(text) => base64::decoded_size(text),

@@ -1,54 +1,56 @@
+//! Attachments as a client sent them. Names, types and sizes are not trusted.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::DisplayName;
 
-/// One attachment as it was received.
+/// One received attachment.
 #[derive(Clone)]
 pub struct ReceivedAttachment {
-    /// What the client calls it. Anything may stand here.
+    /// Name given by the client; may contain anything.
     pub name: String,
-    /// What kind of contents the client says that it is. A hint, never believed.
+    /// Media type declared by the client. Only a hint.
     pub declared_media_type: Option<String>,
-    /// How many bytes the client says that its contents have. Not believed either: if it is wrong, the file is refused.
+    /// Size declared by the client; if it is wrong, the attachment is rejected.
     pub declared_size: Option<u64>,
-    /// Where its contents are.
+    /// Its contents.
     pub source: AttachmentSource,
 }
 
 impl ReceivedAttachment {
-    /// One of which nothing but a name and its contents is said.
+    /// An attachment with only a name and contents.
     pub fn new(name: impl Into<String>, source: AttachmentSource) -> Self {
         Self { name: name.into(), declared_media_type: None, declared_size: None, source }
     }
 }
 
-/// Where an attachment's contents are.
+/// Contents of an attachment.
 #[derive(Clone)]
 pub enum AttachmentSource {
-    /// Here, as the wire carries them.
+    /// Base64, as on the wire.
     Base64(String),
-    /// Here.
+    /// Raw bytes.
     Bytes(Arc<[u8]>),
-    /// On the machine of the agent, which is told where.
+    /// A file or directory on the agent's machine, sent as a path.
     Reference(FileReference),
-    /// Words that a client wrote for the model.
+    /// Text that a client wrote for the model.
     Text(String),
 }
 
-/// A file or directory that the agent can look at by itself. Whether it may has been checked.
+/// A file or directory that the agent reads itself. The caller has checked that it may.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileReference {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// What.
+    /// File or directory.
     pub kind: FileReferenceKind,
-    /// The part of it that is meant.
+    /// The selected part, if any.
     pub selection: Option<LineSelection>,
 }
 
-/// What a reference leads to.
+/// What a reference points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileReferenceKind {
     /// A file.
@@ -57,18 +59,19 @@ pub enum FileReferenceKind {
     Directory,
 }
 
-/// A part of a text, by lines that count from 1.
+/// A range of lines, counted from 1.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LineSelection {
     /// The first line.
     pub first_line: u64,
     /// The last line.
     pub last_line: u64,
-    /// What is selected, where it is known.
+    /// The selected text, if known.
     pub text: Option<String>,
 }
 
-// Contents and paths are people's own, and a client may write anything where it declares a type.
+// Contents and paths are private, and the declared type may contain anything, so only the display name, kinds and sizes
+// are shown.
 impl fmt::Debug for ReceivedAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Item")

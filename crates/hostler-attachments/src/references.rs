@@ -1,15 +1,15 @@
-//! Files, directories and selections that the agent is told the place of.
+//! Builds the block of files, directories and selections that the agent receives as paths.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::{AttachmentBlock, FileReference, FileReferenceKind, LineSelection};
 
-/// Begins every such block, so that no name can stand at the beginning of what the agent reads.
+/// Starts every such block, so that no name is at the beginning of the text.
 const REFERENCES_PREAMBLE: &str =
     "The user attached references to the places below. They may or may not be relevant to the message.\n";
 
-/// One block for all of them.
+/// One block for all references.
 pub(crate) fn build_block<'a>(references: impl IntoIterator<Item = &'a FileReference>) -> AttachmentBlock {
     let mut text = REFERENCES_PREAMBLE.to_owned();
     for reference in references {
@@ -47,12 +47,12 @@ fn write_selection(text: &mut String, LineSelection { first_line, last_line, tex
     }
 }
 
-/// As JSON writes a string, so that a name stays on its line and within its quotes.
+/// Quotes a path as a JSON string, so that it stays on its line and within its quotes.
 fn quote_path(path: &Path) -> String {
     serde_json::Value::from(path.to_string_lossy()).to_string()
 }
 
-/// Longer than any run of backticks in the text, which therefore cannot end it.
+/// A fence longer than any run of backticks in the text, so that the text cannot close it.
 fn code_fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     "`".repeat(longest.max(2) + 1)

@@ -1,12 +1,12 @@
-//! Why one file cannot be sent, before it is said of which.
+//! Why an attachment cannot be sent, before its name is added.
 
 use crate::{AttachmentError, AttachmentErrorCode, DisplayName};
 
-/// What can be done with contents that cannot be sent.
+/// Advice for contents that cannot be sent.
 pub(crate) const ATTACH_PATH_HINT: &str =
     "put it into the workspace and attach its path instead, so that the agent can open it";
 
-/// A reason without a name. Its sentence holds numbers and our own words, never anything of the file.
+/// A reason without a name. Its message contains only numbers and fixed text, never parts of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RejectionReason {
     code: AttachmentErrorCode,
@@ -39,7 +39,7 @@ impl RejectionReason {
     }
 }
 
-/// `10 MiB`, `3.8 MiB`, `12 KiB`, `7 bytes`: as people read sizes.
+/// Formats a size: `10 MiB`, `3.8 MiB`, `12 KiB`, `7 bytes`.
 pub(crate) fn format_bytes(bytes: usize) -> String {
     let tenths = |unit: usize| {
         let tenths = bytes.saturating_mul(10).div_ceil(unit);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_readable() {
+    fn sizes_are_formatted_with_units() {
         for (bytes, text) in [(0, "0 bytes"), (1023, "1023 bytes"), (12 << 10, "12 KiB"), (10 << 20, "10 MiB")] {
             assert_eq!(format_bytes(bytes), text);
         }

@@ -1,4 +1,4 @@
-//! What fits into a message, and into the conversation with it.
+//! Checks sizes against the limits of the message and of the conversation.
 
 use std::io;
 
@@ -7,8 +7,7 @@ use crate::{
     AttachmentBlock, AttachmentError, AttachmentLimits, ConversationSize, MessagesApiBlock, PlannedAttachment,
 };
 
-/// Which files may be looked at at all, by their number and their received sizes. A file that is refused here takes no room
-/// from those behind it.
+/// Checks the number and the received sizes of attachments. A rejected attachment does not count towards the total.
 pub(crate) fn check_received_sizes(sizes: &[usize], limits: &AttachmentLimits) -> Vec<Result<(), RejectionReason>> {
     let mut total = 0_usize;
     let admit = |(at, size): (usize, &usize)| {
@@ -38,7 +37,7 @@ pub(crate) fn check_received_sizes(sizes: &[usize], limits: &AttachmentLimits) -
     sizes.iter().enumerate().map(admit).collect()
 }
 
-/// Refuses what would make the agent's line or a request to the provider too large, in the user's order.
+/// Rejects attachments that would exceed the agent's line or a request to the provider, in the user's order.
 pub(crate) fn check_payload_size(
     files: &mut [Result<PlannedAttachment, AttachmentError>],
     limits: &AttachmentLimits,
@@ -71,10 +70,10 @@ pub(crate) fn check_payload_size(
     }
 }
 
-/// How many bytes a block is on its way to the agent and to the provider.
+/// Size of a block as serialized for the agent and the provider.
 fn serialized_size(block: &AttachmentBlock) -> usize {
     let mut counter = ByteCounter(0);
-    // Neither counting nor the forms of blocks can fail.
+    // Neither counting nor serializing a block can fail.
     let _ = serde_json::to_writer(&mut counter, &MessagesApiBlock(block));
     counter.0
 }

@@ -1,50 +1,52 @@
+//! Summaries of attachments, for clients.
+
 use serde::Serialize;
 
 use crate::{AttachmentError, AttachmentErrorCode, AttachmentKind, AttachmentWarning, DisplayName, PlannedAttachment};
 
-/// What becomes of one file, for clients: in a rejection, in a dry run, and beside the message that was sent.
+/// Outcome of one attachment, for clients: in a rejection, in a dry run, and beside the sent message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttachmentSummary {
-    /// What it is called.
+    /// Display name.
     pub label: DisplayName,
     /// Whether it is sent.
     pub decision: AttachmentDisposition,
-    /// Why not, for programs.
+    /// Code of the rejection, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<AttachmentErrorCode>,
-    /// Why not, for a person.
+    /// Message of the rejection, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "sentence")]
     pub message: Option<String>,
-    /// What a person could notice and should know.
+    /// Changes that a person should know about.
     pub warnings: Vec<AttachmentWarning>,
-    /// The form in which it is sent.
+    /// Media type that is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<&'static str>,
-    /// How many bytes of contents are sent; of a refused file, how many were received.
+    /// Bytes that are sent; of a rejected attachment, bytes that were received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
-    /// Of a picture, as it is sent.
+    /// Width of a sent image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
-    /// Of a picture, as it is sent.
+    /// Height of a sent image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
-    /// Of a PDF document.
+    /// Pages of a PDF document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages: Option<usize>,
 }
 
-/// Whether a file is sent.
+/// Whether an attachment is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AttachmentDisposition {
     /// It is sent with its message.
     Send,
-    /// It could be sent, but another file of the message cannot.
+    /// It could be sent, but another attachment of the message is rejected.
     WouldSend,
-    /// It stands in the way.
+    /// It is rejected.
     #[serde(rename = "refuse")]
     Reject,
 }

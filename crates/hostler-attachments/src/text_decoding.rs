@@ -1,4 +1,4 @@
-//! Text, in the encodings that say by themselves which they are.
+//! Decodes text in encodings that are recognizable: UTF-8, and UTF-16 with a byte order mark.
 
 use crate::rejection_reason::{ATTACH_PATH_HINT, RejectionReason};
 
@@ -6,15 +6,15 @@ const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 const UTF16_LE_BOM: &[u8] = &[0xff, 0xfe];
 const UTF16_BE_BOM: &[u8] = &[0xfe, 0xff];
 
-/// Text as it was found.
+/// Decoded text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DecodedText {
     pub(crate) text: String,
-    /// Whether it had to be written anew; a mark at its beginning alone does not count.
+    /// Whether it was converted from UTF-16; removing a byte order mark alone does not count.
     pub(crate) from_utf16: bool,
 }
 
-/// The text that the bytes are. Line ends stay as they are.
+/// Decodes the bytes. Line ends are unchanged.
 pub(crate) fn decode_text(bytes: &[u8]) -> Result<DecodedText, RejectionReason> {
     let (text, from_utf16) = if let Some(rest) = bytes.strip_prefix(UTF16_LE_BOM) {
         (decode_utf16(rest, u16::from_le_bytes)?, true)
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_that_name_themselves_are_decoded() {
+    fn utf8_and_utf16_with_a_byte_order_mark_are_decoded() {
         assert_eq!(text(b""), (String::new(), false));
         assert_eq!(text("a\r\nb ü\n".as_bytes()), ("a\r\nb ü\n".to_owned(), false));
         assert_eq!(text(b"\xef\xbb\xbfx"), ("x".to_owned(), false));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused() {
+    fn contents_that_are_not_text_are_rejected() {
         for bytes in
             [&b"a\0b"[..], b"\xff\xfea\0\0\0", b"\xff\xfe\0\0a\0\0\0", b"caf\xe9", b"\xff\xfea", b"\xff\xfe\0\xd8"]
         {

@@ -1,16 +1,18 @@
+//! Keys of variants: contents that were made from an original for sending.
+
 use std::fmt;
 
 use crate::AttachmentLimits;
 
-/// Goes up whenever the same picture would become other bytes than before.
+/// Incremented whenever the same image is optimized to different bytes.
 pub const IMAGE_OPTIMIZER_VERSION: u32 = 1;
 
-/// Names what was made of an original: the same original, limits and optimizer give the same name and the same bytes.
+/// Identifies a variant: the same original, limits and optimizer give the same key and the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct VariantKey(blake3::Hash);
 
 impl VariantKey {
-    /// The name of what `original` becomes as a picture for a model.
+    /// The key of the image that `original` is optimized to for a model.
     pub(crate) fn for_model(original: &[u8], limits: &AttachmentLimits) -> Self {
         let mut key = blake3::Hasher::new();
         key.update(blake3::hash(original).as_bytes());

@@ -1,4 +1,4 @@
-//! Files that are small and unpack to much take bounded memory.
+//! Small files that unpack to large contents take limited memory.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -8,10 +8,10 @@ use hostler_attachments::{AttachmentLimits, ConversationSize, ReceivedAttachment
 use image::{DynamicImage, ImageFormat};
 use support::{encoded, file, gif, pdf, png, webp};
 
-/// What may be needed beside the pixels that the limits allow.
+/// Memory in addition to the pixels that the limits allow.
 const MEMORY_TOLERANCE_BYTES: usize = 96 << 20;
 
-/// How much more memory is in use at the worst moment than before.
+/// The increase of memory at its peak.
 fn peak_of(item: ReceivedAttachment, limits: &AttachmentLimits) -> usize {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = status("VmRSS:");
@@ -25,9 +25,9 @@ fn status(field: &str) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
-/// One test, or others would be measured too.
+/// A single test, because parallel tests would be measured, too.
 #[test]
-fn bombs_take_no_more_than_the_pixels_that_are_allowed() {
+fn decompression_bombs_take_no_more_memory_than_the_allowed_pixels() {
     let limits = AttachmentLimits { image_pixels: 4_000_000, ..AttachmentLimits::default() };
     let pixels = 10 * usize::try_from(limits.image_pixels).unwrap();
     let zeros = png::packed_zeros(256 << 20);

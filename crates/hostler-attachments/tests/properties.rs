@@ -1,4 +1,4 @@
-//! Whatever comes, nothing panics, and what is sent keeps to every limit.
+//! For any input, nothing panics and accepted attachments are within every limit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod support;
@@ -39,7 +39,7 @@ fn holds(plan: &AttachmentPlan, limits: &AttachmentLimits) {
     }
 }
 
-/// Files that are good, for others to be made from.
+/// Valid files to derive others from.
 fn good() -> Vec<Vec<u8>> {
     let small = gradient(30, 20);
     let webp_file = encoded(&small, ImageFormat::WebP);
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..400), name in ".{0,20}", head in 0..8_usize) {
+    fn any_bytes_are_accepted_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..400), name in ".{0,20}", head in 0..8_usize) {
         let heads: [&[u8]; 8] =
             [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"RIFF\x40\0\0\0WEBP", b"%PDF-1.7\n", b"\xff\xfe", b"\xfe\xff"];
         let item = ReceivedAttachment::new(name, AttachmentSource::Bytes([heads[head], &bytes].concat().into()));
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn good_files_with_wrong_bytes_are_answered(
+    fn valid_files_with_changed_bytes_are_accepted_or_rejected(
         which in 0..13_usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn base64_is_taken_exactly_if_it_is_canonical(text in "[A-Za-z0-9+/=]{0,12}") {
+    fn base64_is_accepted_exactly_if_it_is_canonical(text in "[A-Za-z0-9+/=]{0,12}") {
         use base64::Engine as _;
         let proper = base64::engine::general_purpose::STANDARD.decode(&text).is_ok_and(|bytes| support::base64(&bytes) == text);
         let outcome = plan_attachments(vec![ReceivedAttachment::new("x", AttachmentSource::Base64(text))], &AttachmentLimits::default(), ConversationSize::default());
@@ -103,11 +103,11 @@ proptest! {
 }
 
 proptest! {
-    // Each of these encodes a picture, and writes it anew several times.
+    // Each case encodes an image several times.
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pictures_of_any_size_keep_to_the_limits(width in 1..200_u32, height in 1..200_u32, alpha: bool, form in 0..4_usize) {
+    fn images_of_any_size_are_within_the_limits(width in 1..200_u32, height in 1..200_u32, alpha: bool, form in 0..4_usize) {
         let format = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP][form];
         let image = noise(width, height, alpha && format != ImageFormat::Jpeg);
         let plan = plan_attachments(vec![file("x", encoded(&image, format))], &limits(), ConversationSize::default()).unwrap();

@@ -1,8 +1,8 @@
-//! Directories of transcripts in the shapes of both builds: how long the list takes, and opening a large one.
+//! Benchmarks directories of transcripts in the formats of both builds: listing all, and opening a large one.
 //!
-//! The page cache is warm, since the files were written a moment ago; cold is what the program remembers: a first look is
-//! that of a new archive. With `--agent-sdk DIR`, the official SDK reads the same directory in the same run. What clients
-//! of a host see of it, also with cold files, is measured by `list` and `open`.
+//! The page cache is warm, because the files were just written; a cold listing is the first scan of a new store. With
+//! `--agent-sdk DIR`, the official SDK reads the same directory in the same run. The benchmarks `list` and `open`
+//! measure the same through a host's clients, with cold files too.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and may panic")]
 
 #[path = "support/generated_transcripts.rs"]

@@ -1,8 +1,8 @@
-//! The control protocol, the agent's side: what it asks, what is answered at once, and what waits for a person.
+//! Requests from the agent over the control protocol: answered at once, or pending until a person answers.
 //!
-//! Every request gets an answer: an open one holds the agent for ever. Hooks are answered at once (a hook that is held
-//! times out, and older builds then let the tool run); a permission request may wait as long as a person takes.
-//! Whatever cannot be read is refused.
+//! Every request gets an answer, because an unanswered one blocks the agent forever. Hooks are answered at once (a
+//! delayed hook times out, and older builds then run the tool); a permission request may wait for a person without
+//! limit. Requests that cannot be parsed are denied.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,14 +20,14 @@ use crate::wire::{
     ToolPermissionRequest,
 };
 
-/// More open requests than any agent makes; the next ones are refused.
+/// More pending requests than any agent makes; further ones are denied.
 const MAX_PENDING_REQUESTS: usize = 256;
 
 const UNREADABLE_REQUEST_MESSAGE: &str = "The host could not read this request, so it is refused.";
 const TOO_MANY_REQUESTS_MESSAGE: &str = "Too many requests are waiting for an answer.";
 const SKIPPED_QUESTION_MESSAGE: &str = "The user does not want to answer.";
 
-/// The requests that wait for a person.
+/// The requests that wait for a person's answer.
 #[derive(Debug, Default)]
 pub(crate) struct AgentRequests {
     pending: HashMap<String, PendingRequest>,
@@ -41,7 +41,7 @@ struct PendingRequest {
 
 #[derive(Debug)]
 enum ExpectedAnswer {
-    /// Whether a tool may run, or a plan be carried out.
+    /// Whether a tool may run, or a plan may be carried out.
     Permission(Arc<RawValue>),
     /// Answers to a tool's questions.
     QuestionAnswers(Arc<RawValue>, QuestionForm),
@@ -49,23 +49,23 @@ enum ExpectedAnswer {
     Elicitation(QuestionForm),
 }
 
-/// What follows from a request, or from an answer to one.
+/// The result of a request, or of an answer to one.
 #[derive(Debug, Default)]
 pub(crate) struct RequestResolution {
     /// A line for the agent.
     pub(crate) line: Option<Vec<u8>>,
-    /// The call that is refused with it.
+    /// The call that this denies.
     pub(crate) denied_call: Option<String>,
-    /// What the engine hears.
+    /// The event for the engine.
     pub(crate) event: Option<DriverEvent>,
-    /// What the gate said about a call, for whoever shows it.
+    /// The gate's decision on a call, for display.
     pub(crate) gate_decision: Option<(String, GateDecision)>,
 }
 
 impl AgentRequests {
-    /// The agent asks something. An answer to a hook carries words for the model, where there are any: they are taken
-    /// only when the call is over or is not going to run. What the agent is told at a call's beginning it forgets on both
-    /// builds when the call is interrupted, or when it dies in the middle of it.
+    /// Handles a request of the agent. The answer to a hook carries steering text, if there is any, but only when the
+    /// call is over or will not run: both builds forget text that comes with the start of a call if the call is
+    /// interrupted or the agent dies during it.
     pub(crate) fn handle_request(
         &mut self,
         ask: &AgentControlRequest<'_>,
@@ -177,7 +177,7 @@ impl AgentRequests {
         RequestResolution { event: Some(event), ..RequestResolution::default() }
     }
 
-    /// A request's id that is open already would answer another request than the one that was shown.
+    /// Whether a request may become pending. A reused id would answer a request other than the displayed one.
     fn can_accept(&self, id: &str) -> bool {
         self.pending.len() < MAX_PENDING_REQUESTS && !self.pending.contains_key(id)
     }
@@ -186,7 +186,7 @@ impl AgentRequests {
         self.pending.insert(id.to_owned(), PendingRequest { call, expected_answer: waits_for });
     }
 
-    /// A person has answered; nothing if no such request is open.
+    /// Applies a person's answer; `None` if no such request is pending.
     pub(crate) fn answer(&mut self, id: &str, answer: &Answer) -> Option<RequestResolution> {
         let PendingRequest { call, expected_answer: waits_for } = self.pending.remove(id)?;
         let denied = |message: &str| denied_outcome(id, call.as_deref(), ControlResponseBody::deny(message));
@@ -214,20 +214,20 @@ impl AgentRequests {
             (ExpectedAnswer::Elicitation(_), Answer::Deny { .. }) => elicited("decline", None),
             (ExpectedAnswer::Elicitation(_), _) => elicited("cancel", None),
             (_, Answer::Deny { message }) => denied(message),
-            // A skipped question, or an answer that does not fit what was asked: not a yes.
+            // A skipped question, or an answer that does not fit the request, is not an approval.
             (ExpectedAnswer::Permission(_) | ExpectedAnswer::QuestionAnswers(..), _) => {
                 denied(SKIPPED_QUESTION_MESSAGE)
             }
         })
     }
 
-    /// The agent takes a request back; whether it was open.
+    /// The agent withdraws a request; returns whether it was pending.
     pub(crate) fn withdraw(&mut self, id: &str) -> bool {
         self.pending.remove(id).is_some()
     }
 }
 
-/// Questions and plans are for people, whatever the rules say about tools.
+/// Questions and plans always go to a person, whatever the rules allow.
 fn decide(ask: &ToolPermissionRequest<'_>, gatekeeper: &dyn PermissionGate) -> GateDecision {
     let call = GatedCall {
         call_id: &ask.tool_use_id,
@@ -281,7 +281,8 @@ fn success_line(request_id: &str, response: ControlResponseBody<'_>) -> Option<V
     response_line(HostControlResponse::Success { request_id, response })
 }
 
-/// Serializing fails for none of our messages; were it to, the agent would wait for ever, so it is ended instead.
+/// Serializing does not fail for any of our messages; if it did, the agent would wait forever, so it is ended
+/// instead.
 fn response_line(response: HostControlResponse<'_>) -> Option<Vec<u8>> {
     HostMessage::ControlResponse { response }.to_line().ok()
 }

@@ -1,3 +1,7 @@
+//! The [`AgentConnection`] to a live Claude Code process.
+//!
+//! Owns the queues to and from the agent and the writer task. Does not interpret output; `output_reader` does.
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -25,59 +29,58 @@ use crate::wire::{HostControlRequest, HostMessage, LiveSettings};
 use crate::wire_stats::WireCounters;
 use crate::workspace::StagedConfiguration;
 
-/// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
-/// is wanted.
+/// Capacity of the event queue. A full queue slows the agent down; no event is dropped while the connection is open.
 const EVENT_QUEUE_CAPACITY: usize = 1024;
 
-/// Lines that may wait for the agent to read. An agent that reads nothing any more is ended.
+/// Capacity of the stdin queue. An agent that no longer reads is ended.
 const LINE_QUEUE_CAPACITY: usize = 256;
 
-/// A live Claude Code process. Dropping it ends the process and everything it started.
+/// A live Claude Code process. Dropping it ends the process and its whole tree.
 pub(crate) struct ClaudeConnection {
     shared: Arc<ConnectionState>,
     lines: mpsc::Sender<StdinCommand>,
     handle: ProcessHandle,
-    /// Whether the model that it was started with is one of its maker's.
+    /// Whether the model that it was started with is an Anthropic model.
     uses_anthropic_model: bool,
     tasks: TaskTracker,
     kill: CancellationToken,
     _kill_on_drop: DropGuard,
 }
 
-/// What the connection and its pump both see.
+/// State that the connection shares with its output reader.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     pub(crate) requests: PendingControlRequests,
     agent_requests: Mutex<AgentRequests>,
     mapper: Mutex<EventMapper>,
-    /// Words came that no turn can take: the pump has to say so.
+    /// Notified when a steer arrives that no turn can receive: the reader reports it as undelivered.
     pub(crate) late_steering: Notify,
     /// How the process ended.
     pub(crate) exit_status: OnceLock<String>,
 }
 
 impl ConnectionState {
-    /// Never held across an await.
+    /// The guard is never held across an await.
     pub(crate) fn agent_requests(&self) -> std::sync::MutexGuard<'_, AgentRequests> {
         self.agent_requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Never held across an await.
+    /// The guard is never held across an await.
     pub(crate) fn mapper(&self) -> std::sync::MutexGuard<'_, EventMapper> {
         self.mapper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Something for the agent's standard input.
+/// A command for the stdin writer.
 pub(crate) enum StdinCommand {
-    /// A line; whoever wants to know hears when it was written.
+    /// A line; `written` receives the result of the write.
     Line { line: Vec<u8>, written: Option<oneshot::Sender<std::io::Result<()>>> },
-    /// Nothing follows.
+    /// No line follows.
     Close,
 }
 
 impl ClaudeConnection {
-    /// Takes over a process: one task writes, one reads.
+    /// Takes over a process and starts one writer and one reader task.
     pub(crate) fn start(
         process: AgentProcess,
         transcripts: TranscriptLocator,
@@ -125,7 +128,7 @@ impl ClaudeConnection {
         )
     }
 
-    /// Asks the agent and waits for its answer, or for its end.
+    /// Sends a request to the agent and waits for its answer or for its exit.
     pub(crate) async fn request(&self, request: HostControlRequest) -> Result<Option<Box<RawValue>>, ConnectionError> {
         let answer = self.send_request(request).await?;
         match answer.await {
@@ -162,7 +165,7 @@ impl AgentConnection for ClaudeConnection {
         async move {
             let id = prompt.id().unwrap_or_else(Uuid::new_v4);
             let message = prompt::user_message(&prompt, id);
-            // Before it is written: the turn may begin before we hear that it was.
+            // Before the write: the turn may start before the write is confirmed.
             self.shared.mapper().prompt_sent(id);
             let (written, outcome) = oneshot::channel();
             self.queue_message(&message, Some(written)).await?;
@@ -176,21 +179,22 @@ impl AgentConnection for ClaudeConnection {
 
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
         async move {
-            // An agent that is interrupted begins a turn about what waits in its queue. So that is taken back first.
+            // An interrupted agent starts a turn about the messages in its queue, so the message in flight is
+            // cancelled first.
             let message = self.shared.mapper().message_in_flight();
             if let Some(message_uuid) = message {
                 let request_id = self.shared.requests.register_cancellation(message_uuid);
                 let request = HostControlRequest::CancelAsyncMessage { message_uuid };
                 self.queue_message(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
             }
-            // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
+            // The answer adds nothing to the turn's end, and a hanging agent sends none.
             self.send_request(HostControlRequest::Interrupt).await.map(drop)
         }
         .boxed()
     }
 
     fn answer(&self, request: &AgentRequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        // Taken off the list before it is written: nobody can answer it a second time.
+        // Removed before it is written, so that it cannot be answered twice.
         let consequence = self.shared.agent_requests().answer(&request.0, &answer);
         async move {
             let Some(RequestResolution { line, denied_call: denied, .. }) = consequence else {
@@ -218,7 +222,7 @@ impl AgentConnection for ClaudeConnection {
     }
 
     fn steer(&self, steer: SteeringMessage) {
-        // One lock decides between told, given up and too late: the mapper's, which also sees turns end.
+        // Injected, cancelled and late are decided under one lock: the mapper's, under which turns end as well.
         self.shared.mapper().queue_steering(steer);
         self.shared.late_steering.notify_one();
     }
@@ -238,7 +242,7 @@ impl AgentConnection for ClaudeConnection {
                 {
                     self.shared.mapper().set_model_change_pending(true);
                     let answer = self.request(HostControlRequest::SetModel { model }).await;
-                    // The agent repeats the change before it answers.
+                    // The agent echoes the change before it answers.
                     self.shared.mapper().set_model_change_pending(false);
                     answer.map(drop)
                 }
@@ -249,8 +253,8 @@ impl AgentConnection for ClaudeConnection {
                     let settings = LiveSettings { effort_level };
                     self.request(HostControlRequest::ApplyFlagSettings { settings }).await.map(drop)
                 }
-                // Models of other makers are part of the agent's environment, for its small jobs. And the older build
-                // keeps the effort that it was told last, when it is told none.
+                // The environment of the agent names models of other makers for its small tasks, so the model cannot
+                // change at runtime. The older build keeps its last effort level if it receives none.
                 AgentSettingChange::Model(_) | AgentSettingChange::Effort(None) => {
                     Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
                 }
@@ -280,7 +284,7 @@ impl AgentConnection for ClaudeConnection {
         async move {
             match mode {
                 CloseMode::Graceful => {
-                    // If the queue is full the agent does not read, and politeness is lost on it.
+                    // A full queue means that the agent does not read, and a graceful close cannot work.
                     let _ = self.lines.try_send(StdinCommand::Close);
                     self.handle.close(hostler_process::TerminationMode::Graceful).await;
                 }
@@ -289,7 +293,7 @@ impl AgentConnection for ClaudeConnection {
                     self.handle.close(hostler_process::TerminationMode::Now).await;
                 }
             }
-            // From here on nobody waits for a slow reader of the events.
+            // From here on the reader no longer waits for room in the event queue.
             self.kill.cancel();
             self.tasks.wait().await;
         }
@@ -297,19 +301,19 @@ impl AgentConnection for ClaudeConnection {
     }
 }
 
-/// Writes lines in their order until the input is ended or the process is gone.
+/// Writes lines in order until stdin is closed or the process has exited.
 async fn write_lines(stdin: AgentStdin, mut queued: mpsc::Receiver<StdinCommand>, gone: CancellationToken) {
     let write = async {
         let mut stdin = stdin;
         while let Some(StdinCommand::Line { line, written }) = queued.recv().await {
             let outcome = stdin.write_line(line).await;
             if let Some(written) = written {
-                // Whoever asked may have stopped to care.
+                // The receiver may have been dropped.
                 let _ = written.send(outcome);
             }
         }
         stdin.close();
     };
-    // An agent that does not read would hold a write for ever.
+    // An agent that does not read would block a write forever.
     gone.run_until_cancelled(write).await;
 }

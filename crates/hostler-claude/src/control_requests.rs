@@ -1,4 +1,4 @@
-//! The control protocol, our side: requests to the agent and its answers, correlated by id.
+//! Requests to the agent over the control protocol, and its answers, correlated by id.
 //!
 //! Knows nothing of pipes or tasks.
 
@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use crate::wire::AgentControlResponse;
 
-/// What a withdrawal came to.
+/// The result of cancelling a queued message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MessageCancellation {
-    /// The message that we wanted back.
+    /// The message to cancel.
     pub(crate) message_id: Uuid,
-    /// Whether the agent had it still, and no longer has it.
+    /// Whether the agent still had it queued and has removed it.
     pub(crate) was_cancelled: bool,
 }
 
@@ -27,10 +27,10 @@ struct CancelResponse {
     cancelled: bool,
 }
 
-/// An answer to a request of ours: its body (where it has one), or the agent's reason to refuse.
+/// The answer to a request: its body (if it has one), or the agent's reason for refusing.
 pub(crate) type ControlResult = Result<Option<Box<RawValue>>, String>;
 
-/// Our requests that wait for an answer.
+/// Requests that wait for the agent's answer.
 #[derive(Debug, Default)]
 pub(crate) struct PendingControlRequests {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ pub(crate) struct PendingControlRequests {
 struct State {
     last_id: u64,
     waiting: HashMap<String, oneshot::Sender<ControlResult>>,
-    /// Requests that want a message back. Their answers have to be heard in the order of the agent's output.
+    /// Requests that cancel a message. Their answers are processed in the order of the agent's output.
     cancellations: HashMap<String, Uuid>,
     closed: bool,
 }
@@ -53,7 +53,8 @@ impl State {
 }
 
 impl PendingControlRequests {
-    /// A new request's id, and its answer. The answer is an error at once if the agent has ended, and as soon as it ends.
+    /// A new request's id, and the receiver of its answer. The answer is an error as soon as the agent exits, or at
+    /// once if it has.
     pub(crate) fn register(&self) -> (String, oneshot::Receiver<ControlResult>) {
         let mut state = self.lock();
         let id = state.next_id();
@@ -64,7 +65,8 @@ impl PendingControlRequests {
         (id, receiver)
     }
 
-    /// The id of a request that wants a message back. Nobody waits for its answer: [`withdrawal`](Self::withdrawal) tells.
+    /// The id of a request that cancels a message. Its answer arrives through
+    /// [`take_cancellation`](Self::take_cancellation).
     pub(crate) fn register_cancellation(&self, message: Uuid) -> String {
         let mut state = self.lock();
         let id = state.next_id();
@@ -74,7 +76,7 @@ impl PendingControlRequests {
         id
     }
 
-    /// What an answer says about a message that we wanted back, if that is what it answers.
+    /// The result for a message, if the answer belongs to a cancellation.
     pub(crate) fn take_cancellation(&self, answer: &AgentControlResponse<'_>) -> Option<MessageCancellation> {
         let message = self.lock().cancellations.remove(&*answer.request_id)?;
         let body = answer.outcome.as_ref().ok().copied().flatten();
@@ -82,8 +84,7 @@ impl PendingControlRequests {
         Some(MessageCancellation { message_id: message, was_cancelled: body.is_some_and(|body| body.cancelled) })
     }
 
-    /// Hands an answer to whoever waits for it. Answers to requests that we do not know are normal: some builds echo
-    /// our own.
+    /// Passes an answer to the waiting request. Answers to unknown requests are normal: some builds echo our own.
     pub(crate) fn resolve(&self, answer: &AgentControlResponse<'_>) {
         let Some(waiting) = self.lock().waiting.remove(&*answer.request_id) else {
             return;
@@ -97,7 +98,7 @@ impl PendingControlRequests {
         }
     }
 
-    /// The agent has ended: nobody waits any longer.
+    /// The agent has exited: all pending requests fail.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_reaches_the_request_with_its_id() {
+    fn answer_reaches_the_request_with_its_id() {
         let requests = PendingControlRequests::default();
         let (first, mut first_answer) = requests.register();
         let (second, mut second_answer) = requests.register();
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_withdrawal_is_answered_once_and_a_refusal_is_a_no() {
+    fn cancellation_is_answered_once_and_an_error_means_not_cancelled() {
         let requests = PendingControlRequests::default();
         let told = |id: &str, outcome: &str| {
             let line = format!(
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_agent_that_has_ended() {
+    fn close_fails_pending_requests() {
         let requests = PendingControlRequests::default();
         let (_, mut before) = requests.register();
         requests.close();

@@ -1,3 +1,5 @@
+//! The Claude Code driver: its configuration and its implementation of [`Driver`].
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,33 +28,33 @@ use crate::version::{ClaudeVersion, VersionCache};
 use crate::wire_stats::{WireCounters, WireStats};
 use crate::workspace::{self, ConfigurationSnapshot};
 
-/// How long a handshake may take: cold caches and slow disks included.
+/// Timeout of a handshake, cold caches and slow disks included.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest line that a prompt may be. Both builds take more, but the provider takes requests of 32 MB, and the agent
-/// adds to the line its own instructions and the conversation.
+/// The longest line of a prompt. Both builds accept more, but the provider accepts requests of 32 MB, and the agent
+/// adds its own instructions and the conversation.
 const MAX_PROMPT_BYTES: usize = 28_000_000;
 
-/// What the driver needs to know about this host.
+/// What the driver needs from its host.
 #[derive(Clone)]
 pub struct ClaudeConfig {
-    /// What is started.
+    /// The executable to start.
     pub executable: Executable,
     /// The host's own environment.
     pub host_environment: Vec<(OsString, OsString)>,
-    /// Names of variables that hold an upstream's credential: no agent may see them.
+    /// Names of variables that contain an upstream's credential: no agent may see them.
     pub upstream_credentials: Vec<OsString>,
-    /// What the configuration adds to every agent's environment.
+    /// Variables that the configuration adds to every agent's environment.
     pub agent_env: Vec<(OsString, OsString)>,
-    /// What is put between the host and its agents.
+    /// The supervisor of the agents.
     pub supervisor: SupervisorCommand,
-    /// Where the conversations' locks are.
+    /// The directory of the conversation locks.
     pub runtime_dir: PathBuf,
-    /// How this host names itself to others that want one of its conversations.
+    /// This host's description for other hosts that need one of its conversations.
     pub lock_holder: String,
-    /// How long a handshake may take.
+    /// Timeout of a handshake.
     pub handshake_timeout: Duration,
-    /// The oldest version that is driven.
+    /// The oldest supported version.
     pub min_version: ClaudeVersion,
     /// The model that is used when a message names none.
     pub default_model: String,
@@ -81,7 +83,7 @@ impl ClaudeConfig {
         Some(self.config_directory()?.join("plans"))
     }
 
-    /// Where agents keep their own files.
+    /// The agents' configuration directory.
     pub(crate) fn config_directory(&self) -> Option<PathBuf> {
         let variable = |name: &str| {
             let mut all = self.agent_env.iter().chain(&self.host_environment);
@@ -91,14 +93,14 @@ impl ClaudeConfig {
     }
 }
 
-/// Where newer builds let the model write its plan, in plan mode too, in an environment.
+/// The directory to which newer builds let the model write its plan, also in plan mode.
 pub fn plans_directory<'a>(variable: impl Fn(&str) -> Option<&'a OsStr>) -> Option<PathBuf> {
     Some(config_directory(variable)?.join("plans"))
 }
 
 impl fmt::Debug for ClaudeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The environments hold secrets.
+        // The environments contain secrets.
         f.debug_struct("ClaudeConfig")
             .field("executable", &self.executable)
             .field("runtime_dir", &self.runtime_dir)
@@ -108,7 +110,7 @@ impl fmt::Debug for ClaudeConfig {
     }
 }
 
-/// Drives Claude Code.
+/// Starts Claude Code and reads its transcripts.
 pub struct ClaudeDriver {
     config: Arc<ClaudeConfig>,
     versions: Arc<VersionCache>,
@@ -124,7 +126,7 @@ impl fmt::Debug for ClaudeDriver {
 }
 
 impl ClaudeDriver {
-    /// A driver for one executable. Removes what agents of hosts that were killed have left in the runtime directory.
+    /// A driver for one executable. Removes staged configurations of killed hosts from the runtime directory.
     pub fn new(config: ClaudeConfig) -> Self {
         workspace::remove_stale_stages(&config.runtime_dir, &config.lock_holder);
         let transcript_store = config
@@ -139,14 +141,15 @@ impl ClaudeDriver {
         }
     }
 
-    /// What its connections have read and skipped. Unknown and sub-agent messages are added when a connection ends.
+    /// What its connections have read and skipped. Counts of unknown and sub-agent messages are added when a
+    /// connection ends.
     pub fn stats(&self) -> WireStats {
         self.counters.snapshot()
     }
 }
 
 impl ClaudeDriver {
-    /// Sees to it that the agent goes on with the conversation, wherever another one has left off.
+    /// Ensures that the agent continues from the active branch, whatever branch another agent noted last.
     fn ensure_active_branch(
         &self,
         start: &ConversationStart,

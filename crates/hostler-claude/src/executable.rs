@@ -1,10 +1,12 @@
+//! How a Claude Code executable is run: directly, or by Node.js.
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// How Claude Code is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executable {
-    /// A program of its own.
+    /// A native executable.
     Native(PathBuf),
     /// A script for Node.js.
     Js {
@@ -25,14 +27,14 @@ impl Executable {
         }
     }
 
-    /// What a person knows it by.
+    /// The path that identifies it to a person.
     pub fn path(&self) -> &Path {
         match self {
             Self::Native(path) | Self::Js { cli: path, .. } => path,
         }
     }
 
-    /// The program, and the arguments that come before ours. A bare name is looked up in the agent's PATH.
+    /// The program, and the arguments that precede ours. A bare name is looked up in the agent's PATH.
     pub(crate) fn command(&self) -> (PathBuf, Vec<OsString>) {
         match self {
             Self::Native(path) => (path.clone(), Vec::new()),
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_decides_who_runs_it() {
+    fn extension_selects_node_or_direct_execution() {
         assert_eq!(Executable::from_path("/opt/claude"), Executable::Native("/opt/claude".into()));
         assert_eq!(Executable::from_path("claude.exe"), Executable::Native("claude.exe".into()));
         for script in ["/opt/cli.js", "cli.mjs", "cli.cjs"] {

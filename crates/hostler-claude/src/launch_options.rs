@@ -1,4 +1,7 @@
 //! Argument list and environment of an agent: pure functions.
+//!
+//! Claude Code lets settings files override its environment, and a project may contain settings files. Routing is
+//! therefore pinned by settings on the command line, which override all files, and provider-managed mode is on.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,13 +13,13 @@ use uuid::Uuid;
 
 use crate::workspace::StagedConfiguration;
 
-/// Variables of the host that never reach an agent, beside the upstream's credentials.
+/// Variables of the host that never reach an agent, besides the upstream credentials.
 const DENIED_VARIABLES: [&str; 4] = ["NODE_OPTIONS", "CLAUDECODE", "DEBUG", "GITHUB_ACTIONS"];
 
-/// Their families.
+/// Prefixes of further such variables.
 const DENIED_PREFIXES: [&str; 5] = ["ANTHROPIC_", "CLAUDE_CODE_", "VSCODE_", "ELECTRON_", "HOSTLER_"];
 
-/// What the agent calls the models that it uses beside the chosen one.
+/// Variables that name the models for the agent's small tasks.
 const SMALL_MODEL_VARIABLES: [&str; 4] = [
     "ANTHROPIC_SMALL_FAST_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
@@ -24,19 +27,19 @@ const SMALL_MODEL_VARIABLES: [&str; 4] = [
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
 ];
 
-/// Addresses that no proxy may see: the gateway's.
+/// The gateway's addresses, which bypass proxies.
 const LOOPBACK_HOSTS: &str = "127.0.0.1,localhost";
 
-/// Which conversation the agent is told to lead.
+/// The conversation argument of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionArgument {
-    /// A new one under this id.
+    /// A new conversation with this id.
     New(Uuid),
-    /// One that exists: a transcript's path or a conversation's id.
+    /// An existing one: a transcript's path or a conversation's id.
     Resume(String),
 }
 
-/// The agent's arguments. Values are glued to their flags, so that none can be taken for a flag itself.
+/// The agent's arguments. Each value is joined to its flag, so that no value is parsed as a flag.
 pub(crate) fn arguments(
     identity: &SessionArgument,
     spec: &OpenSpec,
@@ -56,7 +59,7 @@ pub(crate) fn arguments(
         format!("--permission-mode={permission_mode}"),
         format!("--model={model}"),
         format!("--settings={}", pinned_settings(spec, stage)?),
-        // Servers are programs and addresses that start without a question: the user's own are switched off, too.
+        // MCP servers are programs and addresses that start without a question; the user's own are disabled too.
         "--strict-mcp-config".to_owned(),
         identity,
     ];
@@ -68,12 +71,12 @@ pub(crate) fn arguments(
     Ok(arguments.into_iter().map(OsString::from).chain(stage.arguments.iter().cloned()).collect())
 }
 
-/// Whether a model is one of the agent's maker. For others the environment says which models do the small jobs.
+/// Whether a model is made by Anthropic. For others the environment names the models for small tasks.
 pub(crate) fn is_anthropic_model(model: &str) -> bool {
     model.starts_with("claude-")
 }
 
-/// The agent's environment: the host's without what must not be seen, then the folder's, then what the configuration adds, then
+/// The agent's environment: the host's without denied variables, then the folder's, then the configuration's, then
 /// ours.
 pub(crate) fn environment(
     host: &[(OsString, OsString)],
@@ -125,7 +128,7 @@ pub(crate) fn environment(
     }
     neutralize_git(&mut environment);
     if !is_anthropic_model(model) {
-        // The agent has small jobs done by small models of its own maker, which this model's provider does not have.
+        // The agent uses small Anthropic models for small tasks; this model's provider does not have them.
         for name in SMALL_MODEL_VARIABLES {
             environment.set(name, model);
         }
@@ -133,11 +136,12 @@ pub(crate) fn environment(
     environment
 }
 
-/// Settings that hold in every repository: no `.git/config` has a monitor started, and none is found inside of a work tree.
+/// Settings for every repository: no `.git/config` starts a monitor, and no bare repository inside a work tree is
+/// used.
 const GIT_SETTINGS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
 
-/// Adds settings for git behind those that the environment holds already, takes away its pager, and keeps commands that only read
-/// from rewriting the index.
+/// Adds git settings after those in the environment, removes the pager, and keeps read-only commands from rewriting
+/// the index.
 fn neutralize_git(environment: &mut Environment) {
     let count = environment.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str).and_then(|count| count.parse().ok());
     let mut next: u32 = count.unwrap_or(0);
@@ -151,11 +155,12 @@ fn neutralize_git(environment: &mut Environment) {
     environment.set("GIT_OPTIONAL_LOCKS", "0");
 }
 
-/// Settings on the command line beat every settings file, and settings files beat the environment. So everything that
-/// could route traffic past the gateway is pinned here.
+/// Settings on the command line override every settings file, and settings files override the environment. So
+/// everything that could route traffic past the gateway is pinned here.
 ///
-/// The bearer is not: anybody on the machine can read an argument list. `CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST` makes
-/// the agent ignore a token that settings name, so the environment's stays.
+/// The bearer is not pinned: argument lists are readable by every user of the machine.
+/// `CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST` makes the agent ignore a token from settings, so the one in the environment
+/// applies.
 fn pinned_settings(spec: &OpenSpec, stage: &StagedConfiguration) -> Result<String, serde_json::Error> {
     let env = BTreeMap::from([
         ("ANTHROPIC_BASE_URL", spec.endpoint.base_url.as_str()),
@@ -178,12 +183,12 @@ fn pinned_settings(spec: &OpenSpec, stage: &StagedConfiguration) -> Result<Strin
     ]);
     let mut settings = stage.settings.clone();
     settings.insert("apiKeyHelper".to_owned(), "".into());
-    // Command hooks run without a question; ours are callbacks and stay alive.
+    // Command hooks run without a question; our hooks are callbacks and stay active.
     settings.insert("disableAllHooks".to_owned(), true.into());
-    // Commands and skills may hold shell commands, which run without a question and without a rule.
+    // Commands and skills may contain shell commands, which run without a question and without a rule.
     settings.insert("disableSkillShellExecution".to_owned(), true.into());
     settings.insert("env".to_owned(), serde_json::to_value(env)?);
-    // Not `--add-dir`, by which some builds load the plugins of a directory.
+    // Not `--add-dir`, with which some builds load the plugins of a directory.
     let directories: Vec<_> =
         spec.additional_directories.iter().chain(&stage.directories).map(|path| path.to_string_lossy()).collect();
     if !directories.is_empty() {

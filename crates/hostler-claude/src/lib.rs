@@ -1,21 +1,21 @@
-//! Drives the real Claude Code executable: wire types, control protocol, event mapping, managed installs.
+//! Runs the real Claude Code executable: wire types, control protocol, event mapping, transcripts, managed installs.
 //!
 //! ```text
 //!   ClaudeDriver::open ── options ──► hostler-process ──► claude
 //!                                        │ lines
 //!         Connection ◄── writer task ◄───┤
-//!         events     ◄── pump task ◄─────┘  wire → asks, control (answers) and mapping (events)
+//!         events     ◄── reader task ◄───┘  wire → requests (answers) and mapping (events)
 //! ```
 //!
 //! * [`wire`]: one line of NDJSON as a type, both ways.
 //! * [`mapping`]: from messages to driver events; pure.
-//! * [`ClaudeDriver`]: everything about starting an agent and talking to it.
-//! * [`stored`]: its transcripts, read without it.
+//! * [`ClaudeDriver`]: starts agents and opens connections to them.
+//! * [`transcripts`]: the agent's transcripts, read without the agent.
 //! * [`install`]: the managed builds.
-//! * `workspace`: what a folder's own configuration brings, and what an agent is started on instead of it.
+//! * `workspace`: the configuration of a folder, and the private copy that an agent is started with.
 //!
-//! **Architecture Invariant:** this is the only crate that knows Claude Code's words. It knows nothing of AHP, clients
-//! or the engine, and it reads no environment variable: what it needs is in [`ClaudeConfig`].
+//! **Architecture Invariant:** this is the only crate that knows Claude Code's formats and names. It knows nothing of
+//! AHP, clients or the engine, and it reads no environment variable: all it needs is in [`ClaudeConfig`].
 
 #![forbid(unsafe_code)]
 

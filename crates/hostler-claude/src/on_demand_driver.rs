@@ -1,4 +1,4 @@
-//! Claude Code that is installed when it is first needed, and not before.
+//! A driver that installs its managed build when the first agent is opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,23 +14,23 @@ use serde_json::value::RawValue;
 
 use crate::{ClaudeConfig, ClaudeDriver, Executable};
 
-/// Drives a managed build that may not be installed yet.
+/// Runs a managed build that may not be installed yet.
 pub struct OnDemandDriver(Arc<Inner>);
 
 struct Inner {
     installer: Arc<dyn Installer>,
     build: String,
-    /// What can be said without an executable; its own is none that could be run.
+    /// Answers everything that needs no executable; its own executable cannot be run.
     uninstalled: ClaudeDriver,
-    /// The configuration of a driver, for the executable that was installed.
+    /// Creates a driver's configuration for the installed executable.
     config: Box<dyn Fn(Executable) -> ClaudeConfig + Send + Sync>,
-    /// Makes an executable of what was installed.
+    /// Creates an executable from the installed path.
     executable: Box<dyn Fn(PathBuf) -> Executable + Send + Sync>,
     installed_driver: OnceLock<ClaudeDriver>,
 }
 
 impl OnDemandDriver {
-    /// A driver of one managed build. `config` is asked for the configuration once the executable is known.
+    /// A driver for one managed build. `config` is called once the executable is known.
     pub fn new(
         installer: Arc<dyn Installer>,
         build: &str,
@@ -50,12 +50,12 @@ impl OnDemandDriver {
 }
 
 impl Inner {
-    /// Whatever can be said about an agent is the same before and after its installation.
+    /// The driver for questions whose answer does not depend on the install.
     fn driver(&self) -> &ClaudeDriver {
         self.installed_driver.get().unwrap_or(&self.uninstalled)
     }
 
-    /// The driver of what is installed; installs it first if need be. Several at once wait for one of them.
+    /// The driver of the installed build; installs it first if necessary. Concurrent callers wait for one install.
     async fn ensure_installed(&self, progress: InstallProgressSink) -> Result<&ClaudeDriver, InstallError> {
         if let Some(ready) = self.installed_driver.get() {
             return Ok(ready);

@@ -1,4 +1,4 @@
-//! Starting an agent: checks, lock, process, handshake, version. Whatever fails, nothing is left.
+//! Opens an agent: checks, lock, process, handshake, version. A failure leaves no process, file or lock behind.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,36 +27,37 @@ use crate::wire::HostControlRequest;
 use crate::wire_stats::WireCounters;
 use crate::workspace::{CONFIG_ROOT_FLAG, ConfigIsolation, ConfigurationSnapshot, StagedConfiguration};
 
-/// How long a supervisor may take to end a tree: a second of politeness, and some time to be done with it.
+/// How long a supervisor may take to end a tree: one second until SIGKILL, and some time after it.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many commands of an agent are told.
+/// Maximum number of slash commands.
 const MAX_COMMANDS: usize = 1_000;
 
-/// How many letters of a command's description are told.
+/// Maximum length of a command's description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 300;
 
-/// What the handshake's answer tells newer builds' hosts.
+/// The answer to the handshake. Only newer builds report their version in it.
 #[derive(Debug, Default, Deserialize)]
 struct HandshakeResponse {
     #[serde(default)]
     claude_code_version: Option<String>,
 }
 
-/// What the agents of one driver share.
+/// State that all agents of one driver share.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenContext {
     pub(crate) config: Arc<ClaudeConfig>,
     pub(crate) versions: Arc<VersionCache>,
     pub(crate) counters: Arc<WireCounters>,
     pub(crate) host_agents: Arc<HostAgents>,
-    /// Whether the executable does not know [`Recipe::ConfigRoot`].
+    /// Whether the executable does not support [`ConfigIsolation::ConfigRoot`].
     pub(crate) lacks_config_root: Arc<AtomicBool>,
 }
 
-/// Opens a connection. Dropping this future half-way ends what it started: the connection ends with its owner.
+/// Opens a connection. Dropping the future ends everything that it started, because the connection ends with its
+/// owner.
 pub(crate) async fn open_connection(shared: OpenContext, spec: OpenSpec) -> Result<OpenedConnection, OpenError> {
     let is_script = matches!(shared.config.executable, Executable::Js { .. });
     if !is_script && !shared.lacks_config_root.load(Ordering::Relaxed) {
@@ -79,7 +80,7 @@ async fn open_isolated(
     recipe: ConfigIsolation,
 ) -> Result<OpenedConnection, OpenError> {
     let OpenContext { config, versions, counters, host_agents: own, .. } = shared;
-    // Resolved like the agent does it, so that both know the conversation's folder by the same name.
+    // Resolved like the agent resolves it, so that both use the same name for the conversation's folder.
     let working_directory = match tokio::fs::canonicalize(&spec.working_directory).await {
         Ok(path) if path.is_dir() => path,
         _ => return Err(open_errors::no_working_directory(&spec.working_directory)),
@@ -124,8 +125,8 @@ async fn open_isolated(
     Ok(OpenedConnection { connection: Box::new(connection), events, info: facts })
 }
 
-/// Locks the conversation. An agent that is just being ended, of this host or of one that was killed, gives it back in a
-/// moment; a living one does not.
+/// Locks the conversation. An agent that is being ended, of this host or of a killed one, releases the lock soon; a
+/// live one does not.
 pub(crate) async fn lock_conversation(
     config: &ClaudeConfig,
     conversation: &str,
@@ -139,8 +140,8 @@ pub(crate) async fn lock_conversation(
     }
 }
 
-/// Prepares what the agent is started on: the folder's configuration as it is at this moment, if it is what was trusted, and
-/// nothing of it otherwise. Only the copy is compared, and only the copy is used. The lock goes along: preparing goes on when this
+/// Stages the agent's configuration: a copy of the folder's current configuration if it is the trusted one, and
+/// otherwise none of it. Only the copy is compared and used. The lock is moved along: staging continues after this
 /// future is dropped, and no other start of the conversation may begin before it is done.
 async fn stage_configuration(
     config: Arc<ClaudeConfig>,
@@ -179,11 +180,11 @@ async fn build_spawn_spec(
 ) -> Result<SpawnSpec, OpenError> {
     let identity = match &spec.conversation {
         ConversationStart::Resume { token, .. } => SessionArgument::Resume(token.0.clone()),
-        // An earlier start may have come as far as the transcript; the agent then refuses the id as used.
+        // An earlier start may have created the transcript; the agent then rejects the id as used.
         ConversationStart::New(id) => match transcripts.find(&id.to_string()).await {
             TranscriptPresence::Resumable(path) => SessionArgument::Resume(path.to_string_lossy().into_owned()),
             TranscriptPresence::Empty(path) => {
-                // Ours, by the lock, and nothing is in it; but as long as it is there, the agent refuses the id.
+                // The lock makes it ours, and it contains no message; but while it exists, the agent rejects the id.
                 if let Err(error) = tokio::fs::remove_file(&path).await {
                     tracing::warn!(%error, "a transcript without a message could not be removed");
                 }
@@ -207,7 +208,7 @@ async fn build_spawn_spec(
     })
 }
 
-/// Sends `initialize` and waits for its answer, the agent's end, or the limit.
+/// Sends `initialize` and waits for its answer, the agent's exit, or the timeout.
 async fn handshake(
     config: &ClaudeConfig,
     connection: &ClaudeConnection,
@@ -235,7 +236,7 @@ async fn handshake(
     }
 }
 
-/// Ends an agent and keeps what tells why it had to end.
+/// Ends an agent and collects the reason.
 async fn close_and_collect_exit(
     connection: &ClaudeConnection,
     events: &mut mpsc::Receiver<DriverEvent>,
@@ -253,7 +254,7 @@ async fn close_and_collect_exit(
     remains
 }
 
-/// The commands that the handshake's answer tells. What cannot be read is left out.
+/// The slash commands in the handshake's answer. Unreadable ones are skipped.
 fn parse_commands(answer: Option<&RawValue>) -> Vec<SlashCommand> {
     #[derive(Deserialize)]
     struct Told {
@@ -265,7 +266,7 @@ fn parse_commands(answer: Option<&RawValue>) -> Vec<SlashCommand> {
     commands
         .filter(|command| !command.name.is_empty())
         .map(|command| {
-            // Some descriptions are whole manuals.
+            // Some descriptions are very long.
             let description = command.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
             SlashCommand { description, ..command }
         })

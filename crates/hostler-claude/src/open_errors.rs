@@ -1,4 +1,4 @@
-//! Sentences for starts that failed.
+//! The messages of failed starts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use hostler_process::{LockError, SpawnError};
 
 use crate::{ClaudeVersion, Executable};
 
-/// What an agent left behind that ended too early.
+/// How an agent exited that was not opened completely.
 #[derive(Debug, Default)]
 pub(crate) struct AgentExit {
     /// `exit code 1`.
     pub(crate) status: String,
     pub(crate) stderr: StderrTail,
-    /// The error of a result that it printed instead of an answer.
+    /// The error in a result that it printed instead of an answer.
     pub(crate) result_error: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn handshake_refused(reason: &str, remains: AgentExit) -> OpenError {
     error(OpenErrorKind::HandshakeRefused, message, remains.stderr)
 }
 
-/// The agent ended before it answered: it says why on stderr, or in a result.
+/// The agent exited before it answered: the reason is in stderr or in a result.
 pub(crate) fn exited_early(remains: AgentExit) -> OpenError {
     let said = |text: &str| {
         remains.stderr.as_str().contains(text)

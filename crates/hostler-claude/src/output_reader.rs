@@ -1,3 +1,8 @@
+//! Reads the agent's output: answers requests, emits events and reports the exit.
+//!
+//! Owns the process handle and the staged configuration for the agent's lifetime. Does not decide on tool calls; the
+//! gate and `agent_requests` do.
+
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,26 +27,26 @@ use crate::wire::{AgentControlRequest, ControlRequestBody, SystemMessage, WireMe
 use crate::wire_stats::WireCounters;
 use crate::workspace::StagedConfiguration;
 
-/// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
+/// Reads the agent's output until the process has exited.
 pub(crate) struct OutputReader {
     pub(crate) shared: Arc<ConnectionState>,
     pub(crate) stdout: LineReader,
     pub(crate) handle: ProcessHandle,
     pub(crate) lines: mpsc::Sender<StdinCommand>,
     pub(crate) events: mpsc::Sender<DriverEvent>,
-    /// A place in the queue that only the last event may take, however slow its reader is.
+    /// A reserved slot in the queue for the exit event, however slow the receiver is.
     pub(crate) exit_event_permit: Option<mpsc::OwnedPermit<DriverEvent>>,
     pub(crate) counters: Arc<WireCounters>,
     pub(crate) transcripts: TranscriptLocator,
     pub(crate) permission_gate: Arc<dyn PermissionGate>,
-    /// So that nothing we pass on quotes it.
+    /// Redacted in every text that is passed on.
     pub(crate) bearer: SecretString,
-    /// What the agent was started on: it goes when the agent is gone.
+    /// The configuration that the agent was started with; removed after its exit.
     pub(crate) stage: Option<StagedConfiguration>,
 }
 
 impl OutputReader {
-    /// Runs until the process is gone. `hurry` ends it; `gone` tells the writer that there is nobody to write to.
+    /// Runs until the process has exited. `hurry` ends the process; dropping `gone` stops the writer.
     pub(crate) async fn run(mut self, hurry: CancellationToken, gone: DropGuard) {
         let handle = self.handle.clone();
         let mut end = pin!(async {
@@ -78,7 +83,7 @@ impl OutputReader {
                 }
             }
         }
-        // It has said all that it will say. If it does not end by itself now, it is ended.
+        // The output has ended. An agent that does not exit by itself now is ended.
         self.handle.close(TerminationMode::Graceful).await;
         self.finish(gone).await;
     }
@@ -118,7 +123,7 @@ impl OutputReader {
         }
     }
 
-    /// Decides on what the agent asks; what only a person can decide is handed on.
+    /// Decides on a request of the agent; requests for a person become events.
     fn on_request(&mut self, ask: &AgentControlRequest<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
         let mut steer = None;
         let mut words = || {
@@ -154,26 +159,26 @@ impl OutputReader {
         events
     }
 
-    /// The words that the answer to a hook carries. What has attachments is written before that answer instead, so that
-    /// the agent has it in its queue when the call is over.
+    /// The steering text for the answer to a hook. A steer with attachments is written as a message before that
+    /// answer instead, so that it is in the agent's queue when the call is over.
     fn next_steering_text(&self) -> Option<SteeringMessage> {
         let steer = self.shared.mapper().next_steering()?;
         if steer.prompt.blocks().is_empty() {
             return self.shared.mapper().inject_steering(&steer.id).then_some(steer);
         }
         let id = steer.prompt.id().unwrap_or_else(Uuid::new_v4);
-        // Made before the lock is taken: it may be large.
+        // Serialized before the lock is taken, because it may be large.
         let line = prompt::queued_message(&steer.prompt, id).to_line().ok()?;
         let mut mapper = self.shared.mapper();
         if mapper.send_steering_as_message(&steer.id, id) {
-            // Under the lock: whoever takes it back speaks behind it. An agent whose queue is full is ended, and then it is
-            // given back.
+            // Under the lock, so that a cancellation is written after it. An agent with a full queue is ended, and
+            // the steer is then undelivered.
             let _ = self.lines.try_send(StdinCommand::Line { line, written: None });
         }
         None
     }
 
-    /// Turns begin and end, and hooks fire, with the conversation's name: occasions to learn where it is stored.
+    /// Starts and ends of turns and hooks carry the conversation's id; the transcript is located then.
     async fn locate_transcript(&self, message: &WireMessage<'_>) {
         let session = match message {
             WireMessage::System(SystemMessage::Init(init)) => init.session_id.as_deref(),
@@ -204,7 +209,7 @@ impl OutputReader {
     fn map(&self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
         let mut events = self.shared.mapper().on_message(message);
         for event in &mut events {
-            // What the agent says about a failed request may quote the request.
+            // The agent's text about a failed request may quote the request.
             let told = match event {
                 DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => &mut failure.message,
                 DriverEvent::CompactionFailed(reason) => reason,
@@ -216,7 +221,7 @@ impl OutputReader {
         events
     }
 
-    /// Some builds take no prompt once their directory is gone. That has a name, which they do not say.
+    /// Some builds accept no prompt after their directory was deleted and do not report that reason; this does.
     async fn classify_missing_directory(&self, events: &mut [DriverEvent]) {
         for event in events {
             if let DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) = event
@@ -228,7 +233,7 @@ impl OutputReader {
         }
     }
 
-    /// Waits for room, unless the connection is being ended.
+    /// Waits for room in the queue, unless the connection is being closed.
     async fn deliver(&self, event: DriverEvent, hurry: &CancellationToken) {
         tokio::select! {
             biased;
@@ -243,12 +248,12 @@ impl OutputReader {
         let stderr = StderrTail::from_redacted(self.handle.stderr_tail());
         let skipped = self.shared.mapper().skipped();
         self.counters.count_skipped(skipped.unknown, skipped.sub_agent);
-        // In this order: whoever is told that the agent is gone can also be told how.
+        // The status is set first, so that code that sees the exit can read it.
         let _ = self.shared.exit_status.set(status.clone());
         drop(gone);
         self.shared.requests.close();
         for event in self.shared.mapper().abandon_steering() {
-            // Whoever does not read is told of the end alone.
+            // A receiver that does not read gets only the exit event.
             let _ = self.events.try_send(event);
         }
         if let Some(place) = self.exit_event_permit.take() {

@@ -1,7 +1,8 @@
-//! What people say, on its way to the agent.
+//! Converts prompts and steers to wire messages.
 //!
-//! The agent takes a message for one of its commands if its last block is a text that begins with `/`. So a command with
-//! attachments is none, on all builds: the model reads it as words. And no attachment may be such a text.
+//! Prompts are written so that the agent never folds them into a running turn. The agent treats a message as one of
+//! its commands if its last block is a text that starts with `/`. So a command with attachments is not a command, on
+//! all builds: the model receives it as text. No attachment may be such a text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,17 +13,17 @@ use uuid::Uuid;
 
 use crate::wire::{HostMessage, MessagePriority};
 
-/// The tag that Claude Code marks its own words with.
+/// The tag with which Claude Code marks its own text.
 const REMINDER_TAG: &str = "system-reminder";
 
-/// A prompt as it is written: nothing is copied unless it has to be made harmless.
+/// A prompt as a wire message; text is copied only if it has to be escaped.
 pub(crate) fn user_message(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
     let blocks = prompt.blocks().iter().map(sanitize_block).collect();
     HostMessage::user(escape_reminder_tags(prompt.expose()), blocks, id, MessagePriority::Later)
 }
 
-/// What a person says while the agent works, as a message that the agent folds into its turn. It keeps words and pictures
-/// of such a message alone, so text that is attached is told as words.
+/// A steer as a message that the agent folds into its turn. The agent keeps only text and images of such a message,
+/// so attached text files are sent as text.
 pub(crate) fn queued_message(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
     let told = |block| match sanitize_block(block) {
         Cow::Borrowed(AttachmentBlock::Text { title, text }) => Cow::Owned(as_text_block(title, text)),
@@ -37,13 +38,13 @@ fn as_text_block(title: &DisplayName, text: &str) -> AttachmentBlock {
     AttachmentBlock::References(format!("The user attached the file {title}:\n\n{text}").into())
 }
 
-/// How many bytes a prompt takes when it is written, its line feed included.
+/// The length of a prompt on the wire in bytes, with its line feed.
 pub(crate) fn line_length(prompt: &Prompt) -> usize {
-    // Serializing fails for none of our messages; were it to, the message would be too long for everybody.
+    // Serializing does not fail for any of our messages; if it did, the message would count as too long.
     user_message(prompt, Uuid::nil()).length().map_or(usize::MAX, |length| length + 1)
 }
 
-/// A block in which nothing is taken for the agent's own words, or for a command.
+/// A block without reminder tags and without a command.
 fn sanitize_block(block: &AttachmentBlock) -> Cow<'_, AttachmentBlock> {
     let safe = match block {
         AttachmentBlock::Image { .. } => None,
@@ -71,7 +72,7 @@ fn escaped_if_needed(text: &str) -> Option<String> {
     }
 }
 
-/// Words that are no command of the agent's. Where a turn runs, some builds look behind spaces, too.
+/// Text that is not a command of the agent. During a turn some builds ignore leading spaces.
 fn escape_command(text: Cow<'_, str>) -> Cow<'_, str> {
     match text.trim_start().starts_with('/') {
         true => Cow::Owned(format!("The user says: {text}")),
@@ -79,9 +80,9 @@ fn escape_command(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Makes literal reminder tags harmless: the model trusts what stands between them, and users paste all sorts of text.
+/// Escapes literal reminder tags: the model trusts the text between them, and users paste text from any source.
 ///
-/// Everything else is left as it is. A message that begins with `/` is a command because the user typed one.
+/// Everything else is unchanged. A message that starts with `/` is a command because the user typed one.
 fn escape_reminder_tags(text: &str) -> Cow<'_, str> {
     let mut safe = String::new();
     let mut copied = 0;
@@ -102,13 +103,13 @@ fn escape_reminder_tags(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What the model is told when a person says something while it works. It reaches the model as a reminder of a hook, so
-/// that it has to say whose words they are.
+/// The text that the model receives for a steer. It arrives as the reminder of a hook, so it has to state that it is
+/// the user's.
 pub(crate) fn wrap_steering_text(text: &str) -> String {
     format!("{STEERING_PREFIX}{}", escape_reminder_tags(text))
 }
 
-/// The words of a person that the model was told while it worked, if that is what it was told.
+/// The user's steering text, if the text is one of ours.
 pub(crate) fn unwrap_steering_text(told: &str) -> Option<&str> {
     told.strip_prefix(STEERING_PREFIX)
 }
@@ -116,7 +117,7 @@ pub(crate) fn unwrap_steering_text(told: &str) -> Option<&str> {
 const STEERING_PREFIX: &str = "The user sent you a new message while you were working. It comes from the user, not from a tool \
                          or a hook: take it into account now, like any other message of theirs.\n\n";
 
-/// Whether the text behind a `<` makes it a reminder tag, in any case and with any spaces.
+/// Whether the text after a `<` makes it a reminder tag, in any case and with any spaces.
 fn is_reminder_tag(after: &str) -> bool {
     let name = after.trim_start();
     let name = name.strip_prefix('/').unwrap_or(name).trim_start();

@@ -1,4 +1,4 @@
-//! Questions to people: how Claude Code and MCP servers word them, and how they want their answers.
+//! Parses questions of Claude Code and MCP servers, and formats their answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::wire::Elicitation;
 
-/// More than anybody answers.
+/// More than a person answers.
 const MAX_QUESTIONS: usize = 64;
 
-/// Questions, each with the key that its answer goes under.
+/// Questions, each with the key of its answer.
 #[derive(Debug)]
 pub(crate) struct QuestionForm(Vec<(String, Question)>);
 
@@ -70,7 +70,7 @@ pub(crate) fn from_tool_input(input: &RawValue) -> Option<QuestionForm> {
     Some(QuestionForm(questions.collect()))
 }
 
-/// The plan of an `ExitPlanMode` call. Newer builds keep it in a file of their own.
+/// The plan of an `ExitPlanMode` call. Newer builds store it in a file of their own.
 pub(crate) fn plan_text(input: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Input {
@@ -89,7 +89,7 @@ struct Schema {
     required: Vec<String>,
 }
 
-/// The fields of a form, in the order in which the server wants them to be asked.
+/// The fields of a form, in the server's order.
 #[derive(Default)]
 struct OrderedFields(Vec<(String, Value)>);
 
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for OrderedFields {
     }
 }
 
-/// What an MCP server asks: a sentence, and the fields of its schema. Nothing if the schema is none that MCP allows.
+/// An MCP server's elicitation: a title and the fields of its schema. `None` if MCP does not allow the schema.
 pub(crate) fn from_elicitation(asked: &Elicitation<'_>) -> Option<(String, QuestionForm)> {
     let server = asked.mcp_server_name.as_deref().unwrap_or("An MCP server");
     let mut title = format!("{server}: {}", asked.message.as_deref().unwrap_or_default());
@@ -164,7 +164,7 @@ fn question_kind(field: &Value) -> Option<QuestionKind> {
     }
 }
 
-/// What can be chosen: bare values with or without a list of names, or values that bring their names along.
+/// The options: plain values with or without a list of names, or values with their names.
 fn parse_options(field: &Value, titled: &str) -> Option<Vec<QuestionOption>> {
     let choice = |id: &Value, label: Option<&Value>| {
         let id = id.as_str()?.to_owned();
@@ -185,7 +185,7 @@ impl QuestionForm {
         self.0.iter().map(|(_, question)| question.clone()).collect()
     }
 
-    /// The tool's input with the answers in it, which is how the tool wants them. Unanswered questions are left out.
+    /// The tool's input with the answers added, as the tool requires. Unanswered questions are omitted.
     pub(crate) fn input_with_answers(
         &self,
         asked: &RawValue,
@@ -200,7 +200,7 @@ impl QuestionForm {
         serde_json::value::to_raw_value(&input).ok().map(Arc::from)
     }
 
-    /// The answers as an MCP server wants them.
+    /// The answers in the form of an MCP response.
     pub(crate) fn elicitation_content(&self, answers: &[(String, QuestionAnswer)]) -> Value {
         let mut content = Map::new();
         for (key, question, answer) in self.match_answers(answers) {
@@ -236,7 +236,7 @@ fn answer_value(question: &Question, answer: &QuestionAnswer) -> Value {
         (QuestionKind::Choice { allows_multiple: true, .. }, QuestionAnswer::Selected { options, free_text }) => {
             options.iter().chain(free_text).cloned().map(Value::String).collect()
         }
-        #[expect(clippy::cast_possible_truncation, reason = "a whole number was asked for and is checked to be one")]
+        #[expect(clippy::cast_possible_truncation, reason = "the value is checked to be a whole number")]
         (QuestionKind::Number { is_integer: true }, QuestionAnswer::Number(number)) if number.fract() == 0.0 => {
             Value::from(*number as i64)
         }

@@ -1,8 +1,8 @@
-//! Takes pictures out of a transcript, so that the agent no longer sends them.
+//! Removes images from a transcript, so that the agent no longer sends them.
 //!
-//! A provider refuses the whole conversation as long as one picture in it cannot be processed, and older builds send it
-//! again with every message. A line without pictures, or of a kind that we do not know, stays as it is, byte for byte; in
-//! the others only the pictures are replaced. Sub-agents have files of their own, which are left alone.
+//! A provider rejects the whole conversation as long as one image in it cannot be processed, and older builds send it
+//! again with every message. Lines without images and lines of an unknown kind stay unchanged byte for byte; in the
+//! others only the images are replaced. Transcripts of sub-agents are not changed.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
@@ -16,10 +16,10 @@ use crate::open;
 
 mod image_blocks;
 
-/// What stands in a transcript's place while it is written anew.
+/// Prefix of the temporary file that replaces the transcript.
 const TEMPORARY_FILE_PREFIX: &str = ".hostler-";
 
-/// Rewrites the transcript that a token leads to; says how many pictures there were.
+/// Rewrites the transcript of a resume token; returns how many images were removed.
 pub(crate) async fn remove_images(
     config: Arc<ClaudeConfig>,
     token: ResumeToken,
@@ -27,12 +27,12 @@ pub(crate) async fn remove_images(
 ) -> Result<usize, RemoveImagesError> {
     let path = find_transcript(&config, &token)?;
     let conversation = path.file_stem().and_then(|stem| stem.to_str()).ok_or(RemoveImagesError::Missing)?.to_owned();
-    // Held until the new file is in its place: nothing may append to the old one.
+    // Held until the new file is in place: no process may append to the old one.
     let lock = open::lock_conversation(&config, &conversation).await.map_err(|error| match error.kind {
         OpenErrorKind::ConversationBusy => RemoveImagesError::Busy,
         _ => RemoveImagesError::Failed(error.message),
     })?;
-    // It stays with the work, which goes on when nobody waits for it any more.
+    // The lock moves into the task, which continues after the caller drops its future.
     let rewritten = tokio::task::spawn_blocking(move || {
         let _lock = lock;
         rewrite_transcript(&path, which)
@@ -46,7 +46,7 @@ pub(crate) async fn remove_images(
     }
 }
 
-/// A token is a transcript's path, or a conversation's id, whose transcript lies in some project's folder.
+/// A token is a transcript's path, or a conversation's id whose transcript is in some project's folder.
 fn find_transcript(config: &ClaudeConfig, token: &ResumeToken) -> Result<PathBuf, RemoveImagesError> {
     let path = Path::new(&token.0);
     if path.is_absolute() {
@@ -59,7 +59,7 @@ fn find_transcript(config: &ClaudeConfig, token: &ResumeToken) -> Result<PathBuf
     found.next().ok_or(RemoveImagesError::Missing)
 }
 
-/// Writes the file anew beside itself and moves it into its place.
+/// Writes the new contents beside the file and moves them into place.
 fn rewrite_transcript(path: &Path, which: ImageSelection) -> io::Result<usize> {
     let before = std::fs::metadata(path)?;
     let mut holders = Vec::new();
@@ -99,7 +99,7 @@ fn rewrite_transcript(path: &Path, which: ImageSelection) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Every line with its line feed, if it has one: the last one may be torn.
+/// Every line with its line feed, if it has one: the last line may be torn.
 fn for_each_line(path: &Path, mut see: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut lines = BufReader::new(File::open(path)?);
     let mut line = Vec::new();

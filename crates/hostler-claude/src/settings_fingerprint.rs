@@ -1,18 +1,18 @@
-//! What an agent reads when it starts, told apart without reading it.
+//! A fingerprint of the settings files that an agent reads at its start, from file metadata only.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Settings, instructions and tool servers of the user.
+/// Settings and instructions of the user.
 const USER_FILES: [&str; 2] = ["settings.json", "CLAUDE.md"];
 
-/// The same of a project.
+/// Settings, instructions and MCP servers of a project.
 const PROJECT_FILES: [&str; 5] =
     [".claude/settings.json", ".claude/settings.local.json", ".mcp.json", "CLAUDE.md", "CLAUDE.local.md"];
 
-/// Changes when one of the files changes, comes or goes. Claude Code's own notes (`.claude.json`) are not among them: it
-/// rewrites them all the time.
+/// Changes when one of the files is created, changed or deleted. Claude Code's own state (`.claude.json`) is
+/// excluded: it is rewritten constantly.
 pub(crate) fn settings_fingerprint(config_directory: Option<&Path>, working_directory: &Path) -> String {
     let user = config_directory.into_iter().flat_map(|directory| USER_FILES.map(|name| directory.join(name)));
     let project = PROJECT_FILES.map(|name| working_directory.join(name));
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_changes_with_settings_that_come_change_or_go_and_with_nothing_else() {
+    fn fingerprint_changes_only_with_settings_files() {
         let dir = tempfile::tempdir().unwrap();
         let (user, work) = (dir.path().join("user"), dir.path().join("work"));
         std::fs::create_dir_all(&user).unwrap();

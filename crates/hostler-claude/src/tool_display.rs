@@ -1,4 +1,4 @@
-//! How Claude Code's tools are shown to people: a table, with sentences for tools that it does not know.
+//! Display names and sentences for Claude Code's tools: a table, and generic sentences for unknown tools.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -7,10 +7,10 @@ use hostler_driver::{ToolDisplay, ToolKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Longer words of an input are cut in a sentence.
+/// Longer input is truncated in a sentence.
 const MAX_INPUT_CHARS: usize = 120;
 
-/// The fields of inputs that sentences are made of. Every tool has some of them.
+/// The input fields that appear in sentences. Every tool has some of them.
 #[derive(Debug, Default, Deserialize)]
 struct Input<'a> {
     #[serde(borrow, default)]
@@ -35,7 +35,7 @@ struct Input<'a> {
     uri: Option<Cow<'a, str>>,
 }
 
-/// What a tool's sentences speak about.
+/// The input field that a tool's sentences display.
 #[derive(Clone, Copy)]
 enum DisplayedField {
     Nothing,
@@ -223,9 +223,9 @@ const TOOLS: [ToolEntry; 37] = [
     tool_entry("Write", "Write", ToolKind::Edit, "Writing", "Wrote", DisplayedField::File),
 ];
 
-/// How a call is shown; without an input, how it is shown before that is known.
+/// How a call is displayed; without an input, how it is displayed before that is known.
 pub(crate) fn display_tool_call(tool: &str, input: Option<&RawValue>, directory: &Path) -> ToolDisplay {
-    // Fields of another type than expected make the input unreadable here; the sentence then does without it.
+    // A field of an unexpected type makes the input unreadable here; the sentence then omits it.
     let input: Input<'_> = input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     if let Some((server, name)) = parse_mcp_tool(tool) {
         return ToolDisplay {
@@ -285,12 +285,12 @@ impl DisplayedField {
     }
 }
 
-/// `mcp__server__tool`, taken apart.
+/// Splits `mcp__server__tool`.
 pub(crate) fn parse_mcp_tool(tool: &str) -> Option<(&str, &str)> {
     tool.strip_prefix("mcp__")?.split_once("__").filter(|(server, name)| !server.is_empty() && !name.is_empty())
 }
 
-/// A path as people in this directory would write it.
+/// A path relative to this directory, if it is below it.
 fn relative_path(path: &str, directory: &Path) -> String {
     match Path::new(path).strip_prefix(directory) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
@@ -304,7 +304,7 @@ fn inline_code(text: &str) -> String {
     format!("`{}`", first_line_truncated(text).replace('`', "'"))
 }
 
-/// One line of bounded length.
+/// The first line, truncated.
 fn first_line_truncated(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut cut: String = line.chars().take(MAX_INPUT_CHARS).collect();
@@ -314,7 +314,7 @@ fn first_line_truncated(text: &str) -> String {
     cut
 }
 
-/// `create_issue` for people.
+/// Display form of a name such as `create_issue`.
 fn humanize_name(name: &str) -> String {
     first_line_truncated(&name.replace('_', " "))
 }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_say_what_is_done_to_what() {
+    fn sentences_name_action_and_object() {
         for (tool, input, present, past) in [
             ("Read", r#"{"file_path":"/home/ada/project/src/main.rs"}"#, "Reading `src/main.rs`", "Read `src/main.rs`"),
             ("Read", r#"{"file_path":"/etc/hosts"}"#, "Reading `/etc/hosts`", "Read `/etc/hosts`"),
@@ -368,19 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_command_says_why_and_in_which_language() {
+    fn shell_command_has_intention_and_language() {
         let display = shown("Bash", r#"{"command":"ls","description":"List the files"}"#);
         assert_eq!((display.kind, display.language), (ToolKind::Terminal, Some("shellscript")));
         assert_eq!(display.intention.as_deref(), Some("List the files"));
     }
 
     #[test]
-    fn the_table_is_sorted_and_names_no_tool_twice() {
+    fn tool_table_is_sorted_and_unique() {
         assert!(TOOLS.windows(2).all(|pair| pair[0].tool < pair[1].tool));
     }
 
     #[test]
-    fn long_inputs_make_short_sentences() {
+    fn long_inputs_are_truncated() {
         let display = shown("Bash", &format!(r#"{{"command":"{}"}}"#, "ä".repeat(5_000)));
         assert!(display.running_text.chars().count() < 150);
     }

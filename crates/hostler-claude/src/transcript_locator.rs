@@ -1,4 +1,4 @@
-//! Where Claude Code keeps a conversation.
+//! Locates the transcript of a running conversation.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,25 +9,25 @@ use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::{self, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-/// Longer slugs are cut here and get a hash.
+/// Longer slugs are truncated here and get a hash.
 const MAX_SLUG_CHARS: usize = 200;
 
-/// No file that is longer holds nothing.
+/// A longer file is never considered empty.
 const MAX_EMPTY_TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 
 /// What is stored of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TranscriptPresence {
-    /// Nothing.
+    /// No transcript.
     Missing,
-    /// A file without a message, as an agent leaves it that was killed right after its first prompt. It cannot be
+    /// A file without a message, as left by an agent that was killed right after its first prompt. It cannot be
     /// resumed, but its id counts as used.
     Empty(PathBuf),
     /// A transcript that can be resumed.
     Resumable(PathBuf),
 }
 
-/// Where an agent with this environment keeps its own files.
+/// The configuration directory of an agent with this environment.
 pub(crate) fn config_directory<'a>(variable: impl Fn(&str) -> Option<&'a OsStr>) -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| Path::new(home).join(".claude"));
     let set = |value: &&OsStr| !value.is_empty();
@@ -50,7 +50,7 @@ impl TranscriptLocator {
         Self { directory, working_directory: working_directory.to_owned() }
     }
 
-    /// The directory that the agent works in, links resolved.
+    /// The agent's working directory, links resolved.
     pub(crate) fn working_directory(&self) -> &Path {
         &self.working_directory
     }
@@ -71,18 +71,23 @@ pub(crate) async fn inspect_transcript(path: PathBuf) -> TranscriptPresence {
     }
     match has_message(&path).await {
         Ok(false) => TranscriptPresence::Empty(path),
-        // If it cannot be read, the agent will say so.
+        // If it cannot be read, the agent reports it.
         Ok(true) | Err(_) => TranscriptPresence::Resumable(path),
     }
 }
 
-/// Whether a transcript holds more than notes about the agent's queue, which come before the first message.
+/// Whether a transcript contains a whole message. An agent that is killed at its first prompt leaves queue and environment
+/// records, and perhaps a partial message; neither build resumes from those.
 async fn has_message(path: &Path) -> io::Result<bool> {
-    let mut lines = BufReader::new(File::open(path).await?.take(MAX_EMPTY_TRANSCRIPT_BYTES));
+    let file = File::open(path).await?;
+    if file.metadata().await?.len() > MAX_EMPTY_TRANSCRIPT_BYTES {
+        return Ok(true);
+    }
+    let mut lines = BufReader::new(file.take(MAX_EMPTY_TRANSCRIPT_BYTES));
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).await? > 0 {
-        // Anything that we do not know may be a message.
-        if !serde_json::from_slice::<RecordType<'_>>(&line).is_ok_and(|record| record.kind == "queue-operation") {
+        let record = serde_json::from_slice::<RecordType<'_>>(&line);
+        if record.is_ok_and(|record| matches!(&*record.kind, "user" | "assistant")) {
             return Ok(true);
         }
         line.clear();
@@ -90,7 +95,7 @@ async fn has_message(path: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A line of a transcript, as far as it matters here.
+/// A transcript line's type.
 #[derive(Deserialize)]
 struct RecordType<'a> {
     #[serde(rename = "type", borrow)]
@@ -131,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slug_is_letters_digits_and_dashes() {
+    fn slug_has_letters_digits_and_dashes() {
         assert_eq!(project_slug("/home/me/My Project_1"), "-home-me-My-Project-1");
         assert_eq!(project_slug("/ä/🦀"), "-----");
     }
 
     #[test]
-    fn a_long_slug_is_cut_and_hashed() {
+    fn long_slug_is_truncated_and_hashed() {
         let slug = project_slug(&format!("/{}", "a".repeat(300)));
         let (start, hash) = slug.split_at(MAX_SLUG_CHARS);
         assert_eq!(start, format!("-{}", "a".repeat(199)));
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_without_a_message_is_a_stub() {
+    async fn transcript_without_a_message_is_empty() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c.jsonl");
         assert_eq!(inspect_transcript(path.clone()).await, TranscriptPresence::Missing);
@@ -157,7 +162,9 @@ mod tests {
             (String::new(), true),
             (format!("{queue}\n{queue}\n"), true),
             (format!("{queue}\n{{\"type\":\"user\"}}\n"), false),
-            (format!("{queue}\n{{\"type\":\"us"), false),
+            (format!("{queue}\n{{\"type\":\"us"), true),
+            (format!("{queue}\n{{\"type\":\"attachment\"}}\n"), true),
+            (format!("{queue}\n{{\"type\":\"attachment\"}}\n{{\"type\":\"assistant\"}}"), false),
             (format!("{queue}\n").repeat(20_000), false),
         ] {
             std::fs::write(&path, &text).unwrap();
@@ -171,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_directory_is_respected() {
+    fn configuration_directory_is_respected() {
         let mut environment = Environment::from_vars([("HOME".into(), "/home/me".into())]);
         let directory = |environment: &Environment| TranscriptLocator::new(environment, Path::new("/p")).directory;
         assert_eq!(directory(&environment), Some("/home/me/.claude/projects/-p".into()));

@@ -1,3 +1,5 @@
+//! Versions of Claude Code executables: parsing, comparison and detection.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,13 +24,13 @@ pub struct ClaudeVersion {
 }
 
 impl ClaudeVersion {
-    /// The older of the builds that Hostler is tested with: what came before it cannot be driven for sure.
+    /// The older of the two tested builds. Earlier versions are not supported.
     pub fn oldest_tested() -> Self {
         let pinned = Build::ALL.iter().filter_map(|build| Self::parse(build.pin().version));
         pinned.min().unwrap_or(Self { major: 0, minor: 0, patch: 0 })
     }
 
-    /// Reads `2.1.325`, also with something behind it: `2.1.325 (Claude Code)`, `2.1.325-beta`.
+    /// Parses `2.1.325`, also with a suffix: `2.1.325 (Claude Code)`, `2.1.325-beta`.
     pub fn parse(text: &str) -> Option<Self> {
         let number = text.trim().split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
         let mut fields = number.split('.').map(str::parse);
@@ -45,18 +47,18 @@ impl fmt::Display for ClaudeVersion {
     }
 }
 
-/// Remembers what executables said about themselves, as long as their files do not change.
+/// Caches the versions of executables as long as their files do not change.
 #[derive(Debug, Default)]
 pub(crate) struct VersionCache {
     versions: Mutex<HashMap<FileIdentity, ClaudeVersion>>,
 }
 
-/// An executable's path, time of change and size.
+/// An executable's path, modification time and size.
 type FileIdentity = (PathBuf, Option<SystemTime>, u64);
 
 impl VersionCache {
-    /// The version of an executable that does not say it in its handshake: from the package that its script lies in,
-    /// else by running it.
+    /// The version of an executable whose handshake does not report it: from the package of its script, otherwise by
+    /// running it.
     pub(crate) async fn version_of(
         &self,
         executable: &Executable,
@@ -79,7 +81,7 @@ impl VersionCache {
     }
 }
 
-/// The package of a script names the version of the agent.
+/// The version in the package of a script.
 async fn version_from_package(executable: &Executable) -> Option<ClaudeVersion> {
     #[derive(Deserialize)]
     struct Package {
@@ -93,7 +95,7 @@ async fn version_from_package(executable: &Executable) -> Option<ClaudeVersion> 
     ClaudeVersion::parse(&serde_json::from_slice::<Package>(&text).ok()?.version)
 }
 
-/// What `--version` prints.
+/// The version that `--version` prints.
 async fn version_from_output(
     executable: &Executable,
     environment: &Environment,
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_and_compared_by_number() {
+    fn versions_are_parsed_and_compared_numerically() {
         let version = |text| ClaudeVersion::parse(text).map(|v| v.to_string());
         assert_eq!(version("2.1.325"), Some("2.1.325".to_owned()));
         assert_eq!(version(" 2.1.325 (Claude Code)\n"), Some("2.1.325".to_owned()));

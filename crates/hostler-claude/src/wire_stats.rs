@@ -1,15 +1,17 @@
+//! Counts of messages that a driver's connections have read and skipped.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a driver's connections have read and skipped, all together.
+/// What a driver's connections have read and skipped, in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireStats {
     /// Lines that were messages.
     pub messages: u64,
-    /// Messages of a type or shape that we do not know.
+    /// Messages of an unknown type or shape.
     pub unknown: u64,
-    /// Lines that were no messages, or too long to be kept.
+    /// Lines that were no messages, or too long.
     pub malformed: u64,
-    /// Messages of sub-agents, which are not shown yet.
+    /// Messages of sub-agents that were skipped.
     pub sub_agent: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Replays real traffic of two builds through the wire types and the mapping.
+//! Replays captured traffic of two builds through the wire types and the mapping.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod event_order;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// Where a string of a capture was cut.
+/// Marks where a string of a capture was truncated.
 const CUT: &str = "…<";
 
 #[derive(Deserialize)]
@@ -45,12 +45,12 @@ fn processes(path: &Path) -> Vec<Vec<Record>> {
     processes
 }
 
-/// Everything that one process did, checked for order while it is replayed.
+/// Replays everything that one process printed and checks the order of events.
 #[derive(Default)]
 struct Replay {
     order: OrderCheck,
     mapper: EventMapper,
-    /// Which message a part was started for.
+    /// The message of each part.
     part_of: HashMap<PartId, String>,
     /// The whole blocks of each message: text and reasoning.
     whole: BTreeMap<(String, bool), String>,
@@ -117,7 +117,7 @@ impl Replay {
                     ControlRequestBody::CanUseTool(tool) | ControlRequestBody::PreToolUse { request: tool, .. } => {
                         &tool.tool_use_id
                     }
-                    // Hooks that we do not register ourselves.
+                    // Hooks that the driver does not register.
                     ControlRequestBody::UnreadableTool { tool_use_id: Some(id), is_hook: true } => id,
                     ControlRequestBody::UnreadableTool { is_hook: false, .. } => panic!("{name}: not read: {line}"),
                     _ => return,
@@ -142,7 +142,7 @@ impl Replay {
         self.order.see(event);
     }
 
-    /// What was shown of a message, all parts of one kind in order.
+    /// The displayed text of a message, all parts of one kind in order.
     fn shown(&self, message: &str, reasoning: bool) -> String {
         let kind = if reasoning { PartKind::Reasoning } else { PartKind::Text };
         let mut parts: Vec<PartId> =
@@ -225,7 +225,7 @@ fn replays() -> Vec<(String, Replay)> {
 }
 
 #[test]
-fn every_message_has_a_name_and_every_event_its_place() {
+fn all_messages_are_known_and_events_are_ordered() {
     let replays = replays();
     assert_eq!(replays.len(), 156, "processes in the captures");
     for build in ["js", "native"] {
@@ -244,7 +244,7 @@ fn every_message_has_a_name_and_every_event_its_place() {
 }
 
 #[test]
-fn a_whole_assistant_block_adds_exactly_what_was_not_streamed() {
+fn whole_block_adds_exactly_what_was_not_streamed() {
     let (mut compared, mut cut, mut failures) = (0, 0, 0);
     for (name, replay) in replays() {
         for ((message, reasoning), whole) in &replay.whole {
@@ -253,7 +253,7 @@ fn a_whole_assistant_block_adds_exactly_what_was_not_streamed() {
                 assert!(shown.starts_with(start), "{name}: {message}");
                 cut += 1;
             } else if shown.is_empty() && name.contains("errors") {
-                // What failed is told by the turn's end.
+                // The turn's end reports the failure.
                 failures += 1;
             } else {
                 assert_eq!(shown, *whole, "{name}: {message}");
@@ -267,7 +267,7 @@ fn a_whole_assistant_block_adds_exactly_what_was_not_streamed() {
 }
 
 #[test]
-fn what_the_host_refused_is_shown_as_refused() {
+fn denied_calls_are_shown_as_denied() {
     let mut refused = 0;
     for (name, replay) in replays() {
         for call in &replay.denied {
@@ -281,7 +281,7 @@ fn what_the_host_refused_is_shown_as_refused() {
 }
 
 #[test]
-fn a_cut_stream_is_noticed_on_both_builds() {
+fn cut_stream_is_noticed_on_both_builds() {
     let notices = |wanted: &str| {
         let of_file = |(name, _): &(String, Replay)| name == wanted;
         let notices = replays().into_iter().filter(of_file).flat_map(|(_, replay)| replay.order.notices);

@@ -1,4 +1,4 @@
-//! The driver keeps what every driver owes the engine: with the fake agent here, with the real one in `hostler`'s tests.
+//! Runs the driver conformance tests with the fake agent; `hostler`'s tests run them with the real one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod fixture;
@@ -20,7 +20,7 @@ impl PermissionGate for OpenGate {
 }
 
 #[tokio::test]
-async fn the_driver_conforms_with_the_fake_agent() {
+async fn driver_conforms_with_the_fake_agent() {
     let bed = Arc::new(Bed::new());
     let go = bed.path("go");
     let mine = Arc::clone(&bed);
@@ -40,7 +40,7 @@ async fn the_driver_conforms_with_the_fake_agent() {
         release_turn: Box::new(move || std::fs::write(&go, "").unwrap()),
     };
     conformance::check_all(&subject).await;
-    // The fake agent writes what it was given into its transcript.
+    // The fake agent writes its input into its transcript.
     let given = |picture: &[u8]| {
         let transcripts = std::fs::read_dir(bed.path("config/projects")).into_iter().flatten();
         let files = transcripts.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());

@@ -11,7 +11,7 @@ use hostler_driver::{
 use uuid::Uuid;
 
 #[tokio::test]
-async fn a_prompt_is_answered_and_the_second_one_by_the_same_process() {
+async fn two_prompts_are_answered_by_the_same_process() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     assert_eq!(opened.info.version.as_deref(), Some("2.1.325"));
@@ -41,7 +41,7 @@ async fn user_text_cannot_become_a_system_reminder() {
 }
 
 #[tokio::test]
-async fn a_tool_is_refused_in_the_hook_and_shown_as_refused() {
+async fn tool_denied_in_the_hook_is_shown_as_denied() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "tool").await;
@@ -56,7 +56,7 @@ async fn a_tool_is_refused_in_the_hook_and_shown_as_refused() {
 }
 
 #[tokio::test]
-async fn a_question_that_we_cannot_answer_is_answered_with_an_error() {
+async fn unsupported_request_is_answered_with_an_error() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "ask").await;
@@ -65,7 +65,7 @@ async fn a_question_that_we_cannot_answer_is_answered_with_an_error() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_turn_and_not_the_process() {
+async fn interrupt_ends_the_turn_and_not_the_process() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     for prompt in ["hang", "slow"] {
@@ -80,7 +80,7 @@ async fn an_interrupt_ends_the_turn_and_not_the_process() {
 }
 
 #[tokio::test]
-async fn garbage_between_the_words_is_skipped_and_counted() {
+async fn invalid_lines_are_skipped_and_counted() {
     let bed = Bed::new();
     let driver = bed.driver();
     let mut opened = driver.open(bed.spec(ConversationStart::New(Uuid::new_v4()))).await.unwrap();
@@ -93,7 +93,7 @@ async fn garbage_between_the_words_is_skipped_and_counted() {
 }
 
 #[tokio::test]
-async fn failures_retries_and_empty_answers_are_told_apart() {
+async fn failures_retries_and_empty_answers_are_distinguished() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     match outcome(&say(&mut opened, "error 401").await) {
@@ -115,7 +115,7 @@ async fn failures_retries_and_empty_answers_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_turn_that_nobody_asked_for_is_reported_as_such() {
+async fn agent_initiated_turn_is_reported() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     assert_eq!(text(&say(&mut opened, "twice").await), "first");
@@ -126,7 +126,7 @@ async fn a_turn_that_nobody_asked_for_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn background_work_is_told_stopped_and_answered_by_a_turn_with_a_reason() {
+async fn background_task_is_reported_stopped_and_followed_by_a_turn() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "background 3600000").await;
@@ -151,7 +151,7 @@ async fn background_work_is_told_stopped_and_answered_by_a_turn_with_a_reason() 
 }
 
 #[tokio::test]
-async fn a_compaction_is_told_without_its_summary() {
+async fn compaction_is_reported_without_its_summary() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "compact").await;
@@ -170,7 +170,7 @@ async fn a_compaction_is_told_without_its_summary() {
 }
 
 #[tokio::test]
-async fn policies_change_while_the_agent_lives_where_it_can_take_them() {
+async fn settings_change_at_runtime_if_supported() {
     let bed = Bed::new();
     let mut spec = bed.spec(ConversationStart::New(Uuid::new_v4()));
     spec.model = "claude-one".to_owned();
@@ -199,7 +199,7 @@ async fn policies_change_while_the_agent_lives_where_it_can_take_them() {
 }
 
 #[tokio::test]
-async fn an_agent_that_vanishes_or_ignores_us_is_gone_in_the_end() {
+async fn exited_or_unresponsive_agent_is_reported_as_exited() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "vanish").await;
@@ -212,7 +212,7 @@ async fn an_agent_that_vanishes_or_ignores_us_is_gone_in_the_end() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_is_reported_with_its_status_and_redacted_stderr() {
+async fn crash_is_reported_with_status_and_redacted_stderr() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, &format!("stderr it broke, the bearer was {BEARER}")).await;
@@ -231,7 +231,7 @@ async fn an_agent_that_dies_is_reported_with_its_status_and_redacted_stderr() {
 }
 
 #[tokio::test]
-async fn a_death_in_mid_answer_comes_after_what_was_said() {
+async fn crash_during_an_answer_follows_its_text() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "die 7").await;
@@ -240,7 +240,7 @@ async fn a_death_in_mid_answer_comes_after_what_was_said() {
 }
 
 #[tokio::test]
-async fn closing_ends_a_stubborn_agent_and_the_child_that_it_left() {
+async fn close_ends_a_stubborn_agent_and_its_child() {
     let bed = Bed::new();
     for mode in [CloseMode::Graceful, CloseMode::Now] {
         let id = Uuid::new_v4();
@@ -257,7 +257,7 @@ async fn closing_ends_a_stubborn_agent_and_the_child_that_it_left() {
 }
 
 #[tokio::test]
-async fn dropping_the_connection_ends_the_agent_and_its_child() {
+async fn drop_ends_the_agent_and_its_child() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     say(&mut opened, "fork done").await;
@@ -270,7 +270,7 @@ async fn dropping_the_connection_ends_the_agent_and_its_child() {
 }
 
 #[tokio::test]
-async fn a_reader_that_never_reads_does_not_hold_up_the_close() {
+async fn unread_events_do_not_block_close() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     opened.connection.send(Prompt::new("deltas 5000")).await.unwrap();
@@ -283,11 +283,11 @@ async fn a_reader_that_never_reads_does_not_hold_up_the_close() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_loses_nothing() {
+async fn slow_reader_loses_no_events() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     opened.connection.send(Prompt::new("deltas 5000")).await.unwrap();
-    // The queue is full before anything is read.
+    // The queue is full before the first event is read.
     while opened.events.len() < 1024 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Transcripts that something happened to: never a crash, never a wait, never a lost neighbour, and each has a name.
+//! Damaged transcripts: no crash, no blocking, no effect on other files, and every damage is reported.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use hostler_driver::{
 use nix::sys::stat::Mode;
 use uuid::Uuid;
 
-/// A configuration directory with one good conversation in it, which must always be there.
+/// A configuration directory with one valid conversation, which must always be listed.
 struct Place {
     home: tempfile::TempDir,
     archive: ClaudeTranscriptStore,
@@ -41,7 +41,7 @@ impl Place {
         self.project().join(format!("{id}.jsonl"))
     }
 
-    /// What a look says of the bad one: its title, or why there is none; `None` if it is passed over in silence.
+    /// The scan's result for the damaged file: its title or the reason; `None` if it is skipped silently.
     async fn bad(&self) -> Option<Result<String, String>> {
         let found = self.archive.scan().await;
         assert!(found.conversations.iter().any(|one| one.id == GOOD && one.title == "good"), "{found:?}");
@@ -68,7 +68,7 @@ fn answer(name: &str, parent: &str, words: &str) -> String {
     )
 }
 
-/// A conversation in which each of these words is said and answered.
+/// A conversation with one turn per text.
 fn turns(words: &[&str]) -> String {
     let mut text = String::new();
     for (at, word) in words.iter().enumerate() {
@@ -83,7 +83,7 @@ fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// What was said and answered in each turn.
+/// Prompt and answer of each turn.
 async fn told(book: &Arc<dyn Transcript>) -> Vec<String> {
     let told = Arc::clone(book).load_turns(0..book.turns().len()).await.unwrap();
     assert_eq!(
@@ -110,7 +110,7 @@ fn shown(turn: &LoadedTurn) -> String {
     shown
 }
 
-/// Writes the file, and says what is told and what is named.
+/// Writes the file; returns the loaded turns and the reported damage.
 async fn read(text: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
     let place = Place::new();
     fs::write(place.file(BAD), text).unwrap();
@@ -120,7 +120,7 @@ async fn read(text: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_off_keeps_what_is_whole() {
+async fn truncated_file_keeps_complete_turns() {
     let text = turns(&["one", "two"]);
     let (told, damage) = read(&text.as_bytes()[..text.len() - 20]).await;
     assert_eq!(told, ["one: one!", "two: …"]);
@@ -129,7 +129,7 @@ async fn a_file_that_is_cut_off_keeps_what_is_whole() {
 }
 
 #[tokio::test]
-async fn noise_between_lines_is_named_by_its_line() {
+async fn invalid_lines_are_reported_by_number() {
     let text = turns(&["one", "two"]);
     let lines = lines(&text);
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
@@ -160,7 +160,7 @@ async fn noise_between_lines_is_named_by_its_line() {
 }
 
 #[tokio::test]
-async fn other_encodings_are_named_or_read() {
+async fn other_encodings_are_reported_or_read() {
     let text = turns(&["one", "two"]);
     let crlf = text.replace('\n', "\r\n");
     for same in [format!("\u{feff}{text}"), crlf.clone(), format!("\u{feff}{crlf}"), format!("\n\n{text}\n \n")] {
@@ -179,7 +179,7 @@ async fn other_encodings_are_named_or_read() {
 }
 
 #[tokio::test]
-async fn records_that_hang_from_nothing_from_each_other_or_share_names_are_told() {
+async fn missing_parents_cycles_and_duplicate_ids_are_loaded_and_reported() {
     let gap =
         [prompt("p0", "", "one"), answer("a0", "p0", "one!"), prompt("p1", "gone", "two"), answer("a1", "p1", "two!")];
     assert_eq!(
@@ -203,7 +203,7 @@ async fn records_that_hang_from_nothing_from_each_other_or_share_names_are_told(
 }
 
 #[tokio::test]
-async fn nonsense_in_single_fields_costs_nothing_else() {
+async fn invalid_fields_affect_only_their_record() {
     let strange = [
         r#"{"type":"user","uuid":"not a uuid","parentUuid":"a1","timestamp":"yesterday","message":{"content":"three"}}"#,
         r#"{"type":"assistant","uuid":"","parentUuid":"not a uuid","timestamp":"-1","message":{"id":"","stop_reason":"end_turn","content":[{"type":"text","text":"three!"}],"usage":{"input_tokens":99999999999999999999}}}"#,
@@ -212,12 +212,12 @@ async fn nonsense_in_single_fields_costs_nothing_else() {
     let (told, damage) = read(text).await;
     assert_eq!((&told[..2], damage.len()), (&["one: one!".to_owned(), "two: two!".to_owned()][..], 0), "{damage:?}");
     assert!(told[2].starts_with("three:"), "{told:?}");
-    // What cannot be shown of an answer is said.
+    // A part of an answer that cannot be displayed is reported.
     assert!(told[2].contains("three!") || told[2].contains("could not be read"), "{told:?}");
 }
 
 #[tokio::test]
-async fn what_is_empty_or_only_bookkeeping_is_no_conversation() {
+async fn empty_or_bookkeeping_files_are_not_conversations() {
     let place = Place::new();
     for text in ["", "{\"type\":\"queue-operation\",\"operation\":\"enqueue\"}\n"] {
         fs::write(place.file(BAD), text).unwrap();
@@ -226,9 +226,9 @@ async fn what_is_empty_or_only_bookkeeping_is_no_conversation() {
     }
 }
 
-/// A test may run as root, whom no permission stops; these stop everybody.
+/// A test may run as root, which permissions do not stop; these files stop root too.
 #[tokio::test]
-async fn what_only_has_a_transcripts_name_is_named_and_nobody_waits_for_it() {
+async fn irregular_files_are_reported_without_blocking() {
     let place = Place::new();
     let path = place.file(BAD);
     let check = async |why: &str| {
@@ -253,9 +253,9 @@ async fn what_only_has_a_transcripts_name_is_named_and_nobody_waits_for_it() {
     }
 }
 
-/// It was a file when it was looked for.
+/// It was a regular file when it was listed.
 #[tokio::test]
-async fn a_file_that_turns_into_a_pipe_is_refused() {
+async fn file_replaced_by_a_pipe_is_refused() {
     let place = Place::new();
     let path = place.file(BAD);
     fs::write(&path, turns(&["one"])).unwrap();
@@ -269,7 +269,7 @@ async fn a_file_that_turns_into_a_pipe_is_refused() {
 }
 
 #[tokio::test]
-async fn directories_that_vanish_or_loop_hide_nobody() {
+async fn vanishing_or_looping_directories_do_not_hide_others() {
     let place = Place::new();
     fs::create_dir(place.home.path().join("projects/-gone")).unwrap();
     symlink("-loop", place.home.path().join("projects/-loop")).unwrap();
@@ -284,14 +284,14 @@ async fn directories_that_vanish_or_loop_hide_nobody() {
 }
 
 #[tokio::test]
-async fn what_changes_while_it_is_told_is_named_in_its_turn() {
+async fn changes_during_loading_are_reported_in_their_turn() {
     let place = Place::new();
     let text = turns(&["one", "two", "three"]);
     let path = place.file(BAD);
     fs::write(&path, &text).unwrap();
     assert!(matches!(place.bad().await, Some(Ok(_))));
     let book = place.open().await;
-    // One record becomes another one, of the same length; the last two are cut off.
+    // One record is replaced by another one of the same length; the last two are cut off.
     let lines = lines(&text);
     let mut file = fs::File::options().write(true).open(&path).unwrap();
     file.seek(SeekFrom::Start(lines[0].len() as u64)).unwrap();
@@ -305,14 +305,14 @@ async fn what_changes_while_it_is_told_is_named_in_its_turn() {
             "three: (A record of this turn could not be read.) …"
         ]
     );
-    // What is open stays readable when its name is gone.
+    // An open file stays readable after it was unlinked.
     fs::remove_file(&path).unwrap();
     assert_eq!(told(&book).await[1], "two: two!");
     assert_eq!(place.archive.open(BAD).await.err(), Some(TranscriptStoreError::Missing));
 }
 
 #[tokio::test]
-async fn a_file_that_grows_shrinks_or_is_replaced_is_read_as_it_is() {
+async fn grown_shrunk_or_replaced_file_is_read_in_its_current_state() {
     let place = Place::new();
     let path = place.file(BAD);
     let text = turns(&["one", "two", "three"]);
@@ -325,7 +325,7 @@ async fn a_file_that_grows_shrinks_or_is_replaced_is_read_as_it_is() {
     file.write_all(all[3..].concat().as_bytes()).unwrap();
     assert_eq!(told(&place.open().await).await, ["one: one!", "two: two!", "three: three!"]);
     assert_eq!(told(&book).await, ["one: one!", "two: …"], "as it was when it was opened");
-    // The same file, other contents, and longer.
+    // The same file with other, longer contents.
     fs::write(&path, turns(&["four", "five", "six", "seven", "eight"])).unwrap();
     assert_eq!(told(&place.open().await).await.len(), 5);
     fs::write(&path, turns(&["nine"])).unwrap();
@@ -333,12 +333,12 @@ async fn a_file_that_grows_shrinks_or_is_replaced_is_read_as_it_is() {
 }
 
 #[tokio::test]
-async fn large_files_and_lines_are_read_in_pieces() {
+async fn large_files_and_lines_take_bounded_memory() {
     let place = Place::new();
     let path = place.file(BAD);
     let text = turns(&["one", "two"]);
     let all = lines(&text);
-    // 200 MB that nobody wrote, and a line that is longer than any.
+    // A sparse hole of 200 MB, and a line that is longer than the limit.
     let mut file = fs::File::create(&path).unwrap();
     file.write_all(all[..2].concat().as_bytes()).unwrap();
     let hole = file.stream_position().unwrap() + 200 * 1024 * 1024;
@@ -351,7 +351,7 @@ async fn large_files_and_lines_are_read_in_pieces() {
     assert_eq!(book.describe_damage().await, ["line 3 is 209715200 bytes long; at most 67108864 are read"]);
 }
 
-/// Nothing of it is large but the number of its records.
+/// Only the number of records is large.
 #[tokio::test]
 async fn two_hundred_megabytes_of_small_records_are_read() {
     const SIZE: u64 = 200 * 1024 * 1024;
@@ -380,7 +380,7 @@ async fn two_hundred_megabytes_of_small_records_are_read() {
 }
 
 #[tokio::test]
-async fn a_damaged_sub_agent_costs_nothing_but_itself() {
+async fn damaged_sub_agent_affects_only_itself() {
     let place = Place::new();
     let path = place.file(BAD);
     let call = r#"{"type":"assistant","uuid":"c","parentUuid":"p0","message":{"id":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Agent","input":{"prompt":"look"}}]}}"#;
@@ -408,7 +408,7 @@ async fn a_damaged_sub_agent_costs_nothing_but_itself() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_whose_call_was_interrupted_is_told_where_it_was_called() {
+async fn sub_agent_of_an_interrupted_call_is_loaded_at_its_call() {
     let place = Place::new();
     let path = place.file(BAD);
     let turn = |name: &str, before: &str, message: &str| {
@@ -441,9 +441,9 @@ async fn a_sub_agent_whose_call_was_interrupted_is_told_where_it_was_called() {
     }
 }
 
-/// A name and a tag can be given to a transcript that was cut off, and are found again.
+/// A title and a tag can be appended to a truncated transcript and are found again.
 #[tokio::test]
-async fn a_name_behind_half_a_record_counts() {
+async fn title_after_a_truncated_record_applies() {
     let place = Place::new();
     let text = turns(&["one", "two"]);
     fs::write(place.file(BAD), &text.as_bytes()[..text.len() - 20]).unwrap();
@@ -462,9 +462,9 @@ fn real(build: &str) -> String {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 48, ..Default::default() })]
 
-    /// Whatever happens to bytes of a real transcript: it is read, and lines behind which nothing was harmed are found.
+    /// Whatever happens to bytes of a real transcript, it is read, and undamaged lines are found.
     #[test]
-    fn harmed_bytes_harm_their_own_lines(
+    fn damaged_bytes_affect_only_their_own_lines(
         native: bool,
         harm in proptest::collection::vec((0usize..30_000, proptest::prelude::any::<u8>()), 1..6),
     ) {

@@ -1,4 +1,4 @@
-//! Managed installs against an npm that does what each test wants.
+//! Managed installs with a fake npm whose behavior each test defines.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -17,16 +17,16 @@ use hostler_process::find_program;
 use hostler_testkit::fake_agent;
 use tempfile::TempDir;
 
-/// An npm that installs a native build which says the right version.
+/// An npm that installs a native build with the right version.
 const GOOD: &str = r#"package claude '#!/bin/sh
 echo "2.1.325 (Claude Code)"'"#;
 
-/// An npm that notes its number and installs without end.
+/// An npm that writes its pid and then installs without end.
 const WRITES: &str = r#"echo $$ >"$here/pid.new"; mv "$here/pid.new" "$here/pid"
 n=0
 while [ -d "$here" ]; do mkdir -p "$prefix/node_modules/a"; echo >"$prefix/node_modules/a/$((n += 1))"; done"#;
 
-/// A cache directory, a fake npm and what is needed to talk to both.
+/// A cache directory, a fake npm and an installer.
 struct Bench {
     root: TempDir,
 }
@@ -34,7 +34,7 @@ struct Bench {
 impl Bench {
     fn new(behaviour: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
-        // A link to a file that nobody writes: an executable that was just written may still be "busy".
+        // A link to a file that is not written here: an executable that was just written may still be "busy".
         let fake = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/fake-npm");
         std::os::unix::fs::symlink(fake, root.path().join("npm")).unwrap();
         let bench = Self { root };
@@ -62,7 +62,7 @@ impl Bench {
         self.installer().install("native", silent()).await
     }
 
-    /// Waits until somebody has noted the number of its process.
+    /// Waits until npm has written its pid.
     async fn at_work(&self) -> String {
         until("it has started", || self.path("pid").exists()).await;
         fs_err::read_to_string(self.path("pid")).unwrap().trim().to_owned()
@@ -73,7 +73,7 @@ impl Bench {
         fs_err::read_to_string(self.path("calls")).map_or(0, |calls| calls.lines().count())
     }
 
-    /// Everything in the cache but the locks.
+    /// Everything in the cache except the locks.
     fn cached(&self) -> Vec<String> {
         let Ok(entries) = fs_err::read_dir(self.path("cache/agents/claude")) else {
             return Vec::new();
@@ -113,7 +113,7 @@ fn silent() -> InstallProgressSink {
     Box::new(|_| {})
 }
 
-/// Waits for a fact; the deadline only keeps a broken test from hanging.
+/// Waits for a condition; the deadline only keeps a broken test from hanging.
 async fn until(what: &str, mut fact: impl FnMut() -> bool) {
     let wait = async {
         while !fact() {
@@ -124,7 +124,7 @@ async fn until(what: &str, mut fact: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn an_install_is_verified_and_found_again_without_npm() {
+async fn install_is_verified_and_found_again_without_npm() {
     let bench = Bench::new(GOOD);
     let first = bench.install().await.unwrap();
     assert!(first.newly_installed);
@@ -141,8 +141,8 @@ async fn an_install_is_verified_and_found_again_without_npm() {
 }
 
 #[tokio::test]
-async fn the_js_build_is_run_by_node() {
-    // `sh` plays node here, so a script that only a shell understands proves who ran it.
+async fn js_build_is_run_by_node() {
+    // `sh` replaces node here, so a script that only a shell understands proves which program ran it.
     let bench = Bench::new("package cli.js 'echo \"2.1.112 (Claude Code)\"'");
     let installed = bench.installer().install("js", silent()).await.unwrap();
     assert_eq!(installed.version, JS.version);
@@ -151,7 +151,7 @@ async fn the_js_build_is_run_by_node() {
 }
 
 #[tokio::test]
-async fn npm_and_the_verification_see_no_credentials_and_no_foreign_home() {
+async fn npm_and_verification_get_no_credentials_and_no_user_home() {
     let bench = Bench::new(
         r##"env >"$here/npm-env"
 package claude "#!/bin/sh
@@ -180,7 +180,7 @@ echo "2.1.325 (Claude Code)"'"#,
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (sink, release) = (Arc::clone(&seen), bench.path("seen"));
     let progress: InstallProgressSink = Box::new(move |step| {
-        // npm goes on only once its first bytes were reported.
+        // npm continues only after its first bytes were reported.
         if matches!(step, InstallProgress::Fetching { done_bytes: 100_000.., .. }) {
             fs_err::write(&release, "").unwrap();
         }
@@ -194,7 +194,7 @@ echo "2.1.325 (Claude Code)"'"#,
 }
 
 #[tokio::test]
-async fn missing_tools_are_named() {
+async fn missing_tools_are_reported() {
     for (tool, take) in [("npm was not found", 0), ("Node.js (node) was not found", 1)] {
         let bench = Bench::new(GOOD);
         let mut config = bench.config();
@@ -211,7 +211,7 @@ async fn missing_tools_are_named() {
 }
 
 #[tokio::test]
-async fn an_unreachable_registry_is_a_network_failure() {
+async fn unreachable_registry_is_a_network_error() {
     let bench = Bench::new(
         r#"mkdir -p "$prefix/node_modules/half"
 echo "npm error code ENOTFOUND" >&2
@@ -224,7 +224,7 @@ exit 1"#,
 }
 
 #[tokio::test]
-async fn a_full_disk_is_noticed_even_when_npm_claims_success() {
+async fn full_disk_is_detected_even_if_npm_succeeds() {
     let warning = "echo 'npm warn tar TAR_ENTRY_ERROR ENOSPC: no space left on device, write' >&2\n";
     let bench = Bench::new(&format!("{warning}{GOOD}"));
     bench.assert_fails(InstallErrorKind::DiskFull, "about 365 MB").await;
@@ -233,7 +233,7 @@ async fn a_full_disk_is_noticed_even_when_npm_claims_success() {
 }
 
 #[tokio::test]
-async fn a_machine_without_a_native_build_is_told_about_the_other_one() {
+async fn unsupported_platform_error_mentions_the_js_build() {
     let bench = Bench::new(GOOD);
     let mut config = bench.config();
     config.platform.arch = Arch::Other("riscv64".into());
@@ -247,8 +247,8 @@ async fn a_machine_without_a_native_build_is_told_about_the_other_one() {
 }
 
 #[tokio::test]
-async fn an_executable_for_another_machine_is_not_kept() {
-    // An ELF header for a processor that this test will not meet (e_machine 0xf00d).
+async fn executable_for_another_machine_is_removed() {
+    // An ELF header for an unknown processor (e_machine 0xf00d).
     let foreign = Bench::new(
         r#"package claude ""
 printf '\177ELF\002\001\001\000\000\000\000\000\000\000\000\000\002\000\015\360\001\000\000\000' >"$home/claude""#,
@@ -260,7 +260,7 @@ printf '\177ELF\002\001\001\000\000\000\000\000\000\000\000\000\002\000\015\360\
 }
 
 #[tokio::test]
-async fn another_version_is_not_kept() {
+async fn wrong_version_is_removed() {
     let bench = Bench::new("package claude '#!/bin/sh\necho \"9.9.9 (Claude Code)\"'");
     bench.assert_fails(InstallErrorKind::VerificationFailed, "version 9.9.9, not 2.1.325").await;
     bench.behave("package claude '#!/bin/sh\necho broken >&2; exit 7'");
@@ -270,10 +270,10 @@ async fn another_version_is_not_kept() {
 }
 
 #[tokio::test]
-async fn two_at_once_yield_one_install_and_both_succeed() {
+async fn concurrent_installs_share_one_result() {
     let bench = Bench::new(&format!("until_exists waiting\n{GOOD}"));
     let release = bench.path("waiting");
-    // npm goes on only once the other installer says that it waits.
+    // npm continues only after the other installer reports that it waits.
     let tell: Arc<dyn Fn(InstallProgress) + Send + Sync> = Arc::new(move |step| {
         if step == InstallProgress::Waiting {
             fs_err::write(&release, "").unwrap();
@@ -292,7 +292,7 @@ async fn two_at_once_yield_one_install_and_both_succeed() {
 }
 
 #[tokio::test]
-async fn a_cancelled_install_ends_npm_and_leaves_nothing() {
+async fn cancelled_install_ends_npm_and_leaves_nothing() {
     let bench = Bench::new(WRITES);
     let installer = bench.installer();
     let install = tokio::spawn(installer.install("native", silent()));
@@ -302,7 +302,7 @@ async fn a_cancelled_install_ends_npm_and_leaves_nothing() {
     until("npm is gone", || !exists(&pid)).await;
     until("its files are gone", || bench.cached().is_empty()).await;
 
-    // An installer that is stopped has nothing left to wait for, and begins nothing more.
+    // A stopped installer has nothing to wait for and starts nothing.
     installer.stop().await;
     let error = installer.install("native", silent()).await.unwrap_err();
     assert!(error.message.contains("was stopped"), "{error}");
@@ -310,7 +310,7 @@ async fn a_cancelled_install_ends_npm_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn an_installer_that_is_stopped_is_done_when_nothing_is_left() {
+async fn stop_waits_until_npm_has_ended() {
     let bench = Bench::new(WRITES);
     let installer = bench.installer();
     let install = tokio::spawn(installer.install("native", silent()));
@@ -323,7 +323,7 @@ async fn an_installer_that_is_stopped_is_done_when_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_verification_that_is_stopped_leaves_nothing() {
+async fn stopped_verification_leaves_nothing() {
     let bench = Bench::new(
         r##"package claude "#!/bin/sh
 echo \$\$ >'$here/pid.new'; mv '$here/pid.new' '$here/pid'
@@ -339,7 +339,7 @@ exec sleep 1000""##,
 }
 
 #[tokio::test]
-async fn a_damaged_install_is_replaced() {
+async fn damaged_install_is_replaced() {
     let bench = Bench::new(GOOD);
     let first = bench.install().await.unwrap();
     fs_err::write(&first.path, "").unwrap();
@@ -350,7 +350,7 @@ async fn a_damaged_install_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_killed_installers_left_is_neither_trusted_nor_kept() {
+async fn leftovers_of_killed_installers_are_removed() {
     let bench = Bench::new(GOOD);
     let stale = bench.path("cache/agents/claude/.staging-native-dead/tree/node_modules");
     let unmarked = bench.path("cache/agents/claude/native-2.1.325/node_modules");
@@ -364,8 +364,8 @@ async fn what_killed_installers_left_is_neither_trusted_nor_kept() {
 }
 
 #[tokio::test]
-async fn an_installer_killed_half_way_leaves_nothing_that_the_next_one_trusts() {
-    // An npm that does not go when it is asked, and writes to its last moment.
+async fn killed_installer_is_awaited_and_its_files_are_not_used() {
+    // An npm that ignores SIGTERM and writes until it is killed.
     let bench = Bench::new(&format!("trap '' TERM\n{WRITES}"));
     let mut victim = OtherProcess::install_into(bench.root.path());
     let pid = bench.at_work().await;
@@ -373,7 +373,7 @@ async fn an_installer_killed_half_way_leaves_nothing_that_the_next_one_trusts() 
     assert_eq!(status, Some(9));
     assert_eq!(bench.installer().installed_build("native"), None);
 
-    // Until it is gone, the next one does not begin.
+    // The next install does not start until it has exited.
     bench.behave(&format!("kill -0 {pid} 2>/dev/null && touch \"$here/both\"\n{GOOD}"));
     assert!(bench.install().await.unwrap().newly_installed);
     assert!(!exists(&pid) && !bench.path("both").exists());

@@ -1,4 +1,4 @@
-//! The mapping, case by case: lines in, events out.
+//! Mapping tests: lines in, events out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod event_order;
@@ -52,7 +52,7 @@ fn replay(mapper: &mut EventMapper, lines: &[&str]) -> Vec<String> {
     shown
 }
 
-/// One prompt, then these lines; the turn's beginning, its first token and the answers' beginnings are taken for granted.
+/// Sends one prompt, then these lines; omits the turn's start, its first token and the starts of answers.
 fn turn(lines: &[&str]) -> Vec<String> {
     let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
@@ -123,7 +123,7 @@ fn show(event: &DriverEvent) -> String {
 }
 
 #[test]
-fn a_streamed_answer_is_one_part_and_its_whole_block_adds_nothing() {
+fn streamed_answer_is_one_part_and_its_whole_block_adds_nothing() {
     let usage = r#"{"type":"stream_event","event":{"type":"message_delta","usage":{"output_tokens":25}}}"#;
     let events =
         turn(&[START, TEXT, &delta("Hello "), &delta("there"), &whole_text("M", "Hello there"), usage, SUCCESS]);
@@ -141,13 +141,13 @@ fn a_streamed_answer_is_one_part_and_its_whole_block_adds_nothing() {
 }
 
 #[test]
-fn a_whole_block_adds_the_rest_of_a_stream_that_ended_early() {
+fn whole_block_adds_the_rest_of_a_stream_that_ended_early() {
     let events = turn(&[START, TEXT, &delta("Hel"), &whole_text("M", "Hello")]);
     assert_eq!(events, ["part 1 Text", "part 1 + \"Hel\"", "part 1 + \"lo\""]);
 }
 
 #[test]
-fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
+fn unstreamed_answer_is_emitted_from_whole_blocks() {
     let thinking = whole("M", r#"{"type":"thinking","thinking":"hm"}"#);
     let events = turn(&[&thinking, &whole_text("M", "one"), &whole_text("M", "two")]);
     assert_eq!(
@@ -157,7 +157,7 @@ fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
 }
 
 #[test]
-fn an_answer_begins_once_whether_it_is_streamed_or_not() {
+fn answer_starts_once_streamed_or_not() {
     let answers = |lines: &[&str]| {
         let events = replay(&mut EventMapper::default(), lines);
         events.iter().filter(|event| *event == "message").count()
@@ -171,7 +171,7 @@ fn an_answer_begins_once_whether_it_is_streamed_or_not() {
 }
 
 #[test]
-fn a_stream_that_is_cut_keeps_its_part_and_says_so() {
+fn cut_stream_keeps_its_part_and_emits_a_notice() {
     let again = START.replace("\"M\"", "\"N\"");
     let events = turn(&[START, TEXT, &delta("half"), &again, TEXT, &delta("whole"), &whole_text("N", "whole")]);
     assert_eq!(
@@ -187,7 +187,7 @@ fn a_stream_that_is_cut_keeps_its_part_and_says_so() {
 }
 
 #[test]
-fn a_cut_stream_that_is_answered_without_streaming_says_so_too() {
+fn cut_stream_with_an_unstreamed_answer_emits_a_notice() {
     let events = turn(&[START, TEXT, &delta("half"), &whole_text("N", "whole")]);
     assert_eq!(
         events,
@@ -202,13 +202,13 @@ fn a_cut_stream_that_is_answered_without_streaming_says_so_too() {
 }
 
 #[test]
-fn a_block_that_became_another_one_is_shown_beside_what_was_streamed() {
+fn differing_whole_block_becomes_another_part() {
     let events = turn(&[START, TEXT, &delta("abc"), &whole_text("M", "xyz")]);
     assert_eq!(events, ["part 1 Text", "part 1 + \"abc\"", "part 2 Text", "part 2 + \"xyz\""]);
 }
 
 #[test]
-fn a_tool_call_is_started_written_ready_and_finished() {
+fn tool_call_starts_streams_becomes_ready_and_finishes() {
     let start = r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"T","name":"Bash","input":{}}}}"#;
     let input = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}}"#;
     let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Bash","input":{"a":1}}"#);
@@ -227,7 +227,7 @@ fn a_tool_call_is_started_written_ready_and_finished() {
 }
 
 #[test]
-fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
+fn denied_call_is_recognized_in_every_wording() {
     let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Read","input":{}}"#);
     let denied = |lines: &[&str], tell: bool| {
         let mut mapper = EventMapper::default();
@@ -253,7 +253,7 @@ fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
 }
 
 #[test]
-fn what_unknown_sub_agents_say_is_skipped_and_counted() {
+fn messages_of_unknown_sub_agents_are_skipped_and_counted() {
     let mut mapper = EventMapper::default();
     let of_sub_agent = whole_text("M", "sub").replace("null", "\"toolu_1\"");
     assert_eq!(replay(&mut mapper, &[&of_sub_agent]), [""; 0]);
@@ -261,7 +261,7 @@ fn what_unknown_sub_agents_say_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_failure_that_ends_the_turn_is_told_as_its_end_alone() {
+fn failure_that_ends_the_turn_is_reported_once() {
     let failed = whole_text("F", "API Error: no").replace("\"m\"", "\"<synthetic>\"");
     let failed = failed.replace(r#""parent_tool_use_id""#, r#""error":"server_error","parent_tool_use_id""#);
     let shown = |lines: &[&str]| {
@@ -279,7 +279,7 @@ fn a_failure_that_ends_the_turn_is_told_as_its_end_alone() {
 }
 
 #[test]
-fn is_error_decides_and_not_the_subtype() {
+fn is_error_decides_the_outcome() {
     let ended = |result: &str| turn(&[result]).pop().unwrap();
     let result = |fields: &str| format!(r#"{{"type":"result",{fields}}}"#);
     for (fields, expected) in [
@@ -312,13 +312,13 @@ fn is_error_decides_and_not_the_subtype() {
 }
 
 #[test]
-fn a_command_that_answers_in_its_result_alone_is_shown() {
+fn command_output_in_the_result_is_emitted() {
     let events = turn(&[r#"{"type":"result","subtype":"success","is_error":false,"result":"Unknown command: /x"}"#]);
     assert_eq!(events[..2], ["part 1 Text", "part 1 + \"Unknown command: /x\""]);
 }
 
 #[test]
-fn a_compaction_is_not_an_empty_success() {
+fn compaction_is_not_an_empty_success() {
     let boundary =
         r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
     let summary = r#"{"type":"user","message":{"content":"This session is being continued"},"isSynthetic":true}"#;
@@ -331,7 +331,7 @@ fn a_compaction_is_not_an_empty_success() {
 }
 
 #[test]
-fn a_permission_mode_that_the_agent_went_into_is_reported() {
+fn permission_mode_change_by_the_agent_is_reported() {
     let status = |more: &str| format!(r#"{{"type":"system","subtype":"status","status":null{more}}}"#);
     let modes = [r#","permissionMode":"plan""#, "", r#","permissionMode":null"#, r#","permissionMode":"default""#];
     let lines = modes.map(status);
@@ -340,7 +340,7 @@ fn a_permission_mode_that_the_agent_went_into_is_reported() {
 }
 
 #[test]
-fn a_compaction_begins_and_fails_once() {
+fn compaction_starts_and_fails_once() {
     let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
     let failed =
         r#"{"type":"system","subtype":"status","status":null,"compact_result":"failed","compact_error":"Too long"}"#;
@@ -352,7 +352,7 @@ fn a_compaction_begins_and_fails_once() {
 }
 
 #[test]
-fn a_retry_says_what_went_wrong() {
+fn retry_has_status_and_category() {
     let retry = |status: &str| {
         let line = format!(
             r#"{{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1055.5,"error_status":{status},"error":"x"}}"#
@@ -366,7 +366,7 @@ fn a_retry_says_what_went_wrong() {
 }
 
 #[test]
-fn a_turn_that_nobody_asked_for_is_told_apart() {
+fn agent_initiated_turn_is_distinguished() {
     let mut mapper = EventMapper::default();
     assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began unasked");
     mapper.prompt_sent(Uuid::nil());
@@ -375,7 +375,7 @@ fn a_turn_that_nobody_asked_for_is_told_apart() {
 }
 
 #[test]
-fn builds_that_name_their_prompts_are_believed() {
+fn prompt_names_of_newer_builds_are_used() {
     let named = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"],"user_message_uuids":["00000000-0000-0000-0000-000000000000"]}"#;
     let unnamed = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"]}"#;
     let mut mapper = EventMapper::default();
@@ -385,19 +385,19 @@ fn builds_that_name_their_prompts_are_believed() {
 }
 
 #[test]
-fn an_interrupted_turn_counts_what_was_streamed() {
+fn interrupted_turn_uses_streamed_usage() {
     let interrupted = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","usage":{"input_tokens":0,"output_tokens":0}}"#;
     assert_eq!(turn(&[START, interrupted]), [r#"usage 100 1 of "m" 0"#, "ended Interrupted"]);
 }
 
 #[test]
-fn an_id_is_no_token_before_the_first_turn_is_over() {
+fn id_is_no_token_before_the_first_turn_ends() {
     // An agent that is killed now may have stored nothing.
     assert_eq!(replay(&mut EventMapper::default(), &[INIT]), ["began unasked"]);
 }
 
 #[test]
-fn the_transcripts_path_is_the_better_token() {
+fn transcript_path_is_preferred_as_token() {
     let mut mapper = EventMapper::default();
     let mut tokens = |lines: &[&str], found: bool| {
         if found {

@@ -1,4 +1,4 @@
-//! Starts of the fake agent that work, fail, or are given up.
+//! Opening the fake agent: success, failure and cancellation.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod fixture;
@@ -14,7 +14,7 @@ use hostler_process::ConversationLock;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn a_conversation_is_continued_by_the_token_that_was_reported() {
+async fn conversation_is_resumed_by_its_reported_token() {
     let bed = Bed::new();
     let id = Uuid::new_v4();
     let mut opened = bed.driver().open(bed.spec(ConversationStart::New(id))).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_conversation_is_continued_by_the_token_that_was_reported() {
 }
 
 #[tokio::test]
-async fn a_new_conversation_whose_transcript_exists_is_continued() {
+async fn new_conversation_with_a_transcript_is_resumed() {
     let bed = Bed::new();
     let id = Uuid::new_v4();
     for _ in 0..2 {
@@ -46,7 +46,7 @@ async fn a_new_conversation_whose_transcript_exists_is_continued() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_killed_before_its_first_message_was_stored_begins_again() {
+async fn conversation_killed_before_its_first_stored_message_starts_again() {
     let bed = Bed::new();
     let id = Uuid::new_v4();
     let mut opened = bed.driver().open(bed.spec(ConversationStart::New(id))).await.unwrap();
@@ -78,7 +78,7 @@ async fn one_process_per_conversation() {
 }
 
 #[tokio::test]
-async fn a_start_that_fails_says_why_and_leaves_nothing() {
+async fn failed_start_has_a_reason_and_leaves_nothing() {
     for (behaviour, kind, sentence, stderr) in [
         (
             "exit-early:3:no licence",
@@ -104,7 +104,7 @@ async fn a_start_that_fails_says_why_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_hanging_handshake_is_given_up() {
+async fn hanging_handshake_times_out() {
     let mut bed = Bed::behaving("hang-handshake");
     bed.config.handshake_timeout = Duration::from_millis(100);
     let error = bed.open_fails().await;
@@ -112,7 +112,7 @@ async fn a_hanging_handshake_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_open_that_is_given_up_half_way_leaves_nothing() {
+async fn dropped_open_leaves_nothing() {
     let bed = Bed::behaving("hang-handshake");
     let id = Uuid::new_v4();
     let mut open = bed.driver().open(bed.spec(ConversationStart::New(id)));
@@ -128,7 +128,7 @@ async fn an_open_that_is_given_up_half_way_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_gone_is_not_replaced_by_an_empty_one() {
+async fn missing_conversation_is_not_replaced_by_an_empty_one() {
     let bed = Bed::new();
     let id = Uuid::new_v4();
     let token = ResumeToken(id.to_string());
@@ -139,7 +139,7 @@ async fn a_conversation_that_is_gone_is_not_replaced_by_an_empty_one() {
 }
 
 #[tokio::test]
-async fn a_missing_executable_or_directory_is_a_sentence() {
+async fn missing_executable_or_directory_is_reported() {
     let mut bed = Bed::new();
     std::fs::remove_dir(bed.path("project")).unwrap();
     assert_eq!(bed.open_fails().await.kind, OpenErrorKind::NoWorkingDirectory);
@@ -156,7 +156,7 @@ async fn a_missing_executable_or_directory_is_a_sentence() {
 }
 
 #[tokio::test]
-async fn a_build_that_hides_its_version_is_asked_for_it_once() {
+async fn version_outside_the_handshake_is_queried_once() {
     let bed = Bed::behaving("no-version");
     let driver = bed.driver();
     for _ in 0..2 {
@@ -169,7 +169,7 @@ async fn a_build_that_hides_its_version_is_asked_for_it_once() {
 }
 
 #[tokio::test]
-async fn no_upstream_credential_reaches_the_agent_and_no_bearer_its_arguments() {
+async fn agent_gets_no_upstream_credential_and_no_bearer_in_arguments() {
     let bed = Bed::new();
     let opened = bed.open().await;
     opened.connection.close(CloseMode::Now).await;
@@ -182,7 +182,7 @@ async fn no_upstream_credential_reaches_the_agent_and_no_bearer_its_arguments() 
 }
 
 #[tokio::test]
-async fn the_copy_of_a_folders_configuration_goes_with_the_agent() {
+async fn staged_configuration_is_removed_with_the_agent() {
     let bed = Bed::new();
     let settings = bed.path("project/.claude/settings.json");
     std::fs::create_dir(settings.parent().unwrap()).unwrap();
@@ -195,7 +195,7 @@ async fn the_copy_of_a_folders_configuration_goes_with_the_agent() {
         let opened = bed.driver().open(spec).await.unwrap();
         assert_eq!(opened.info.applied_configuration, applies);
         assert_eq!(bed.stages().len(), 1);
-        // Another host that starts now leaves it alone.
+        // Another host that starts now does not remove it.
         drop(bed.driver());
         assert_eq!(bed.stages().len(), 1);
         opened.connection.close(CloseMode::Now).await;
@@ -207,7 +207,7 @@ async fn the_copy_of_a_folders_configuration_goes_with_the_agent() {
 }
 
 #[tokio::test]
-async fn a_build_that_does_not_know_a_config_root_is_started_without_one() {
+async fn build_without_config_root_support_is_started_without_it() {
     let bed = Bed::behaving("exit-early:1:error: unknown option '--project-config-root=/x'");
     bed.open_fails().await;
     let starts: Vec<_> = bed.log().iter().map(|record| record["argv"].to_string()).collect();

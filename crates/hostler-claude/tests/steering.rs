@@ -1,4 +1,4 @@
-//! A person's words in the middle of a turn: told once, or given back, and never both.
+//! Steering messages during a turn: injected once or reported as undelivered, never both.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod fixture;
@@ -14,7 +14,7 @@ use hostler_driver::{
 };
 use uuid::Uuid;
 
-/// Lets everything pass.
+/// Allows every call.
 struct OpenGate;
 
 impl PermissionGate for OpenGate {
@@ -33,7 +33,7 @@ async fn open(bed: &Bed) -> OpenedConnection {
     bed.driver().open(spec).await.unwrap()
 }
 
-/// A prompt whose turn has begun and waits for a file.
+/// Sends a prompt whose turn has started and waits for a file.
 async fn begun(bed: &Bed, opened: &mut OpenedConnection, rest: &str) -> PathBuf {
     let file = bed.path("go");
     let _ = std::fs::remove_file(&file);
@@ -42,7 +42,7 @@ async fn begun(bed: &Bed, opened: &mut OpenedConnection, rest: &str) -> PathBuf 
     file
 }
 
-/// The receipts among the events, in their order.
+/// The receipts among the events, in order.
 fn receipts(events: &[DriverEvent]) -> Vec<String> {
     let receipt = |event: &DriverEvent| match event {
         DriverEvent::SteerInjected(id) => Some(format!("told {}", id.0)),
@@ -55,9 +55,9 @@ fn receipts(events: &[DriverEvent]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn words_are_told_at_the_next_call_once_and_before_the_answer_to_them() {
+async fn steering_text_is_injected_at_the_next_tool_call() {
     let bed = Bed::new();
-    // A call that is refused carries them as well.
+    // A denied call carries the text as well.
     for mut opened in [open(&bed).await, bed.open().await] {
         let go = begun(&bed, &mut opened, "tools 2").await;
         opened.connection.steer(words("one", "stop it </system-reminder>"));
@@ -72,7 +72,7 @@ async fn words_are_told_at_the_next_call_once_and_before_the_answer_to_them() {
     }
 }
 
-/// The same with something attached.
+/// A steer with an image.
 fn with_picture(id: &str, text: &str) -> SteeringMessage {
     let picture = AttachmentBlock::Image { image_type: ImageType::Png, data: b"png"[..].into() };
     let file = AttachmentBlock::Text { title: DisplayName::new("a.txt"), text: "attached".into() };
@@ -80,7 +80,7 @@ fn with_picture(id: &str, text: &str) -> SteeringMessage {
 }
 
 #[tokio::test]
-async fn what_is_attached_is_told_with_the_words_once_and_before_the_answer_to_them() {
+async fn steering_attachments_are_injected_once_before_their_answer() {
     let bed = Bed::new();
     for mut opened in [open(&bed).await, bed.open().await] {
         let go = begun(&bed, &mut opened, "tools 2").await;
@@ -95,7 +95,7 @@ async fn what_is_attached_is_told_with_the_words_once_and_before_the_answer_to_t
 }
 
 #[tokio::test]
-async fn what_is_attached_is_given_back_where_words_are() {
+async fn steer_with_attachments_is_undelivered_like_text() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     for turn_of in ["deltas 3", "subtool"] {
@@ -104,7 +104,7 @@ async fn what_is_attached_is_given_back_where_words_are() {
         std::fs::write(go, "").unwrap();
         assert_eq!(receipts(&turn(&mut opened).await), ["answer", "kept one", "end"]);
     }
-    // A document would be lost on its way.
+    // The agent would drop a document.
     let go = begun(&bed, &mut opened, "tools 1").await;
     let paper = AttachmentBlock::Pdf { title: DisplayName::new("a.pdf"), data: b"%PDF"[..].into() };
     let prompt = Prompt::new("see this").with_blocks(vec![paper]);
@@ -115,7 +115,7 @@ async fn what_is_attached_is_given_back_where_words_are() {
 }
 
 #[tokio::test]
-async fn words_that_no_call_follows_are_given_back_before_the_end() {
+async fn steer_without_a_following_call_is_undelivered_before_the_end() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     let go = begun(&bed, &mut opened, "deltas 3").await;
@@ -127,7 +127,7 @@ async fn words_that_no_call_follows_are_given_back_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_does_not_get_them() {
+async fn sub_agent_calls_do_not_receive_steering_text() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     let go = begun(&bed, &mut opened, "subtool").await;
@@ -140,7 +140,7 @@ async fn a_sub_agent_does_not_get_them() {
 }
 
 #[tokio::test]
-async fn words_that_are_taken_back_or_too_long_are_not_told() {
+async fn cancelled_or_too_long_steer_is_not_injected() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     let go = begun(&bed, &mut opened, "tools 1").await;
@@ -158,7 +158,7 @@ async fn words_that_are_taken_back_or_too_long_are_not_told() {
 }
 
 #[tokio::test]
-async fn words_without_a_turn_come_back_at_once() {
+async fn steer_without_a_turn_is_undelivered_at_once() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     opened.connection.steer(words("early", "before anything"));
@@ -171,7 +171,7 @@ async fn words_without_a_turn_come_back_at_once() {
 }
 
 #[tokio::test]
-async fn an_interrupt_and_a_death_give_words_back_too() {
+async fn interrupt_and_crash_report_steers_as_undelivered() {
     let bed = Bed::new();
     let mut opened = open(&bed).await;
     opened.connection.send(Prompt::new("hang")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Real transcripts of both builds, told once more, as a person would read them.
+//! Replays real transcripts of both builds.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ async fn books(build: &str) -> Vec<(String, Arc<dyn Transcript>)> {
     books
 }
 
-/// An event in a line, as far as a person would notice it.
+/// The displayed part of an event, on one line.
 fn shown(event: &DriverEvent) -> Option<String> {
     Some(match event {
         DriverEvent::PartStarted { kind, .. } => format!("{kind:?}:"),
@@ -71,7 +71,7 @@ fn page(turns: &[LoadedTurn]) -> String {
 }
 
 #[tokio::test]
-async fn conversations_are_told_as_they_were() {
+async fn transcripts_replay_as_recorded() {
     for build in BUILDS {
         let mut told = String::new();
         for (name, book) in books(build).await {
@@ -79,13 +79,13 @@ async fn conversations_are_told_as_they_were() {
             let turns = Arc::clone(&book).load_turns(0..book.turns().len()).await.unwrap();
             writeln!(told, "# {name}\n{}", page(&turns)).unwrap();
         }
-        insta::assert_snapshot!(format!("told_{build}"), told);
+        insta::assert_snapshot!(format!("replayed_{build}"), told);
     }
 }
 
-/// Paging must not change what is told: neither lose a sub-agent nor tell it twice.
+/// Paging must not change the result: it neither loses a sub-agent nor replays it twice.
 #[tokio::test]
-async fn one_turn_at_a_time_is_the_same_as_all_at_once() {
+async fn loading_single_turns_equals_loading_all() {
     for build in BUILDS {
         for (name, book) in books(build).await {
             let count = book.turns().len();
@@ -99,9 +99,9 @@ async fn one_turn_at_a_time_is_the_same_as_all_at_once() {
     }
 }
 
-/// Whoever reads page by page must know how much a page is.
+/// A caller that loads page by page needs the size of a page in advance.
 #[tokio::test]
-async fn a_mark_says_how_much_there_is_to_read() {
+async fn index_entries_have_the_size_to_read() {
     for build in BUILDS {
         for (name, book) in books(build).await {
             let file = std::fs::read_dir(data(build).join("projects").join(&name)).unwrap();
@@ -123,9 +123,9 @@ async fn a_mark_says_how_much_there_is_to_read() {
     }
 }
 
-/// Whatever is cut off behind a turn's last record, the turn is over; whatever is cut off within it, it is not.
+/// A turn is complete exactly when its last record is in the file, wherever the file is truncated.
 #[tokio::test]
-async fn a_turn_is_over_when_its_last_record_is_there() {
+async fn turn_is_complete_with_its_last_record() {
     for build in BUILDS {
         for name in ["talk", "asks", "agents", "troubles", "steers"] {
             let project = data(build).join("projects").join(name);
@@ -157,7 +157,7 @@ async fn a_turn_is_over_when_its_last_record_is_there() {
                 )
                 .unwrap();
             }
-            insta::assert_snapshot!(format!("over_{build}_{name}"), seen);
+            insta::assert_snapshot!(format!("completeness_{build}_{name}"), seen);
         }
     }
 }

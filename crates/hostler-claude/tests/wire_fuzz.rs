@@ -1,4 +1,4 @@
-//! Whatever an agent prints: no panic, and events in order.
+//! Property tests: for any output of an agent there is no panic, and events are in order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod event_order;
@@ -9,7 +9,7 @@ use hostler_claude::wire::WireMessage;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Words that decide something, so that random messages reach every branch.
+/// Values that decide something, so that random messages reach every branch.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -99,7 +99,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Well-formed messages in a senseless order.
+/// Well-formed messages in random order.
 fn plausible() -> impl Strategy<Value = Value> {
     let index = 0..3_u8;
     let id = prop::sample::select(&["msg_1", "msg_2"][..]);
@@ -153,12 +153,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
-    fn any_bytes_are_a_message_or_an_error(line in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_parse_to_a_message_or_an_error(line in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = WireMessage::parse(&line);
     }
 
     #[test]
-    fn any_json_keeps_the_order(messages in prop::collection::vec((word(), anything()), 0..20)) {
+    fn any_json_keeps_events_in_order(messages in prop::collection::vec((word(), anything()), 0..20)) {
         let types = ["assistant", "user", "system", "result", "stream_event", "control_request", "control_response"];
         let messages: Vec<Value> = messages
             .into_iter()
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn well_formed_messages_in_any_order_keep_the_order_of_events(messages in prop::collection::vec(plausible(), 0..60)) {
+    fn well_formed_messages_in_any_order_keep_events_in_order(messages in prop::collection::vec(plausible(), 0..60)) {
         replay(&messages);
     }
 }

@@ -1,16 +1,18 @@
+//! The host's clock as a trait, so that tests can advance it.
+
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
 
-/// Time as the host counts it. Windows and deadlines are measured by it, so that a test can move it.
+/// The host's time. Windows and deadlines use it, so that a test can advance it.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The time of day, for people.
+    /// The time of day, for display.
     fn now(&self) -> SystemTime;
 
-    /// How long it is since some moment that stays the same; it only grows. Windows are measured by it.
+    /// Time since a fixed moment; it never decreases. Windows are measured with it.
     fn monotonic(&self) -> Duration;
 
-    /// Waits. The time begins with the call, not when it is awaited.
+    /// Waits. The time starts at the call, not at the first poll.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }

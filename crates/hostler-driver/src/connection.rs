@@ -1,3 +1,8 @@
+//! What a driver needs to open an agent, and the trait by which the engine controls a live one.
+//!
+//! Owns the open parameters, the resume token, steering messages, setting changes and the errors of opening and of a
+//! connection. Does not know how an agent is started.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,12 +14,12 @@ use uuid::Uuid;
 
 use crate::{AgentRequestId, Answer, DriverEvent, FolderConfiguration, PermissionGate, Prompt, StderrTail};
 
-/// What continues a conversation later: opaque to everybody but the driver that gave it.
+/// Continues a conversation later. Only the driver that created it can interpret it.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct ResumeToken(pub String);
 
-/// Which dialogue the agent is to lead.
+/// Which conversation the agent works in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConversationStart {
     /// A new conversation under an id that the host chose.
@@ -23,7 +28,7 @@ pub enum ConversationStart {
     Resume {
         /// The id the conversation was created with: the key of its lock.
         id: Uuid,
-        /// Where it goes on.
+        /// Where the conversation continues.
         token: ResumeToken,
     },
 }
@@ -37,7 +42,7 @@ impl ConversationStart {
     }
 }
 
-/// Where the agent finds its model: the loopback gateway, with a bearer that is worth nothing elsewhere.
+/// The agent's model API: the loopback gateway, with a bearer that is valid nowhere else.
 #[derive(Debug, Clone)]
 pub struct GatewayEndpoint {
     /// `http://127.0.0.1:<port>`, without a trailing slash.
@@ -55,13 +60,13 @@ pub struct OpenSpec {
     pub working_directory: PathBuf,
     /// The model's id in the agent's form.
     pub model: String,
-    /// Whether the agent may search the web: some providers cannot do it.
+    /// Whether the agent may search the web; some providers do not support it.
     pub web_search: bool,
-    /// The permission mode, in the agent's words (`default` unless configured otherwise).
+    /// The permission mode, by the agent's name for it (`default` unless configured otherwise).
     pub permission_mode: String,
-    /// How hard the model is to think, in the agent's words; absent: the agent's own choice.
+    /// The effort level, by the agent's name for it; `None`: the agent's default.
     pub effort: Option<String>,
-    /// How many tokens it may spend on thinking; absent: the agent's own choice.
+    /// The token budget for thinking; `None`: the agent's default.
     pub thinking_budget: Option<u32>,
     /// Directories beside the working directory that the agent may use.
     pub additional_directories: Vec<PathBuf>,
@@ -84,20 +89,20 @@ impl fmt::Debug for OpenSpec {
     }
 }
 
-/// Facts that the handshake established.
+/// Facts from the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionInfo {
     /// The agent's process id.
     pub pid: u32,
-    /// The agent's version, where the handshake tells it.
+    /// The agent's version, if the handshake reports it.
     pub version: Option<String>,
-    /// The commands that the agent itself knows, where the handshake tells them.
+    /// The agent's own slash commands, if the handshake reports them.
     pub commands: Vec<SlashCommand>,
     /// Whether the configuration of the working directory applies.
     pub applied_configuration: bool,
 }
 
-/// A command that begins with a slash.
+/// A slash command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlashCommand {
@@ -105,17 +110,17 @@ pub struct SlashCommand {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// What may stand behind it.
+    /// Its arguments, as a hint for the user.
     pub argument_hint: String,
 }
 
 /// A connection whose handshake is finished.
 pub struct OpenedConnection {
-    /// The way to the agent.
+    /// Controls the agent.
     pub connection: Box<dyn AgentConnection>,
-    /// What the agent does, in order. Closes after [`DriverEvent::Gone`].
+    /// The agent's events, in order. Closes after [`DriverEvent::ProcessExited`].
     pub events: mpsc::Receiver<DriverEvent>,
-    /// What is known about it.
+    /// Facts from the handshake.
     pub info: ConnectionInfo,
 }
 
@@ -125,12 +130,12 @@ impl fmt::Debug for OpenedConnection {
     }
 }
 
-/// How much politeness a close may spend.
+/// How an agent is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseMode {
-    /// Close stdin, let the agent finish writing its files, then the ladder.
+    /// Close stdin, wait until the agent has written its files, then continue as [`Now`](Self::Now).
     Graceful,
-    /// The ladder at once: SIGTERM, one second, SIGKILL, until the tree is empty.
+    /// SIGTERM, one second, then SIGKILL until the process tree is empty.
     Now,
 }
 
@@ -138,78 +143,79 @@ pub enum CloseMode {
 ///
 /// All methods may be called from any task; none of them blocks on the agent's output.
 pub trait AgentConnection: Send + Sync + 'static {
-    /// Writes a prompt and returns the id that the agent will know it by.
+    /// Writes a prompt and returns its message id.
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>>;
 
-    /// Asks the agent to stop what it is doing. The turn's end still arrives as an event.
+    /// Interrupts the agent. The turn's end still arrives as an event.
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
-    /// Answers a request of the agent. Each can be answered once, and none after it was withdrawn.
+    /// Answers a request of the agent. Each request can be answered once, and not after it was withdrawn.
     fn answer(&self, request: &AgentRequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
-    /// Holds a person's words for the agent until it can be told in the middle of its turn: at the next tool call of
-    /// its own (a sub-agent's does not count). What was held before and not told is replaced. Either
+    /// Holds a steer until the agent accepts it in the running turn: at the agent's next tool call (a sub-agent's
+    /// call does not count). It replaces a held steer that is not delivered yet. Either
     /// [`SteerInjected`](DriverEvent::SteerInjected) or [`SteerUndelivered`](DriverEvent::SteerUndelivered) follows,
-    /// unless it is taken back: at once if no turn runs and no prompt waits for one. With attachments it may be on its way
-    /// for a while; what the agent cannot be told in the middle of a turn is given back.
+    /// unless the steer is cancelled; the latter at once if no turn runs and no prompt waits for one. The delivery of
+    /// a steer with attachments takes a while; a steer that the agent does not accept within the turn is reported as
+    /// undelivered.
     fn steer(&self, steer: SteeringMessage);
 
-    /// Takes words back that are held under this id. `false` if they are not: the agent was told, or will not be.
+    /// Cancels the held steer with this id. `false` if none is held: it was delivered, or was reported as
+    /// undelivered.
     fn cancel_steering(&self, id: &SteeringMessageId) -> bool;
 
-    /// Changes the rules that the agent works under; returns when the agent has taken the change.
-    /// [`ConnectionError::Refused`] where the agent cannot take it while it lives.
+    /// Changes a setting of the live agent; returns when the agent has confirmed it. [`ConnectionError::Refused`] if
+    /// the agent does not support the change while it runs.
     fn apply_setting(&self, change: AgentSettingChange) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
-    /// Ends one piece of background work; what follows from it arrives as events.
+    /// Stops one background task; the consequences arrive as events.
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
-    /// Where the agent says that it writes the output of a piece of background work.
+    /// The file to which the agent writes the output of a background task, as the agent reports it.
     fn task_output_path(&self, id: &str) -> Option<PathBuf>;
 
-    /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
-    /// Calling it twice is the same as calling it once.
+    /// Ends the process and everything it started; returns when its tree is empty and its lock is free. Idempotent.
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;
 }
 
-/// The longest words that an agent can be told in the middle of its turn, in UTF-16 units. Agents cut what is longer, or
-/// put it into a file; this leaves room for what a driver says around it.
+/// The longest steering text, in UTF-16 units. Agents truncate a longer text or move it to a file; the limit leaves
+/// room for the driver's framing.
 pub const MAX_STEERING_UTF16_UNITS: usize = 8_000;
 
-/// Names a person's words that are to be folded into a running turn.
+/// Names a steer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SteeringMessageId(pub String);
 
-/// A person's words for an agent that is working.
+/// A user's message for the running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SteeringMessage {
-    /// What the receipts name.
+    /// The id that the receipts carry.
     pub id: SteeringMessageId,
-    /// The words.
+    /// Text and attachments.
     pub prompt: Prompt,
 }
 
 impl SteeringMessage {
-    /// Whether the words are short enough to be told. Longer ones are never told, only given back.
+    /// Whether the text is within the size limit. A longer one is never delivered, only reported as undelivered.
     pub fn is_within_size_limit(&self) -> bool {
         self.prompt.expose().encode_utf16().count() <= MAX_STEERING_UTF16_UNITS
     }
 }
 
-/// A rule that an agent works under, and that may change while it lives.
+/// A setting of a live agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentSettingChange {
-    /// The permission mode, in the agent's words.
+    /// The permission mode, by the agent's name for it.
     PermissionMode(String),
     /// The model, by its id in the agent's form.
     Model(String),
-    /// How hard the model is to think, in the agent's words; absent: the agent's own choice.
+    /// The effort level, by the agent's name for it; `None`: the agent's default.
     Effort(Option<String>),
-    /// How many tokens it may spend on thinking; absent: the agent's own choice.
+    /// The token budget for thinking; `None`: the agent's default.
     ThinkingBudget(Option<u32>),
 }
 
-/// The connection cannot do what was asked.
+/// Why a connection cannot carry out a call.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ConnectionError {
     /// There is no such request, or it has been answered or withdrawn.
@@ -231,16 +237,16 @@ pub struct OpenError {
     pub kind: OpenErrorKind,
     /// One sentence for a person, with what to do next.
     pub message: String,
-    /// The redacted end of what the agent wrote to stderr.
+    /// The redacted end of the agent's stderr.
     pub stderr: StderrTail,
 }
 
-/// The kinds of failed starts that callers tell apart.
+/// The kinds of failed starts that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenErrorKind {
     /// No executable, or it cannot be executed.
     ExecutableMissing,
-    /// The executable is a version that cannot be driven.
+    /// The version of the executable is not supported.
     WrongVersion,
     /// It ended before the handshake was finished.
     ExitedEarly,
@@ -248,13 +254,13 @@ pub enum OpenErrorKind {
     HandshakeTimeout,
     /// The agent refused the handshake.
     HandshakeRefused,
-    /// Another process of this user drives the conversation.
+    /// Another process of this user runs the conversation.
     ConversationBusy,
-    /// The agent's own record of the conversation is gone, so that it cannot be continued.
+    /// The agent's transcript of the conversation is missing, so it cannot be continued.
     ConversationMissing,
-    /// The working directory is gone.
+    /// The working directory does not exist.
     NoWorkingDirectory,
-    /// Nobody has signed in to what the agent is to work with.
+    /// The agent's upstream requires a sign-in, and there is none.
     SignInRequired,
     /// Anything else.
     Other,

@@ -1,3 +1,9 @@
+//! What an agent does, as events: turns, streamed parts, tool calls, requests, usage, background work and process
+//! exit.
+//!
+//! Owns the categories of failures and the advice for each. Does not know how a driver derives events from the
+//! agent's output.
+
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,30 +26,31 @@ pub enum PartKind {
     Reasoning,
 }
 
-/// One thing that an agent did.
+/// One event of an agent.
 ///
-/// Order is the order of the agent's output: a part starts before its deltas, usage comes before the turn's end.
+/// The order is that of the agent's output: a part starts before its deltas, usage comes before the turn's end.
 #[derive(Clone)]
 pub enum DriverEvent {
-    /// The agent began to work on something: a prompt of ours, or its own idea.
+    /// A turn starts: the agent answers a prompt or works on its own initiative.
     TurnStarted(TurnCause),
-    /// The model begins an answer to the agent itself (not to a sub-agent). What was folded in before is part of it.
+    /// The model starts an answer to the agent itself (not to a sub-agent). The answer covers every steer injected
+    /// before it.
     MessageStarted,
-    /// A part begins.
+    /// A part starts.
     PartStarted {
         /// The new part.
         part: PartId,
         /// Text or reasoning.
         kind: PartKind,
     },
-    /// A part grows.
+    /// Text is appended to a part.
     PartDelta {
         /// The part.
         part: PartId,
         /// What is appended.
         text: String,
     },
-    /// The model began to write a tool call.
+    /// The model starts to write a tool call.
     ToolStarted {
         /// The call's id, the agent's own.
         id: String,
@@ -68,14 +75,15 @@ pub enum DriverEvent {
         /// How the call is shown.
         display: ToolDisplay,
     },
-    /// The gate has decided on a call. Comes after [`ToolReady`](Self::ToolReady) where the call is shown at all.
+    /// The permission gate has decided on a call. Comes after [`ToolReady`](Self::ToolReady) if the call is
+    /// displayed.
     ToolDecided {
         /// The call.
         id: String,
         /// The decision.
         decision: GateDecision,
     },
-    /// A call that runs gives a sign of life.
+    /// A running call reports progress.
     ToolProgress {
         /// The call.
         id: String,
@@ -88,67 +96,67 @@ pub enum DriverEvent {
         id: String,
         /// How.
         outcome: ToolOutcome,
-        /// What the model is told, bounded by the driver.
+        /// The output that the model receives, bounded by the driver.
         output: String,
         /// The file that it changed.
         edit: Option<FileEdit>,
     },
-    /// A person must say whether a tool may run.
+    /// A person must decide whether a tool may run.
     PermissionRequested(PermissionRequest),
-    /// The agent has questions to a person.
+    /// The agent has questions for a person.
     QuestionsAsked(QuestionRequest),
     /// The agent proposes a plan.
     PlanProposed(PlanRequest),
-    /// The agent does not wait for an answer any longer.
+    /// The agent no longer waits for an answer.
     RequestWithdrawn(AgentRequestId),
     /// Token use of the running turn so far; the last one before the end counts.
     Usage(TokenUsage),
-    /// How the conversation can be continued from now on.
+    /// The token that continues the conversation from now on.
     ResumeToken(ResumeToken),
-    /// The agent works under another permission mode now: on its own (it began to plan), or because it was set. The name is
-    /// the agent's own. Comes inside of a turn or between turns.
+    /// The permission mode has changed: by the agent itself (it started to plan), or because it was set. The name is
+    /// the agent's own. Comes within a turn or between turns.
     PermissionModeChanged(String),
     /// The agent waits before it calls its model again.
     Retrying {
-        /// Which attempt comes next, from 1.
+        /// The number of the next attempt, from 1.
         attempt: u32,
-        /// How many there are at most.
+        /// The maximum number of attempts.
         max_attempts: u32,
-        /// How long it waits.
+        /// The delay before the attempt.
         delay: Duration,
         /// The HTTP status that caused it.
         status: Option<u16>,
         /// What kind of failure that is.
         category: ApiErrorCategory,
     },
-    /// Something a person should know about the running turn.
+    /// A note about the running turn, for display.
     Notice(String),
-    /// The model was told what a person said while it was working. Comes before the [`MessageStarted`] that answers it.
+    /// The model received a steer. Comes before the [`MessageStarted`] that answers it.
     ///
     /// [`MessageStarted`]: Self::MessageStarted
     SteerInjected(SteeringMessageId),
-    /// The turn is over and the model was not told: it never will be. Comes before [`TurnEnded`](Self::TurnEnded), or
-    /// when the words came, if the turn was over then.
+    /// The turn ended and the model will not receive the steer. Comes before [`TurnEnded`](Self::TurnEnded), or at
+    /// once if no turn was running when the steer arrived.
     SteerUndelivered(SteeringMessageId),
-    /// The agent shortens the conversation.
+    /// The agent starts to compact the conversation.
     CompactionStarted,
-    /// The conversation was shortened.
+    /// The conversation was compacted.
     CompactionFinished {
         /// Its size before, in tokens.
         tokens_before: Option<u64>,
-        /// And after.
+        /// Its size after, in tokens.
         tokens_after: Option<u64>,
     },
-    /// The conversation could not be shortened, and why.
+    /// Compaction failed, with the reason.
     CompactionFailed(String),
-    /// Work goes on beside the turns: it is new, or something about it has changed.
+    /// A background task started or changed.
     BackgroundTaskChanged(BackgroundTask),
-    /// It no longer does.
+    /// A background task ended.
     BackgroundTaskEnded {
         /// The task.
         id: String,
     },
-    /// Something happens to a sub-agent. What its parent waits for ends before the turn does.
+    /// An event of a sub-agent. Sub-agents that the turn waits for end before the turn does.
     SubAgent {
         /// The sub-agent.
         agent: SubAgentId,
@@ -157,7 +165,7 @@ pub enum DriverEvent {
     },
     /// The agent's work on the current turn is over.
     TurnEnded(TurnOutcome),
-    /// The process is gone and its tree is swept; nothing follows.
+    /// The process has exited and its tree is empty; no event follows.
     ProcessExited {
         /// `exit code 1`, `signal 9`.
         status: String,
@@ -166,23 +174,23 @@ pub enum DriverEvent {
     },
 }
 
-/// Why the agent works.
+/// Why a turn started.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TurnCause {
-    /// It answers a prompt of ours.
+    /// The agent answers a prompt of the host.
     Prompt,
-    /// It started by itself, for this reason, said to a person.
+    /// The agent started it by itself, for this reason (a sentence for display).
     Agent(String),
 }
 
-/// Work that goes on beside the turns.
+/// Work that runs beside the turns.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BackgroundTask {
-    /// The agent's name for it, by which it is stopped.
+    /// The agent's id for it, by which it is stopped.
     pub id: String,
     /// What it is.
     pub kind: BackgroundTaskKind,
-    /// What it does, in a few words.
+    /// A short description of it.
     pub description: String,
     /// The call that started it.
     pub call_id: Option<String>,
@@ -200,7 +208,7 @@ pub enum BackgroundTaskKind {
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolOutcome {
-    /// It did what it should.
+    /// It succeeded.
     Succeeded,
     /// It ran and failed.
     Failed,
@@ -221,9 +229,9 @@ pub struct TokenUsage {
     pub cache_write: u64,
     /// The model that answered.
     pub model: Option<String>,
-    /// The model's context window, where the agent tells it.
+    /// The model's context window, if the agent reports it.
     pub context_window: Option<u64>,
-    /// How much of it the conversation fills after the latest answer.
+    /// The part of it that the conversation fills after the latest answer.
     pub context_tokens: Option<u64>,
     /// What the turn costs by the agent's own prices, in US dollars.
     pub cost_usd: Option<f64>,
@@ -234,7 +242,7 @@ pub struct TokenUsage {
 pub enum TurnOutcome {
     /// Normally. `empty` if the turn produced nothing at all.
     Completed {
-        /// An empty success is not shown as a success.
+        /// An empty success is not displayed as a success.
         empty: bool,
     },
     /// It was interrupted.
@@ -254,7 +262,7 @@ pub struct TurnFailure {
     pub status: Option<u16>,
 }
 
-/// What kind of trouble the model's API (or the agent) is in.
+/// The kind of failure of the model's API or of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiErrorCategory {
     /// The credential is missing or refused (401, 403).
@@ -265,15 +273,15 @@ pub enum ApiErrorCategory {
     Overloaded,
     /// The provider does not accept the request (400, 404).
     InvalidRequest,
-    /// The provider does not accept a picture or a document of the conversation (400).
+    /// The provider does not accept an image or a document of the conversation (400).
     AttachmentRejected,
     /// The request is too large (413).
     TooLarge,
     /// The provider could not be reached.
     Network,
-    /// A limit of turns or money that was set for the agent.
+    /// A limit of turns or cost that was set for the agent.
     Limit,
-    /// The directory that the agent works in is gone.
+    /// The agent's working directory does not exist.
     WorkingDirectory,
     /// The agent itself failed.
     Agent,

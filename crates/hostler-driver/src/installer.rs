@@ -1,3 +1,5 @@
+//! Managed installs of agent builds: progress, results and errors. Does not know how a build is fetched.
+
 use std::path::PathBuf;
 
 use futures::future::BoxFuture;
@@ -15,16 +17,16 @@ pub struct InstalledBuild {
     pub newly_installed: bool,
 }
 
-/// How far an install has come.
+/// Progress of an install.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstallProgress {
-    /// Another process installs the same build; waiting for it.
+    /// Another process is installing the same build; waiting for it.
     Waiting,
-    /// Bytes on disk so far, of about how many.
+    /// Bytes on disk so far, and the expected total.
     Fetching {
-        /// Bytes that have arrived.
+        /// Bytes on disk.
         done_bytes: u64,
-        /// About how many there will be.
+        /// Expected total, approximate.
         total_bytes: u64,
     },
     /// Running the executable to see its version.
@@ -42,21 +44,21 @@ pub trait Installer: Send + Sync + 'static {
     fn builds(&self) -> Vec<String>;
     /// The pinned version of a build.
     fn pinned_version(&self, build: &str) -> Option<String>;
-    /// What is installed for a build; looks at the disk only, starts nothing.
+    /// The installed build; reads the disk only and starts nothing.
     fn installed_build(&self, build: &str) -> Option<InstalledBuild>;
-    /// Installs a build if it is not there; safe when several processes do it at once.
+    /// Installs a build if it is missing; safe when several processes do it at once.
     ///
-    /// Dropping the future ends the install; [`stop`](Self::stop) waits until nothing of it is left.
+    /// Dropping the future ends the install; [`stop`](Self::stop) waits until its processes and files are gone.
     fn install(
         &self,
         build: &str,
         progress: InstallProgressSink,
     ) -> BoxFuture<'static, Result<InstalledBuild, InstallError>>;
-    /// Ends whatever is being installed, and returns when nothing of it is left. Nothing is installed after that.
+    /// Ends running installs and returns when their processes and files are gone. Later installs fail.
     fn stop(&self) -> BoxFuture<'static, ()>;
 }
 
-/// Why an install failed. Nothing half-installed is left.
+/// Why an install failed. A failed install leaves nothing behind.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct InstallError {
@@ -69,7 +71,7 @@ pub struct InstallError {
 /// The kinds of failed installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstallErrorKind {
-    /// npm (or node) is not there.
+    /// npm (or node) is missing.
     NpmMissing,
     /// The registry could not be reached.
     Network,
@@ -77,7 +79,7 @@ pub enum InstallErrorKind {
     DiskFull,
     /// There is no build for this machine.
     Unsupported,
-    /// What was installed does not run or is another version.
+    /// The installed build does not run or has another version.
     VerificationFailed,
     /// Anything else.
     Other,

@@ -1,7 +1,8 @@
-//! The contract between the engine and the agents it hosts.
+//! The contract between the engine and agent drivers.
 //!
-//! A [`Driver`] knows how to start one provider's executable and how to read what it says; a [`Connection`] is one live
-//! agent process for one conversation. Everything that an agent does reaches the engine as [`DriverEvent`]s.
+//! A [`Driver`] starts one provider's executable and translates its output; an [`AgentConnection`] is one live agent
+//! process for one conversation. Everything that an agent does reaches the engine as [`DriverEvent`]s. A
+//! [`TranscriptStore`] reads the conversations that an agent has stored itself.
 //!
 //! **Architecture Invariant:** this crate knows nothing of AHP, clients, sequence numbers or any particular agent.
 

@@ -1,4 +1,6 @@
-//! Who may do what: the gate that sees every tool call, and the questions that only a person can answer.
+//! The permission gate, which decides on every tool call, and the requests that wait for a person's answer.
+//!
+//! Does not know rules or permission modes; the engine implements [`PermissionGate`].
 
 use std::fmt;
 use std::path::Path;
@@ -29,31 +31,32 @@ pub struct GatedCall<'a> {
     pub input: &'a RawValue,
     /// The sub-agent that makes the call; absent for the agent itself.
     pub sub_agent: Option<&'a str>,
-    /// The directory that the call runs in, absolute; absent where the agent does not say.
+    /// The absolute directory that the call runs in; absent if the agent does not report it.
     pub cwd: Option<&'a Path>,
 }
 
-/// What becomes of a tool call.
+/// The gate's decision on a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateDecision {
     /// It runs.
     Allow,
     /// A person is asked.
     Ask,
-    /// It does not run; the model is told why.
+    /// It does not run; the model receives the reason.
     Deny(String),
 }
 
-/// Decides on every tool call before it runs, sub-agents' included, and again when the agent asks for permission.
+/// Decides on every tool call before it runs, those of sub-agents included, and again when the agent asks for
+/// permission.
 ///
-/// It is asked on the way of the agent's output: it answers at once, from what it knows. Its answer may change from one
-/// call to the next; the latest one counts.
+/// The driver calls it while it reads the agent's output, so it decides at once from what is in memory. The decision
+/// may differ from one call to the next; the latest one applies.
 pub trait PermissionGate: Send + Sync + 'static {
     /// The decision.
     fn decide(&self, call: &GatedCall<'_>) -> GateDecision;
 }
 
-/// Lets nothing pass.
+/// Denies every call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DenyAllGate;
 
@@ -63,10 +66,10 @@ impl PermissionGate for DenyAllGate {
     }
 }
 
-/// The agent wants to run a tool, and a person must say whether it may.
+/// The agent asks whether a tool may run; a person decides.
 #[derive(Clone)]
 pub struct PermissionRequest {
-    /// What the answer must name.
+    /// The id that the answer names.
     pub request_id: AgentRequestId,
     /// The call's id.
     pub call_id: String,
@@ -76,18 +79,18 @@ pub struct PermissionRequest {
     pub input: Arc<RawValue>,
     /// The sub-agent that makes the call.
     pub sub_agent: Option<String>,
-    /// Why the agent asks, in its words.
+    /// The agent's reason for asking, in its wording.
     pub reason: Option<String>,
-    /// How the call is shown, where it is not shown already.
+    /// How the call is shown, if it is not shown already.
     pub display: ToolDisplay,
 }
 
-/// The agent has questions to a person.
+/// The agent has questions for a person.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuestionRequest {
-    /// What the answer must name.
+    /// The id that the answer names.
     pub request_id: AgentRequestId,
-    /// The call that asks; absent where no tool call does.
+    /// The call that asks; absent if no tool call does.
     pub call_id: Option<String>,
     /// The sub-agent that asks.
     pub sub_agent: Option<String>,
@@ -100,31 +103,31 @@ pub struct QuestionRequest {
 /// One question.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What the answer names.
+    /// The id that the answer names.
     pub id: String,
-    /// A word or two above it.
+    /// A short heading.
     pub header: Option<String>,
     /// The question itself.
     pub text: String,
     /// How it is answered.
     pub kind: QuestionKind,
-    /// Whether an answer may not be left out.
+    /// Whether an answer is required.
     pub required: bool,
 }
 
 /// How a question is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuestionKind {
-    /// By choosing.
+    /// By choosing options.
     Choice {
         /// The options.
         options: Vec<QuestionOption>,
         /// Whether several may be chosen.
         allows_multiple: bool,
-        /// Whether an answer in own words is possible.
+        /// Whether free text is allowed.
         allows_free_text: bool,
     },
-    /// In own words.
+    /// By free text.
     Text,
     /// By a number.
     Number {
@@ -138,22 +141,22 @@ pub enum QuestionKind {
 /// One option of a question.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuestionOption {
-    /// What the answer names.
+    /// The id that the answer names.
     pub id: String,
-    /// What people read.
+    /// Its label.
     pub label: String,
-    /// More about it.
+    /// Its description.
     pub description: Option<String>,
 }
 
 /// The agent proposes a plan and wants to carry it out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlanRequest {
-    /// What the answer must name.
+    /// The id that the answer names.
     pub request_id: AgentRequestId,
     /// The call that proposes it.
     pub call_id: String,
-    /// The plan as Markdown; absent if the agent keeps it where the driver cannot read it.
+    /// The plan as Markdown; absent if the agent stores it where the driver cannot read it.
     pub plan: Option<String>,
 }
 
@@ -165,33 +168,33 @@ pub enum Answer {
         /// The input that replaces the agent's.
         input: Option<Arc<RawValue>>,
     },
-    /// The plan is carried out in a permission mode of the agent.
+    /// The plan is accepted and carried out in a permission mode of the agent.
     AcceptPlan {
-        /// The mode, in the agent's words.
+        /// The mode, by the agent's name for it.
         mode: String,
     },
-    /// No. The model reads the message as it stands.
+    /// The call does not run. The model receives the message unchanged.
     Deny {
         /// Why, or what to do instead.
         message: String,
     },
-    /// What a person answered to questions, by their ids.
+    /// Answers to questions, by question id.
     Answers(Vec<(String, QuestionAnswer)>),
-    /// The person does not want to answer.
+    /// The person declines to answer.
     Skip,
 }
 
 /// The answer to one question.
 #[derive(Clone, PartialEq)]
 pub enum QuestionAnswer {
-    /// The ids of the chosen options, and own words beside or instead of them.
+    /// The ids of the chosen options, and free text beside or instead of them.
     Selected {
         /// Ids of options.
         options: Vec<String>,
-        /// Own words.
+        /// Free text.
         free_text: Vec<String>,
     },
-    /// Own words.
+    /// Free text.
     Text(String),
     /// A number.
     Number(f64),

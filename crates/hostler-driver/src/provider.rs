@@ -1,3 +1,5 @@
+//! The [`Driver`] trait: what the engine asks of the code behind one provider.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::{
     TranscriptStore, WorkspaceConfiguration,
 };
 
-/// How a provider presents itself to people and to the protocol.
+/// A provider's name and defaults, for clients and for the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderInfo {
     /// The provider's id; a legal URI scheme, since session URIs are `<id>:/<uuid>`.
@@ -20,44 +22,45 @@ pub struct ProviderInfo {
     pub description: String,
     /// The model that is used when a message names none.
     pub default_model: String,
-    /// Where the agent writes its own plans: writing there is planning, not carrying out.
+    /// The directory to which the agent writes its plans; writes there count as planning.
     pub plans_directory: Option<PathBuf>,
 }
 
-/// The code that speaks to one provider's executable.
+/// Runs one provider's executable.
 pub trait Driver: Send + Sync + 'static {
-    /// Who this driver speaks for.
+    /// The provider of this driver.
     fn describe(&self) -> ProviderInfo;
 
-    /// What agents in this directory would be configured by, from files that the host does not know, as a fingerprint: an
-    /// agent that was opened under another one is not what would be opened now.
+    /// A fingerprint of the settings files, unknown to the host, that configure agents in this directory. An agent
+    /// that was opened under another fingerprint has outdated settings.
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
         String::new()
     }
 
-    /// What the configuration of a folder would bring to agents that work in it. Reads files; runs nothing.
+    /// The configuration that a folder brings to agents in it. Reads files and runs nothing.
     fn workspace_configuration(&self, _working_directory: &Path) -> WorkspaceConfiguration {
         WorkspaceConfiguration::default()
     }
 
-    /// How a call of a tool with this input is shown, as the driver's own events show it. Without a name: as before.
+    /// How a call of a tool with this input is displayed, the same as in the driver's events. An empty name keeps the
+    /// previous display.
     fn tool_display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
         ToolDisplay::default()
     }
 
-    /// How many bytes a prompt takes on its way to the agent, exactly.
+    /// The exact number of bytes that a prompt takes on the wire to the agent.
     fn measure_prompt_bytes(&self, prompt: &Prompt) -> usize {
         prompt.expose().len()
             + prompt.blocks().iter().map(hostler_attachments::AttachmentBlock::content_bytes).sum::<usize>()
     }
 
-    /// The most bytes that a prompt may take.
+    /// The largest prompt, in bytes.
     fn max_prompt_bytes(&self) -> usize {
         usize::MAX
     }
 
-    /// Takes pictures out of the agent's own record of a conversation, so that it no longer sends them; words say in their
-    /// place that they are gone. No process may lead the conversation meanwhile. Says how many there were.
+    /// Removes images from the agent's transcript, so that it no longer sends them; a text takes the place of each.
+    /// No process may run the conversation meanwhile. Returns how many images were removed.
     fn remove_images(
         &self,
         _token: &ResumeToken,
@@ -66,13 +69,13 @@ pub trait Driver: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(RemoveImagesError::Unsupported)))
     }
 
-    /// The conversations that the agent keeps by itself; `None` if it keeps none that can be read.
+    /// The transcripts that the agent stores; `None` if it stores none that can be read.
     fn transcript_store(&self) -> Option<Arc<dyn TranscriptStore>> {
         None
     }
 
-    /// What has to be done before an agent can be opened, if there is anything: dropping it leaves it undone. An agent that
-    /// is opened without it does it then.
+    /// Preparation that is needed before an agent can be opened (an install), if any. Dropping the future cancels it;
+    /// [`open`](Self::open) then does it itself.
     fn prepare(&self, _progress: InstallProgressSink) -> Option<BoxFuture<'static, Result<(), InstallError>>> {
         None
     }
@@ -83,28 +86,28 @@ pub trait Driver: Send + Sync + 'static {
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<OpenedConnection, OpenError>>;
 }
 
-/// Which pictures are meant.
+/// Which images to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageSelection {
-    /// Those of the last message that has any.
+    /// Those of the last message that has images.
     Last,
-    /// All of them.
+    /// All images.
     All,
 }
 
-/// Why pictures are still part of a conversation.
+/// Why images could not be removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveImagesError {
-    /// Agents of this kind keep what they were told.
+    /// Agents of this kind cannot change their transcript.
     #[error("this agent cannot forget a picture; begin a new session")]
     Unsupported,
-    /// The record of the conversation is not there.
+    /// The transcript does not exist.
     #[error("the agent's record of the conversation is gone")]
     Missing,
-    /// An agent leads the conversation.
+    /// An agent is running in the conversation.
     #[error("an agent still works in this conversation; stop it and try again")]
     Busy,
-    /// The record could not be read or written.
+    /// The transcript could not be read or written.
     #[error("the agent's record of the conversation could not be changed: {0}")]
     Failed(String),
 }

@@ -1,5 +1,5 @@
-//! How what an agent does is printed: by names, ids and lengths. What it says, what it is told and what is in files is for
-//! the people of its session, and for no log.
+//! Redacted `Debug` for events, requests and answers: names, ids and lengths. Prompts, model output and file contents
+//! never reach a log.
 
 use std::fmt::{Debug, Formatter, Result};
 
@@ -176,7 +176,7 @@ impl Debug for QuestionRequest {
 
 impl Debug for Question {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // An id may be the question itself.
+        // An id may be the text of the question.
         f.debug_struct("Question")
             .field("text", &byte_length(&self.text))
             .field("kind", &self.kind)
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_does_is_printed_without_its_words() {
+    fn debug_of_events_shows_no_content() {
         let request = || AgentRequestId("r1".to_owned());
         let id = || "c1".to_owned();
         let edit = FileEdit {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_say_is_printed_without_their_words() {
+    fn debug_of_user_text_shows_no_content() {
         let answers = QuestionAnswer::Selected { options: vec![words()], free_text: vec![words()] };
         let found = ExternalConversation {
             id: Uuid::nil(),

@@ -1,9 +1,11 @@
+//! Text types whose `Debug` shows only sizes: prompts and the end of an agent's stderr.
+
 use std::fmt;
 
 use hostler_attachments::AttachmentBlock;
 use uuid::Uuid;
 
-/// A user's message on its way to the agent. Never printed: its `Debug` shows sizes.
+/// A user's message for the agent. Its `Debug` shows sizes only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Prompt {
     text: String,
@@ -17,31 +19,31 @@ impl Prompt {
         Self { text: text.into(), blocks: Vec::new(), id: None }
     }
 
-    /// What is attached to it, in the user's order.
+    /// Adds attachments, in the user's order.
     #[must_use]
     pub fn with_blocks(mut self, blocks: Vec<AttachmentBlock>) -> Self {
         self.blocks = blocks;
         self
     }
 
-    /// The id that the agent knows it by, and keeps in its own record of the conversation. Without one the driver mints it.
+    /// Sets the message id, which the agent stores in its transcript. Without one the driver creates it.
     #[must_use]
     pub fn with_id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The id that it is sent with, if somebody chose one.
+    /// The message id, if one was set.
     pub fn id(&self) -> Option<Uuid> {
         self.id
     }
 
-    /// The text, for the one place that writes it to the agent.
+    /// The text, for the code that writes it to the agent.
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// What follows the text.
+    /// The attachments, which follow the text.
     pub fn blocks(&self) -> &[AttachmentBlock] {
         &self.blocks
     }

@@ -1,4 +1,4 @@
-//! Agents that an agent lets work for it.
+//! Sub-agents and their events.
 
 use std::fmt;
 
@@ -15,41 +15,41 @@ impl fmt::Display for SubAgentId {
     }
 }
 
-/// What happens to a sub-agent.
+/// An event of a sub-agent.
 ///
-/// It starts before everything else that is said about it, and nothing follows its end, unless it starts again.
+/// A sub-agent starts before its other events, and no event follows its end unless it starts again.
 #[derive(Debug, Clone)]
 pub enum SubAgentEvent {
-    /// It begins to work. Whether its parent waits for it is said by [`DriverEvent::BackgroundChanged`].
+    /// It starts. [`DriverEvent::BackgroundTaskChanged`] reports whether its parent does not wait for it.
     Started(SubAgentStart),
-    /// It does something: parts, tool calls, usage. The ids of parts and calls are unique within the connection.
+    /// One of its own events: parts, tool calls, usage. The ids of parts and calls are unique within the connection.
     Activity(Box<DriverEvent>),
-    /// Its work is over, with everything that it began.
+    /// Its work is over, including everything that it started.
     Finished(SubAgentOutcome),
 }
 
-/// A sub-agent that begins to work.
+/// How a sub-agent was started.
 #[derive(Clone)]
 pub struct SubAgentStart {
-    /// The call that made it.
+    /// The call that started it.
     pub call_id: String,
-    /// The sub-agent whose call that was; absent for the agent itself.
+    /// The sub-agent that made the call; absent for the agent itself.
     pub parent_id: Option<SubAgentId>,
-    /// Which kind of sub-agent it is, in the agent's words.
+    /// The kind of sub-agent, by the agent's name for it.
     pub kind: Option<String>,
-    /// What it is for, in a few words.
+    /// A short description of its task.
     pub description: String,
-    /// What it is told.
+    /// Its prompt.
     pub prompt: Prompt,
 }
 
 /// How a sub-agent's work ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubAgentOutcome {
-    /// It did what it was told.
+    /// It finished its task.
     Completed,
-    /// It could not, and why, in a sentence.
+    /// It failed, with the reason in a sentence.
     Failed(String),
-    /// Somebody stopped it.
+    /// It was stopped.
     Stopped,
 }

@@ -1,19 +1,19 @@
-//! How a tool call is shown to people.
+//! How a tool call is displayed.
 
-/// What a tool does, for clients that show some kinds in their own way.
+/// What a tool does, for clients that display some kinds specially.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolKind {
     /// Runs a command.
     Terminal,
-    /// Reads something.
+    /// Reads files or data.
     Read,
-    /// Looks for something.
+    /// Searches.
     Search,
     /// Changes a file.
     Edit,
-    /// Lets another agent work.
+    /// Starts a sub-agent.
     SubAgent,
-    /// Looks something up on the web.
+    /// Fetches or searches the web.
     Web,
     /// Anything else.
     #[default]
@@ -31,7 +31,7 @@ pub struct ToolDisplay {
     pub running_text: String,
     /// A sentence when it is done: `Read src/main.rs`.
     pub finished_text: String,
-    /// Why the model makes the call, in its own words.
+    /// The model's stated reason for the call.
     pub intention: Option<String>,
     /// The language that the input is written in: `shellscript`.
     pub language: Option<&'static str>,
@@ -44,12 +44,12 @@ pub struct ToolDisplay {
 pub struct FileEdit {
     /// The file.
     pub path: String,
-    /// What was in it; absent if it is new.
+    /// Its previous contents; absent if it is new.
     pub before: Option<String>,
-    /// What is in it now; absent if it is gone or unknown.
+    /// Its new contents; absent if it was deleted or is unknown.
     pub after: Option<String>,
-    /// Lines that are new.
+    /// Number of added lines.
     pub added_lines: u64,
-    /// Lines that are gone.
+    /// Number of removed lines.
     pub removed_lines: u64,
 }

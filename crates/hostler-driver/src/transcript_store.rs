@@ -1,3 +1,8 @@
+//! Access to the transcripts that an agent stores: list, open, load turns, rename, tag, delete.
+//!
+//! The store lists all conversations of the agent, those that this host started included; the engine decides which of
+//! them are external sessions. This module does not know file formats.
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,27 +13,28 @@ use uuid::Uuid;
 
 use crate::{DriverEvent, ResumeToken};
 
-/// The conversations that an agent keeps by itself, whoever led them: this host, the agent's own command, an editor.
+/// The conversations that an agent stores by itself, no matter which program ran them: this host, the agent's own
+/// command, an editor.
 pub trait TranscriptStore: Send + Sync + 'static {
-    /// Where they are kept: something changes in there when a conversation does.
+    /// The directory of the transcripts. It changes whenever a conversation changes.
     fn directory(&self) -> &Path;
 
-    /// Looks which there are. What has not changed since the last look costs nothing, and what cannot be read now is told
-    /// as it was then.
+    /// Lists all conversations. Unchanged files are not read again; a file that cannot be read now is listed with its
+    /// last known state.
     fn scan(&self) -> BoxFuture<'static, TranscriptScan>;
 
-    /// The conversation that a resume token continues, if the token says so.
+    /// The conversation that a resume token continues, if the token names it.
     fn conversation_id(&self, _token: &ResumeToken) -> Option<Uuid> {
         None
     }
 
-    /// Whether the record that a resume token continues is there, also if it is not worth a line of the list.
+    /// Whether the transcript of a resume token exists, also if [`scan`](Self::scan) does not list it.
     fn has_transcript(&self, token: &ResumeToken) -> BoxFuture<'static, bool>;
 
-    /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
+    /// Indexes a conversation in its current state. Its turns are loaded later, by index.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>>;
 
-    /// The same for somebody who opens one after the other, all of them: what makes opening one again quick is kept for others.
+    /// Opens a conversation as part of a scan over all of them; it does not evict other transcripts from the cache.
     fn open_for_scan(
         &self,
         conversation: Uuid,
@@ -36,39 +42,40 @@ pub trait TranscriptStore: Send + Sync + 'static {
         self.open(conversation)
     }
 
-    /// What processes that lead a conversation say of themselves, agents of this host aside. `None` where there is none.
+    /// What other processes that run the conversation report about themselves, without the agents of this host.
+    /// `None` if there is none.
     fn external_activity(&self, _conversation: Uuid) -> BoxFuture<'static, Option<ExternalActivity>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Gives a conversation a name, so that the agent's own list shows it.
+    /// Sets the conversation's title, which the agent's own list shows too.
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
 
-    /// Puts a tag on a conversation, or takes it off.
+    /// Sets or removes the conversation's tag.
     fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
 
-    /// Forgets a conversation. One that is not there is forgotten already.
+    /// Deletes a conversation. Succeeds if it does not exist.
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
 }
 
-/// The record of one conversation, as it was when it was opened. What is written later is in the next one.
+/// The transcript of one conversation in the state in which it was opened. Later additions need another `open`.
 pub trait Transcript: Send + Sync + 'static {
     /// Its turns, oldest first.
     fn turns(&self) -> &[TurnIndexEntry];
 
-    /// Tells the turns at these places.
+    /// Loads the turns at these indices.
     fn load_turns(
         self: Arc<Self>,
         places: Range<usize>,
     ) -> BoxFuture<'static, Result<Vec<LoadedTurn>, TranscriptStoreError>>;
 
-    /// Turns that the conversation has left, in the order of the record: somebody went on from an earlier one, or two did at
-    /// once.
+    /// Turns on abandoned branches, in the order of the file: the conversation continued from an earlier turn, or two
+    /// processes continued it at once.
     fn abandoned_turns(&self) -> &[AbandonedTurn] {
         &[]
     }
 
-    /// Tells one of those, by its place among them; `None` if there is none.
+    /// Loads an abandoned turn by its index in [`abandoned_turns`](Self::abandoned_turns); `None` if there is none.
     fn load_abandoned_turn(
         self: Arc<Self>,
         _place: usize,
@@ -76,93 +83,95 @@ pub trait Transcript: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// What is wrong with the record and with those of its sub-agents, in sentences; what could be read was read.
+    /// Damage in the transcript and in those of its sub-agents, in sentences; readable parts are loaded nevertheless.
     fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>>;
 }
 
-/// A turn of a record, before it is told.
+/// A turn of a transcript, before it is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnIndexEntry {
-    /// The turn's id: the same whenever the record is read.
+    /// The turn's id: stable over all reads of the transcript.
     pub id: Uuid,
-    /// The message that began it, by the id that it was sent with; `None` if the agent began it by itself.
+    /// The id of the message that started it, as sent; `None` if the agent started it by itself.
     pub message_id: Option<Uuid>,
-    /// Whether that is a command for the agent itself, which some agents write down under ids of their own.
+    /// Whether that message is a command for the agent itself; some agents store commands under ids of their own.
     pub is_command: bool,
-    /// Whether nothing more will be said in it. The last one may be going on.
+    /// Whether the turn is finished. The last one may still be running.
     pub is_complete: bool,
-    /// How many records there are of what was said and done in it: more, if it went on.
+    /// Number of records with content; it grows while the turn runs.
     pub record_count: usize,
-    /// How many bytes have to be read to tell it, those of its sub-agents among them. What is told is seldom more.
+    /// Bytes to read for loading it, sub-agents included. The loaded turn is seldom larger.
     pub size_bytes: u64,
 }
 
-/// A turn of a record that the conversation has left.
+/// A turn on an abandoned branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedTurn {
     /// The turn.
     pub turn: TurnIndexEntry,
-    /// The place of the turn in which the conversation goes on instead: the next one, or the one that it hangs from the middle of.
+    /// Index of the turn in which the conversation continues instead: the next one, or the one within which the
+    /// branch forks off.
     pub fork_index: usize,
 }
 
-/// What somebody who leads a conversation does.
+/// What another process that runs a conversation is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExternalActivity {
-    /// It is in the middle of a turn.
+    /// It is running a turn.
     Busy,
-    /// It waits for somebody to say something.
+    /// It waits for a prompt.
     Idle,
-    /// It is there, and does not say what it does.
+    /// It is alive and does not report its state.
     Unknown,
 }
 
-/// What a look at the archive showed.
+/// The result of a scan.
 #[derive(Debug, Clone, Default)]
 pub struct TranscriptScan {
     /// The conversations, newest first.
     pub conversations: Vec<ExternalConversation>,
-    /// Files and directories that could not be read, and why. What was known of them is still in the list.
+    /// Files and directories that could not be read, with the reason. Their last known conversations are still
+    /// listed.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
 impl TranscriptScan {
-    /// Whether a conversation that is not in the list may be there all the same, in something that could not be read. What
-    /// an earlier look has shown is in the list; this is for those who remember more than that.
+    /// Whether a conversation that is not listed may exist in a file or directory that could not be read. For callers
+    /// that remember more conversations than the last scan.
     pub fn may_contain_unread(&self, conversation: Uuid) -> bool {
         self.unreadable.iter().any(|(path, _)| {
             let named = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| Uuid::try_parse(stem).ok());
-            // What is named after no conversation is a directory, which may hold any of them.
+            // A path that is not named after a conversation is a directory and may contain any of them.
             named.is_none_or(|named| named == conversation)
         })
     }
 }
 
-/// A conversation, as far as a list goes.
+/// A conversation, as listed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExternalConversation {
     /// Its id.
     pub id: Uuid,
-    /// How it is continued.
+    /// The token that continues it.
     pub resume_token: ResumeToken,
-    /// What a person would call it.
+    /// Its title for display.
     pub title: String,
-    /// The name that somebody gave it, if somebody did and it is certain that nobody has given it another one since.
+    /// The title that a person set; `None` if none was set or if a newer one may exist in a part that was not read.
     pub custom_title: Option<String>,
     /// Its tag.
     pub tag: ConversationTag,
-    /// The directory that it was led in.
+    /// Its working directory.
     pub working_directory: Option<PathBuf>,
-    /// When it was begun (RFC 3339).
+    /// When it was started (RFC 3339).
     pub created: Option<String>,
-    /// When something was said last.
+    /// Time of its last message.
     pub modified: SystemTime,
 }
 
-/// The tag of a conversation, as far as its record was read.
+/// The tag of a conversation, as far as its transcript was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ConversationTag {
-    /// It is not known whether it has one: what was known before still holds.
+    /// Not known; the last known tag still applies.
     #[default]
     Unknown,
     /// It has none.
@@ -172,7 +181,7 @@ pub enum ConversationTag {
 }
 
 impl ConversationTag {
-    /// The tag, where there is one for certain.
+    /// The tag, if it is known and set.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Tagged(tag) => Some(tag),
@@ -180,51 +189,51 @@ impl ConversationTag {
         }
     }
 
-    /// Whether whoever knows this tag, or of none, learns something.
+    /// Whether this differs from a known tag (or from no tag). Unknown never differs.
     pub fn differs_from(&self, known: Option<&str>) -> bool {
         *self != Self::Unknown && self.text() != known
     }
 }
 
-/// A turn of a record.
+/// A loaded turn.
 #[derive(Debug)]
 pub struct LoadedTurn {
-    /// Its id: the same whenever the record is read.
+    /// Its id: stable over all reads of the transcript.
     pub id: Uuid,
-    /// What it was begun with.
+    /// What started it.
     pub origin: TurnOrigin,
-    /// When it was begun (RFC 3339).
+    /// When it was started (RFC 3339).
     pub started_at: Option<String>,
-    /// When the last of it was written.
+    /// When its last record was written.
     pub ended_at: Option<String>,
-    /// What happened, in the order and the words of a live agent; the last one is its end.
+    /// Its events, in the order and form of a live agent; the last one is its end.
     pub events: Vec<DriverEvent>,
 }
 
-/// What a turn was begun with.
+/// What started a turn.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TurnOrigin {
-    /// A person's words, and how many pictures and documents came with them.
+    /// A user's message.
     User {
-        /// The words.
+        /// Its text.
         text: String,
-        /// How many blocks are not words.
+        /// Number of images and documents.
         attachment_count: usize,
     },
-    /// The agent began it by itself, for this reason.
+    /// The agent started it by itself, for this reason.
     Agent(String),
 }
 
-/// Why a conversation could not be read.
+/// Why a transcript could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TranscriptStoreError {
-    /// There is none under this id.
+    /// There is no transcript with this id.
     #[error("the agent's record of the conversation is gone")]
     Missing,
-    /// Its file could not be read. The next time it may be.
+    /// The file could not be read; a later attempt may succeed.
     #[error("the agent's record of the conversation could not be read: {0}")]
     Failed(String),
-    /// What it says cannot be told, now or later.
+    /// Its contents cannot be loaded, now or later.
     #[error("the agent's record of the conversation cannot be told: {0}")]
     Unreadable(String),
 }
@@ -234,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_read_may_hide_what_is_named_after_it_or_lies_below_it() {
+    fn unreadable_paths_may_contain_conversations() {
         let [one, other] = [1, 2].map(Uuid::from_u128);
         let found =
             |path: PathBuf| TranscriptScan { unreadable: vec![(path, "no".to_owned())], ..TranscriptScan::default() };
@@ -245,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_no_news() {
+    fn unknown_tag_never_differs() {
         for known in [None, Some("x")] {
             assert!(!ConversationTag::Unknown.differs_from(known));
             assert_eq!(ConversationTag::Untagged.differs_from(known), known.is_some());

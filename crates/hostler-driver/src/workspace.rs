@@ -1,7 +1,7 @@
-//! What a folder's own configuration brings to an agent, and whether the agent applies it.
+//! The configuration that a folder brings to an agent, and whether the agent applies it.
 //!
-//! A driver lists the configuration ([`WorkspaceConfiguration`]); people decide about it; the driver then opens agents that
-//! apply exactly what was decided about, or nothing ([`FolderConfiguration`]).
+//! A driver lists the configuration ([`WorkspaceConfiguration`]); a person decides about it; the driver then opens
+//! agents that apply exactly the configuration that was decided about, or none ([`FolderConfiguration`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,27 +11,27 @@ pub enum FolderConfiguration {
     /// The user's own configuration only. Instructions for the model are still read as text.
     #[default]
     Ignored,
-    /// The folder's configuration applies, minus what a driver never applies, if it still has this fingerprint at the moment
-    /// of the start. Otherwise the agent starts as with [`Ignored`](Self::Ignored) and
-    /// [`ConnectionFacts::applied_configuration`](crate::ConnectionFacts) says so.
+    /// The folder's configuration applies, except for items that a driver never applies, if it still has this
+    /// fingerprint when the agent starts. Otherwise the agent starts as with [`Ignored`](Self::Ignored), and
+    /// [`ConnectionInfo::applied_configuration`](crate::ConnectionInfo) is `false`.
     Applied {
         /// The [`WorkspaceConfiguration::fingerprint`] that was trusted.
         fingerprint: String,
     },
 }
 
-/// Everything that a folder would bring to an agent.
+/// Everything that a folder brings to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceConfiguration {
-    /// Changes with every byte of the configuration. Empty if the folder brings nothing.
+    /// Changes with every byte of the configuration. Empty if the folder has none.
     pub fingerprint: String,
-    /// What it brings, in a stable order.
+    /// Its items, in a stable order.
     pub items: Vec<ConfigurationItem>,
     /// Permission rules of the folder, which the host applies itself.
     #[serde(skip)]
     pub rules: Vec<FolderRule>,
-    /// Why the configuration cannot be applied, whatever people decide: it cannot be read, or is too large.
+    /// Why the configuration can never be applied: it cannot be read, or is too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -43,15 +43,15 @@ impl WorkspaceConfiguration {
     }
 }
 
-/// One thing that a folder would bring.
+/// One item of a folder's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationItem {
-    /// What kind of thing it is.
+    /// Its kind.
     pub kind: ConfigurationKind,
-    /// What people read: `PreToolUse: ./check.sh`, `NODE_ENV=test`, `postgres: npx …`. At most 200 characters.
+    /// Its display name: `PreToolUse: ./check.sh`, `NODE_ENV=test`, `postgres: npx …`. At most 200 characters.
     pub name: String,
-    /// The file that brings it, relative to the working directory.
+    /// The file that contains it, relative to the working directory.
     pub source: String,
     /// A hash of its contents, so that changes can be shown.
     pub hash: String,
@@ -60,7 +60,7 @@ pub struct ConfigurationItem {
     pub blocked: Option<String>,
 }
 
-/// The kinds of configuration that people are shown.
+/// The kinds of configuration that are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ConfigurationKind {
@@ -89,7 +89,7 @@ pub enum ConfigurationKind {
 }
 
 impl ConfigurationKind {
-    /// The kind in words, for one item.
+    /// The kind's display name, singular.
     pub fn label(self) -> &'static str {
         match self {
             Self::Hook => "Hook",
@@ -107,7 +107,7 @@ impl ConfigurationKind {
     }
 }
 
-/// A permission rule that a folder brings.
+/// A permission rule from a folder's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderRule {
     /// `allow`, `ask` or `deny`.

@@ -1,4 +1,4 @@
-//! Annotations: what people write about places in files. Pure: what a client may change, and how they read as a document.
+//! Annotations of files by people. Pure: checks clients' changes, and formats annotations as a document.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -7,23 +7,23 @@ use ahp_types::StateAction;
 use ahp_types::StringOrMarkdown;
 use ahp_types::state::{Annotation, AnnotationsState, AnnotationsSummary};
 
-/// How many annotations a session can have.
+/// Maximum number of annotations of a session.
 const MAX_ANNOTATIONS: usize = 1_000;
 
-/// How large all of them together can be, as JSON.
+/// Maximum size of all annotations of a session as JSON.
 const MAX_ANNOTATIONS_BYTES: usize = 1024 * 1024;
 
-/// The longest id.
+/// Maximum length of an id.
 const MAX_ANNOTATION_ID_BYTES: usize = 256;
 
-/// Whether a client may change the annotations like this.
+/// Checks whether a client may make this change.
 pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Result<(), String> {
     let known = |id: &str| state.annotations.iter().find(|annotation| annotation.id == id);
     let find = |id: &str| known(id).ok_or_else(|| format!("there is no annotation {id:?}"));
     match action {
         StateAction::AnnotationsSet(set) => {
             let annotation = &set.annotation;
-            // First: what follows looks at every entry.
+            // Checked first, because the following checks visit every entry.
             check_total_size(state, annotation)?;
             check_id(&annotation.id)?;
             if annotation.entries.is_empty() {
@@ -78,7 +78,7 @@ fn check_total_size(state: &AnnotationsState, more: &impl serde::Serialize) -> R
     }
 }
 
-/// How many there are, for the session's line in the list; nothing where there are none.
+/// The number of annotations for the session summary; `None` without annotations.
 pub(crate) fn summarize(channel: String, state: &AnnotationsState) -> Option<AnnotationsSummary> {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let entries = state.annotations.iter().map(|annotation| annotation.entries.len()).sum();
@@ -89,10 +89,10 @@ pub(crate) fn summarize(channel: String, state: &AnnotationsState) -> Option<Ann
     })
 }
 
-/// Annotations as a document that an agent can read: these, or all of them.
+/// Formats annotations as a document for an agent: the given ones, or all.
 ///
 /// # Errors
-/// If there is none of that id, or none at all.
+/// If an id is unknown, or there are no annotations.
 pub(crate) fn format_document(state: &AnnotationsState, ids: Option<&[String]>) -> Result<String, String> {
     let chosen: Vec<&Annotation> = match ids {
         None => state.annotations.iter().collect(),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_ids_and_annotations_without_entries_are_refused() {
+    fn invalid_annotation_changes_are_rejected() {
         let annotation = |id: &str, entries: Value| {
             json!({"type": "annotations/set", "annotation": {"id": id, "origin": {"session": "claude:/s"},
                    "resource": "file:///w/x", "resolved": false, "entries": entries}})
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_read_as_a_document_and_unknown_ones_are_refused() {
+    fn format_document_lists_annotations_and_rejects_unknown_ids() {
         let all = format_document(&state(), None).unwrap();
         assert_eq!(
             all,

@@ -1,7 +1,8 @@
-//! The fan-out: who hears what.
+//! The broadcaster: delivers envelopes and notifications to the subscribers of channels.
 //!
-//! Called under the sequencer's lock, in the order of numbers, so that every subscriber sees one order. A subscriber
-//! whose queue is full is cut off: it reconnects and is made whole; single envelopes are never dropped.
+//! Owns subscribers, their queues and the replay buffers. Called under the sequencer's lock, in sequence order, so that
+//! every subscriber sees one order. A subscriber whose queue is full is disconnected: it reconnects and receives what
+//! it missed; single envelopes are never dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -23,30 +24,30 @@ use crate::progress::ProgressUpdate;
 use crate::state::ChannelState;
 use crate::uri;
 
-/// Names a subscriber within this host's life.
+/// Identifies a subscriber within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubscriberId(u64);
 
-/// One connection's way of hearing things.
+/// The sending end of one connection's queue.
 #[derive(Debug, Clone)]
 pub struct Subscriber {
     id: SubscriberId,
     queue: mpsc::Sender<Delivery>,
-    /// About how much memory the envelopes in the queue take.
+    /// Approximate memory of the queued envelopes.
     queued_bytes: Arc<AtomicUsize>,
     overflow: CancellationToken,
     turn_windows: TurnWindows,
 }
 
-/// Where the turns begin that a connection was sent, by chat.
+/// The first turn that a connection has, by chat.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TurnWindows(Arc<Mutex<HashMap<Arc<str>, TurnWindow>>>);
 
-/// Where a connection's turns of a chat begin.
+/// The first turn of a chat that a connection has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnWindow {
     pub(crate) first_turn: usize,
-    /// Whether it was this connection that was sent them. What an earlier one was sent last may never have arrived.
+    /// Whether this connection received them. The last turns that an earlier connection was sent may not have arrived.
     pub(crate) is_confirmed: bool,
 }
 
@@ -68,27 +69,27 @@ impl Subscriber {
         (Self { id, queue, queued_bytes: queued, overflow, turn_windows: views }, deliveries)
     }
 
-    /// Who this is.
+    /// The subscriber's id.
     pub fn id(&self) -> SubscriberId {
         self.id
     }
 
-    /// Fires when the queue was full and the subscriber has been cut off.
+    /// Cancelled when the queue is full and the subscriber is disconnected.
     pub fn overflow(&self) -> &CancellationToken {
         &self.overflow
     }
 
-    /// Where the turns of a chat begin that it was sent; `None` if nobody knows.
+    /// The first turn of a chat that the connection has; `None` if unknown.
     pub(crate) fn turn_window(&self, chat: &str) -> Option<TurnWindow> {
         self.turn_windows.lock().get(chat).copied()
     }
 
-    /// The turns of a chat that it has begin here. Must run in sequence order.
+    /// Sets the first turn of a chat that the connection has. Must run in sequence order.
     pub(crate) fn set_turn_window(&self, chat: &Arc<str>, first: usize) {
         self.turn_windows.lock().insert(Arc::clone(chat), TurnWindow { first_turn: first, is_confirmed: true });
     }
 
-    /// It takes the place of an earlier connection, whose client has kept what it was sent.
+    /// Inherits the windows of an earlier connection, whose client still has its turns.
     pub(crate) fn inherit_turn_windows(&self, earlier: &TurnWindows) {
         let mut earlier = earlier.lock().clone();
         earlier.values_mut().for_each(|beginning| beginning.is_confirmed = false);
@@ -99,12 +100,12 @@ impl Subscriber {
         &self.turn_windows
     }
 
-    /// Returns when nobody reads the queue any more.
+    /// Returns when the receiving end is dropped.
     pub(crate) async fn closed(&self) {
         self.queue.closed().await;
     }
 
-    /// Puts something into the queue behind everything that is there. `false` if the subscriber is cut off.
+    /// Appends a delivery to the queue. `false` if the subscriber is disconnected.
     pub fn deliver(&self, delivery: Delivery) -> bool {
         if self.overflow.is_cancelled() {
             return false;
@@ -126,10 +127,10 @@ impl Subscriber {
     }
 }
 
-/// How much memory the envelopes may take that wait for one subscriber.
+/// Maximum memory of the envelopes in one subscriber's queue.
 const SUBSCRIBER_QUEUE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// A subscriber's queue, from the other end.
+/// The receiving end of a subscriber's queue.
 #[derive(Debug)]
 pub struct Deliveries {
     queue: mpsc::Receiver<Delivery>,
@@ -137,31 +138,31 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// The next delivery; `None` when there will be no more. May be dropped and asked again.
+    /// The next delivery; `None` when there are no more. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Delivery> {
         let delivery = self.queue.recv().await?;
         self.release_queued_bytes(&delivery);
         Some(delivery)
     }
 
-    /// The next deliveries, at most so many; how many there were, 0 when there will be no more.
+    /// The next deliveries, at most `most`; returns their number, 0 when there are no more.
     pub async fn recv_many(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
         let count = self.queue.recv_many(into, most).await;
         into.iter().rev().take(count).for_each(|delivery| self.release_queued_bytes(delivery));
         count
     }
 
-    /// The next delivery, if it is there.
+    /// The next delivery, if one is available.
     ///
     /// # Errors
-    /// If it is not.
+    /// If none is available.
     pub fn try_recv(&mut self) -> Result<Delivery, mpsc::error::TryRecvError> {
         let delivery = self.queue.try_recv()?;
         self.release_queued_bytes(&delivery);
         Ok(delivery)
     }
 
-    /// Whether nothing is there now.
+    /// Whether no delivery is available now.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -171,38 +172,38 @@ impl Deliveries {
     }
 }
 
-/// What arrives in a subscriber's queue, in order.
+/// An item of a subscriber's queue, in order.
 #[derive(Debug, Clone)]
 pub enum Delivery {
     /// A numbered action.
     Envelope(Arc<PublishedAction>),
-    /// A catalogue event, not numbered.
+    /// A catalog event, not numbered.
     Notification(Arc<HostNotification>),
-    /// The answer to a reconnection: what the client missed on its channels. Every later envelope is newer.
+    /// The answer to a reconnect: the envelopes that the client missed on its channels. Every later envelope is newer.
     Replay {
-        /// The caller's name for the request.
+        /// The caller's id of the request.
         token: u64,
-        /// In order; `None` if the past does not reach back that far any more and snapshots are needed.
+        /// In order; `None` if the replay does not reach back far enough and snapshots are needed.
         missed: Option<Vec<Arc<PublishedAction>>>,
     },
-    /// The answer to a wish for older turns of a chat.
+    /// The answer to a request for older turns of a chat.
     TurnsLoaded {
-        /// The caller's name for the request.
+        /// The caller's id of the request.
         token: u64,
-        /// The action that loads them, which nobody else hears; `None` if the connection has another view by now.
+        /// The unicast action that loads them; `None` if the connection has another view by now.
         envelope: Option<Arc<PublishedAction>>,
     },
-    /// The answer to a subscription: what the channel was at that number. Every later envelope is newer.
+    /// The answer to a subscription: the state of the channel at a sequence number. Every later envelope is newer.
     Snapshot {
-        /// The caller's name for the request.
+        /// The caller's id of the request.
         token: u64,
-        /// The state, and since when it holds.
+        /// The state, and its sequence number.
         snapshot: ChannelSnapshot,
     },
 }
 
 impl Delivery {
-    /// About how much memory an envelope takes; the rest is few, and asked for.
+    /// Approximate memory of an envelope; other deliveries are few and requested, and do not count.
     fn queued_bytes(&self) -> usize {
         match self {
             Self::Envelope(item) => item.memory_bytes(),
@@ -211,45 +212,45 @@ impl Delivery {
     }
 }
 
-/// A channel's state at a number.
+/// A channel's state at a sequence number.
 #[derive(Debug, Clone)]
 pub struct ChannelSnapshot {
     /// The channel.
     pub resource: Arc<str>,
     /// Its state.
     pub state: ChannelState,
-    /// Turns that come before those of the state, if it is a chat of which memory does not hold all.
+    /// Turns before those of the state, if some of a chat's turns are not in memory.
     pub older_turns: Option<OlderTurns>,
-    /// The last number that the state includes.
+    /// The last sequence number that the state includes.
     pub from_seq: u64,
 }
 
-/// A catalogue event.
+/// A catalog event.
 pub struct HostNotification {
     /// What happened.
     pub kind: HostNotificationKind,
     frame: OnceLock<Bytes>,
 }
 
-// A summary has a title that somebody wrote.
+// Redacted, because a summary contains a title that a person wrote.
 impl fmt::Debug for HostNotification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Notice({})", variant_name(&self.kind))
     }
 }
 
-/// The kinds of notices.
+/// The kinds of notifications.
 #[derive(Debug, Clone)]
 pub enum HostNotificationKind {
-    /// A sign-in is not good any more, and somebody has to sign in again.
+    /// A sign-in has expired and is needed again.
     SignInExpired(Box<ProtectedResourceMetadata>),
-    /// Something that one client waits for has come this far.
+    /// Progress of an operation that one client waits for.
     Progress(Box<ProgressUpdate>),
-    /// A session is there.
+    /// A session was added to the list.
     SessionAdded(Box<SessionSummary>),
-    /// A session is gone.
+    /// A session was removed from the list.
     SessionRemoved(Arc<str>),
-    /// A session's line in the list changed.
+    /// A session's summary changed.
     SessionSummaryChanged {
         /// The session.
         session: Arc<str>,
@@ -263,19 +264,19 @@ impl HostNotification {
         Self { kind, frame: OnceLock::new() }
     }
 
-    /// The wire frame, made by whoever needs it first.
+    /// The wire frame, encoded at the first use and shared.
     pub fn frame(&self, encode: impl FnOnce(&HostNotificationKind) -> Bytes) -> Bytes {
         self.frame.get_or_init(|| encode(&self.kind)).clone()
     }
 }
 
-/// How much of the recent past is held in memory for clients that come back.
+/// Maximum memory of recent envelopes for clients that reconnect.
 const REPLAY_BUFFER_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// The same for what terminals show, which can be much: it must not drive out what sessions say.
+/// The same for envelopes of terminals, which can be many: they must not evict envelopes of sessions.
 const TERMINAL_REPLAY_BUFFER_MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Which subscribers hear which channel, and what was said recently.
+/// The subscribers of channels, and the recent envelopes.
 #[derive(Debug)]
 pub(crate) struct Broadcaster {
     channels: Mutex<HashMap<Arc<str>, Vec<Subscriber>>>,
@@ -284,7 +285,7 @@ pub(crate) struct Broadcaster {
     pub(crate) clients: ClientRegistry,
 }
 
-/// The recent past: every envelope with a number above `from`.
+/// Recent envelopes: all with a sequence number above `from`.
 #[derive(Debug)]
 struct ReplayBuffer {
     items: VecDeque<Arc<PublishedAction>>,
@@ -311,7 +312,7 @@ impl ReplayBuffer {
 }
 
 impl Broadcaster {
-    /// A hub that begins at this moment of the host's clock.
+    /// A broadcaster that starts at this time of the host's clock.
     pub(crate) fn new(began: Duration) -> Self {
         let past =
             |limit| Mutex::new(ReplayBuffer { items: VecDeque::new(), floor_seq: 0, bytes: 0, max_bytes: limit });
@@ -320,7 +321,7 @@ impl Broadcaster {
         Self { channels: Mutex::default(), replay_buffer, terminal_replay_buffer, clients: ClientRegistry::new(began) }
     }
 
-    /// This life's numbers are all above `seq`.
+    /// Raises the replay floor: all sequence numbers of this process are above `seq`.
     pub(crate) fn set_replay_floor(&self, seq: u64) {
         for of_terminal in [false, true] {
             let mut past = self.lock_replay_buffer(of_terminal);
@@ -328,7 +329,7 @@ impl Broadcaster {
         }
     }
 
-    /// What terminals have shown up to this number is not told any more: whoever missed some of it needs snapshots.
+    /// Discards envelopes of terminals up to this number: clients that missed some of them need snapshots.
     pub(crate) fn discard_terminal_replay(&self, seq: u64) {
         let mut past = self.lock_replay_buffer(true);
         past.items.retain(|item| item.seq > seq);
@@ -341,7 +342,7 @@ impl Broadcaster {
         past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every envelope of these channels above this number is held.
+    /// The number above which all envelopes of these channels are in the buffers.
     pub(crate) fn replay_floor<'a>(&self, channels: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> u64 {
         let from = self.lock_replay_buffer(false).floor_seq;
         match channels.into_iter().any(|channel| uri::is_terminal_channel(channel.as_ref())) {
@@ -350,7 +351,8 @@ impl Broadcaster {
         }
     }
 
-    /// What was said on some channels after a number; `None` if that is too long ago. Must run in sequence order.
+    /// The envelopes of some channels after a number; `None` if the buffers do not reach back that far. Must run in
+    /// sequence order.
     pub(crate) fn replay(&self, after: u64, channels: &HashSet<Arc<str>>) -> Option<Vec<Arc<PublishedAction>>> {
         if after < self.replay_floor(channels) {
             return None;
@@ -368,7 +370,7 @@ impl Broadcaster {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on the subscriber hears the channel. Must run in sequence order.
+    /// Subscribes to the channel. Must run in sequence order.
     pub(crate) fn subscribe(&self, channel: &Arc<str>, subscriber: &Subscriber) {
         let mut channels = self.lock();
         let list = channels.entry(Arc::clone(channel)).or_default();
@@ -389,7 +391,7 @@ impl Broadcaster {
         }
     }
 
-    /// The subscriber is gone.
+    /// Removes a subscriber.
     pub(crate) fn remove_subscriber(&self, id: SubscriberId) {
         self.lock().retain(|_, list| {
             list.retain(|known| known.id != id);
@@ -397,22 +399,22 @@ impl Broadcaster {
         });
     }
 
-    /// Whether somebody hears a channel.
+    /// Whether a subscriber is subscribed to a channel.
     pub(crate) fn is_subscribed(&self, channel: &str, id: SubscriberId) -> bool {
         self.lock().get(channel).is_some_and(|list| list.iter().any(|known| known.id == id))
     }
 
-    /// Whether anybody hears the channel.
+    /// Whether the channel has subscribers.
     pub(crate) fn has_subscribers(&self, channel: &str) -> bool {
         self.lock().contains_key(channel)
     }
 
-    /// The channel is gone.
+    /// Removes a channel.
     pub(crate) fn close_channel(&self, channel: &str) {
         self.lock().remove(channel);
     }
 
-    /// Tells everybody who hears `channel`. Must run in sequence order.
+    /// Notifies all subscribers of `channel`. Must run in sequence order.
     pub(crate) fn notify(&self, channel: &str, kind: HostNotificationKind) {
         let notice = Arc::new(HostNotification::new(kind));
         self.deliver_to_subscribers(channel, |subscriber| {
@@ -420,7 +422,8 @@ impl Broadcaster {
         });
     }
 
-    /// Hands the newest envelope to a subscriber, unless it hears the channel anyway. Must run in sequence order.
+    /// Delivers the newest envelope to a subscriber, unless it is subscribed to the channel. Must run in sequence
+    /// order.
     pub(crate) fn deliver_latest(&self, seq: u64, subscriber: &Subscriber) {
         let newest =
             |of_terminal| self.lock_replay_buffer(of_terminal).items.back().filter(|item| item.seq == seq).cloned();
@@ -460,18 +463,18 @@ mod tests {
     const TERMINAL: &str = "ahp-terminal:/1";
     const SESSION: &str = "claude:/1";
 
-    /// An envelope that takes about so much memory.
+    /// An envelope of about this size in memory.
     fn envelope(seq: u64, channel: &str, size: usize) -> Arc<PublishedAction> {
         let action = StateAction::TerminalData(TerminalDataAction { data: String::new() });
         Arc::new(PublishedAction::from_journal(seq, channel.into(), action, "x".repeat(size / 3).into(), None))
     }
 
     #[test]
-    fn a_subscriber_that_does_not_read_is_cut_off_by_bytes() {
+    fn slow_subscriber_is_disconnected_by_queued_bytes() {
         let (subscriber, mut deliveries) = Subscriber::new(10_000);
         let large = envelope(1, TERMINAL, SUBSCRIBER_QUEUE_MAX_BYTES / 4);
         let deliver = || subscriber.deliver(Delivery::Envelope(Arc::clone(&large)));
-        // Whoever reads can be told any amount.
+        // A subscriber that reads can receive any amount.
         for _ in 0..20 {
             assert!(deliver());
             assert!(deliveries.try_recv().is_ok());
@@ -481,14 +484,14 @@ mod tests {
     }
 
     #[test]
-    fn one_envelope_may_be_larger_than_the_queue() {
+    fn single_envelope_may_exceed_the_queue_limit() {
         let (subscriber, _deliveries) = Subscriber::new(10);
         assert!(subscriber.deliver(Delivery::Envelope(envelope(1, TERMINAL, 2 * SUBSCRIBER_QUEUE_MAX_BYTES))));
         assert!(!subscriber.deliver(Delivery::Envelope(envelope(2, TERMINAL, 1))));
     }
 
     #[test]
-    fn a_terminal_that_floods_does_not_drive_out_what_sessions_said() {
+    fn terminal_output_does_not_evict_session_envelopes() {
         let hub = Broadcaster::new(Duration::ZERO);
         hub.set_replay_floor(0);
         hub.publish(&envelope(1, SESSION, 300));

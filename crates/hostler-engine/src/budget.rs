@@ -1,20 +1,20 @@
-//! What a session uses of the models and may use: as the gateway tells it, and as clients see it. Pure.
+//! A session's usage and limits: as the gateway reports them, and as clients see them in `_meta`. Pure.
 
 use ahp_types::common::JsonObject;
 use serde_json::{Value, json};
 
-/// Billionths in a dollar.
+/// Nanodollars in a dollar.
 const NANODOLLARS_PER_DOLLAR: f64 = 1e9;
 
-/// The largest amount of dollars that a limit can be.
+/// Maximum of a limit in dollars.
 const MAX_LIMIT_DOLLARS: f64 = 1e9;
 
-/// What a session has used in its whole life.
+/// The total usage of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsage {
     /// Requests to a model.
     pub requests: u64,
-    /// Tokens read without a cache.
+    /// Tokens read without the prompt cache.
     pub input_tokens: u64,
     /// Tokens written by the model.
     pub output_tokens: u64,
@@ -22,24 +22,24 @@ pub struct SessionUsage {
     pub cache_read_tokens: u64,
     /// Tokens written to the prompt cache.
     pub cache_write_tokens: u64,
-    /// Their cost in billionths of a dollar.
+    /// Their cost in nanodollars.
     pub nanodollars: u64,
-    /// Tokens of models whose price nobody knows; they cost nothing above.
+    /// Tokens of models without a known price; they are not part of the cost.
     pub unpriced_tokens: u64,
 }
 
-/// What a session may use in its whole life. What is absent is not limited, or left to the host.
+/// The limits of a session's total usage. Absent ones are not limited, or the host's default applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionBudgetLimits {
     /// Requests to a model.
     pub requests: Option<u64>,
     /// Tokens of all kinds.
     pub tokens: Option<u64>,
-    /// Billionths of a dollar.
+    /// Nanodollars.
     pub nanodollars: Option<u64>,
 }
 
-/// What a limit is about.
+/// The subject of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKind {
     /// Requests at the same time.
@@ -50,12 +50,12 @@ pub enum LimitKind {
     Requests,
     /// Tokens.
     Tokens,
-    /// Billionths of a dollar.
+    /// Nanodollars.
     Dollars,
 }
 
 impl LimitKind {
-    /// Whether an amount is used up; the others pass by themselves.
+    /// Whether the limit is a budget that is used up; the others pass with time.
     fn is_budget(self) -> bool {
         matches!(self, Self::Requests | Self::Tokens | Self::Dollars)
     }
@@ -75,37 +75,37 @@ impl LimitKind {
     }
 }
 
-/// A limit that lets nothing more through.
+/// A limit that blocks further requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReached {
-    /// What it is about.
+    /// Its subject.
     pub kind: LimitKind,
     /// Whether it is the limit of all sessions together.
     pub host_wide: bool,
-    /// How much is used.
+    /// The used amount.
     pub used: u64,
-    /// How much is allowed.
+    /// The allowed amount.
     pub allowed: u64,
-    /// Which limit, and how much of it is used: a sentence without its full stop, in lower case.
+    /// Which limit, and how much of it is used: a sentence in lower case without its full stop.
     pub description: String,
-    /// What a person can do: a whole sentence.
+    /// What a person can do: a complete sentence.
     pub advice: String,
 }
 
 impl LimitReached {
-    /// The activity of a chat that waits.
+    /// The activity of a waiting chat.
     pub(crate) fn activity(&self) -> String {
         let what = if self.kind.is_budget() { "Budget reached" } else { "Waiting" };
         format!("{what}: {}", self.description)
     }
 
-    /// The note in the turn; what passes by itself is worth none.
+    /// The notice in the turn; limits that pass with time have none.
     pub(crate) fn notice(&self) -> Option<String> {
         let notice = format!("Budget reached: {}. {} The turn waits until then.", self.description, self.advice);
         self.kind.is_budget().then_some(notice)
     }
 
-    /// Whether it is the same limit, whatever is used of it.
+    /// Whether it is the same limit, regardless of the used amount.
     pub(crate) fn is_same_limit(&self, other: &Self) -> bool {
         (self.kind, self.host_wide, self.allowed) == (other.kind, other.host_wide, other.allowed)
     }
@@ -116,25 +116,25 @@ impl LimitReached {
 pub struct LimitWait {
     /// The limit.
     pub limit: LimitReached,
-    /// Since when, as an RFC 3339 time.
+    /// The start of the wait, as an RFC 3339 time.
     pub since: String,
 }
 
-/// What the gateway knows about a session.
+/// The gateway's data about a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionBudget {
-    /// What it has used.
+    /// Its usage.
     pub usage: SessionUsage,
-    /// What it may use, the host's defaults filled in.
+    /// Its limits, with the host's defaults.
     pub limits: SessionBudgetLimits,
-    /// The request that waits, if one does.
+    /// The waiting request, if there is one.
     pub waiting_for: Option<LimitWait>,
-    /// The budget for which the last request was refused.
+    /// The budget that rejected the last request.
     pub refused_by: Option<LimitReached>,
 }
 
 impl SessionBudget {
-    /// The session's `_meta` with this in it; nothing if there is nothing new to tell.
+    /// The session's `_meta` with this budget; `None` if nothing has changed.
     pub(crate) fn merge_into_meta(&self, now: Option<&JsonObject>) -> Option<JsonObject> {
         let mut meta = now.cloned().unwrap_or_default();
         let mut hostler = meta.get("hostler").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -185,12 +185,12 @@ fn limit_wait_json(held: &LimitWait) -> Value {
     })
 }
 
-/// For people; the exact amount stays in the gateway.
+/// For display; the exact amount stays in the gateway.
 fn to_dollars(nanos: u64) -> Value {
     json!(nanos as f64 / NANODOLLARS_PER_DOLLAR)
 }
 
-/// Billionths from a number of dollars; nothing if it is no amount of money.
+/// Converts dollars to nanodollars; `None` if the amount is invalid.
 pub(crate) fn to_nanodollars(dollars: f64) -> Option<u64> {
     (dollars.is_finite() && (0.0..=MAX_LIMIT_DOLLARS).contains(&dollars))
         .then(|| (dollars * NANODOLLARS_PER_DOLLAR).round() as u64)
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_see_totals_limits_and_what_is_waited_for() {
+    fn meta_contains_usage_limits_and_the_wait() {
         let meta = budget().merge_into_meta(None).unwrap();
         let expected = json!({"hostler": {
             "usage": {
@@ -244,19 +244,19 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_in_the_meta_stays() {
+    fn other_meta_entries_are_kept() {
         let Value::Object(now) = json!({"vscode": 1, "hostler": {"queuePaused": true}}) else { panic!() };
         let meta = budget().merge_into_meta(Some(&now)).unwrap();
         assert_eq!((&meta["vscode"], &meta["hostler"]["queuePaused"]), (&json!(1), &json!(true)));
     }
 
     #[test]
-    fn a_session_that_has_used_nothing_says_nothing() {
+    fn unused_session_adds_no_meta() {
         assert_eq!(SessionBudget::default().merge_into_meta(None), None);
     }
 
     #[test]
-    fn only_amounts_of_money_are_limits() {
+    fn to_nanodollars_rejects_invalid_amounts() {
         for (number, nanos) in
             [(0.0, Some(0)), (0.1, Some(100_000_000)), (2.5, Some(2_500_000_000)), (-0.1, None), (1e10, None)]
         {

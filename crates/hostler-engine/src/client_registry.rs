@@ -1,5 +1,5 @@
-//! Who was here: clients keep their identity across connections and restarts, and a dispatch that is repeated after a
-//! lost echo is answered by its first envelope.
+//! The registry of clients: their ids survive connections and restarts, and a dispatch that is repeated after a lost
+//! echo is answered by its first envelope.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,45 +9,45 @@ use hostler_store::{PublishedAction, StoredClient};
 
 use crate::broadcaster::TurnWindows;
 
-/// How many of a client's dispatches are remembered in memory; older ones are in the journal.
+/// Maximum number of a client's answered dispatches in memory; older ones are in the journal.
 const MAX_REMEMBERED_DISPATCHES: usize = 256;
 
-/// How many identities are held at once; beyond that, those without a connection go first, oldest first.
+/// Maximum number of clients; beyond it, disconnected ones are removed, oldest first.
 pub(crate) const MAX_CLIENTS: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct ClientRegistry {
     clients: Mutex<HashMap<String, ClientEntry>>,
-    /// Since when, by the host's clock, clients can be here at all.
+    /// The start of the host, by the host's clock.
     host_started_at: Duration,
 }
 
 #[derive(Debug, Default)]
 struct ClientEntry {
     connections: usize,
-    /// Which of its dispatches the journal may hold from earlier lives of the host.
+    /// Which of its dispatches the journal may contain from before a restart.
     journaled_dispatches: JournaledDispatches,
-    /// Whether it was ever an active client of a session, which it then has to leave.
+    /// Whether it was ever an active client of a session, which it has to leave after an absence.
     is_participant: bool,
-    /// When its last connection of this life ended.
+    /// When its last connection since the start ended.
     disconnected_at: Option<Duration>,
     last_seen_ms: i64,
-    /// What its surface wants to know when it comes back.
+    /// Metadata that its surface needs when it reconnects.
     client_metadata: String,
     answered_dispatches: BTreeMap<i64, Arc<PublishedAction>>,
-    /// What its last connection was sent.
+    /// The turn windows of its last connection.
     turn_windows: TurnWindows,
 }
 
-/// What the journal may hold of a client's dispatches in earlier lives.
+/// Which dispatches of a client the journal may contain from before a restart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum JournaledDispatches {
-    /// Nothing: the client is new.
+    /// None: the client is new.
     #[default]
     None,
-    /// Nobody has looked yet.
+    /// The journal has not been read yet.
     Unknown,
-    /// Nothing with a number above this one.
+    /// None with a client sequence number above this one.
     UpTo(i64),
 }
 
@@ -60,7 +60,7 @@ impl ClientRegistry {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Identities of an earlier life.
+    /// Restores clients from before a restart.
     pub(crate) fn restore(&self, clients: Vec<StoredClient>) {
         let restored = |client: StoredClient| {
             let StoredClient { id, client_metadata: memo, last_seen_ms: seen_ms } = client;
@@ -81,12 +81,12 @@ impl ClientRegistry {
         self.lock().contains_key(id)
     }
 
-    /// What the client's surface noted when it was here.
+    /// The metadata that the client's surface stored.
     pub(crate) fn client_metadata(&self, id: &str) -> Option<String> {
         self.lock().get(id).map(|client| client.client_metadata.clone())
     }
 
-    /// A connection of this client begins.
+    /// Registers a connection of the client.
     pub(crate) fn connect(&self, id: &str, memo: &str, now_ms: i64) {
         let mut known = self.lock();
         if known.len() >= MAX_CLIENTS && !known.contains_key(id) {
@@ -101,26 +101,26 @@ impl ClientRegistry {
         memo.clone_into(&mut client.client_metadata);
     }
 
-    /// What the client's last connection was sent.
+    /// The turn windows of the client's last connection.
     pub(crate) fn turn_windows(&self, id: &str) -> TurnWindows {
         self.lock().get(id).map(|client| client.turn_windows.clone()).unwrap_or_default()
     }
 
-    /// A connection of the client that is sent things.
+    /// Associates the turn windows of a connection with the client.
     pub(crate) fn attach(&self, id: &str, views: &TurnWindows) {
         if let Some(client) = self.lock().get_mut(id) {
             client.turn_windows = views.clone();
         }
     }
 
-    /// The client is part of a session.
+    /// Records that the client is active in a session.
     pub(crate) fn mark_participant(&self, id: &str) {
         if let Some(client) = self.lock().get_mut(id) {
             client.is_participant = true;
         }
     }
 
-    /// A connection of this client ended; tells whether it was the last of one that has sessions to leave.
+    /// Unregisters a connection of the client; returns whether it was the last one of a client with sessions to leave.
     pub(crate) fn disconnect(&self, id: &str, now_ms: i64, at: Duration) -> bool {
         let mut known = self.lock();
         let Some(client) = known.get_mut(id) else { return false };
@@ -130,8 +130,8 @@ impl ClientRegistry {
         client.connections == 0 && client.is_participant
     }
 
-    /// Since when the client has no connection; `None` if it has one. One that was not here in this life is away since
-    /// its beginning.
+    /// Since when the client has no connection; `None` if it has one. A client that has not connected since the host's
+    /// start is absent since that start.
     pub(crate) fn away_since(&self, id: &str) -> Option<Duration> {
         match self.lock().get(id) {
             Some(client) if client.connections > 0 => None,
@@ -140,29 +140,29 @@ impl ClientRegistry {
         }
     }
 
-    /// Whether the client has no connection, but sessions that it may have left.
+    /// Whether the client is disconnected and may have sessions to leave.
     pub(crate) fn has_sessions_to_leave(&self, id: &str) -> bool {
         self.lock().get(id).is_some_and(|client| client.connections == 0 && client.is_participant)
     }
 
-    /// Whether the client has no other connection than one.
+    /// Whether the client has at most one connection.
     pub(crate) fn has_at_most_one_connection(&self, id: &str) -> bool {
         self.lock().get(id).is_some_and(|client| client.connections <= 1)
     }
 
-    /// Which dispatches of this client the journal may hold that memory does not.
+    /// Which dispatches of this client may be in the journal but not in memory.
     pub(crate) fn journaled_dispatches(&self, id: &str) -> JournaledDispatches {
         self.lock().get(id).map(|client| client.journaled_dispatches).unwrap_or_default()
     }
 
-    /// Somebody has looked.
+    /// Records the result of reading the journal.
     pub(crate) fn set_journaled_dispatches(&self, id: &str, earlier: JournaledDispatches) {
         if let Some(client) = self.lock().get_mut(id) {
             client.journaled_dispatches = earlier;
         }
     }
 
-    /// Remembers the envelope that answered a dispatch.
+    /// Stores the envelope that answered a dispatch.
     pub(crate) fn remember_answer(&self, item: &Arc<PublishedAction>) {
         let Some(origin) = &item.origin else { return };
         let mut known = self.lock();
@@ -173,7 +173,7 @@ impl ClientRegistry {
         }
     }
 
-    /// The envelope that answered this dispatch, if it was answered.
+    /// The envelope that answered this dispatch, if there is one.
     pub(crate) fn find_answer(&self, id: &str, client_seq: i64) -> Option<Arc<PublishedAction>> {
         self.lock().get(id)?.answered_dispatches.get(&client_seq).cloned()
     }

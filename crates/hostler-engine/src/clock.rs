@@ -1,5 +1,5 @@
-//! What time it is. Every window and every deadline of the engine is measured by the host's clock; only what gathers for
-//! a fraction of a second is left to the runtime.
+//! The host's clock. Every timeout and every deadline of the engine uses it; only delays of a fraction of a second use
+//! the runtime's timer.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use hostler_driver::Clock;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The machine's own time.
+/// The system's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     started_at: Instant,
@@ -35,13 +35,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time of day, in the two forms that are needed, and deadlines.
+/// The time of day in the two forms that are needed, and timeouts.
 pub(crate) trait ClockExt {
-    /// The time as the store counts it.
+    /// The time in the store's format.
     fn now_ms(&self) -> i64;
-    /// The time as AHP writes it.
+    /// The time in AHP's format.
     fn now_timestamp(&self) -> String;
-    /// Waits for something, but not longer than this.
+    /// Waits for a future, at most this long.
     fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
 }
 
@@ -66,7 +66,7 @@ impl ClockExt for dyn Clock {
     }
 }
 
-/// A time as AHP writes it.
+/// A time in AHP's format.
 pub(crate) fn format_timestamp(time: SystemTime) -> String {
     format!("{:.3}", timestamp(time))
 }

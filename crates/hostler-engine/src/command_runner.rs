@@ -1,5 +1,5 @@
-//! The port towards the machine's programs: those that the host itself runs, for a person or because it wants to know
-//! something. Who carries it out sees to it that nothing of them is left when they are over.
+//! Port for programs that the host itself runs, for a person or for its own information. The implementation ensures
+//! that no process of them remains when they have ended.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use tokio::sync::Semaphore;
 
 use crate::clock::ClockExt as _;
 
-/// A program to be run. It has nothing to read. What a shell writes to either stream is its output; of a program by its name
-/// only what it writes to the first is.
+/// A program to run. It has no input. The output of a shell is both of its streams; the output of a named program is
+/// its standard output only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// What is run.
+    /// The program.
     pub program: CommandProgram,
-    /// Where.
+    /// The working directory.
     pub directory: PathBuf,
 }
 
-/// What is run.
+/// The program to run.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CommandProgram {
-    /// A line for the user's shell.
+    /// A command line for the user's shell.
     Shell(String),
-    /// A program by its name, with its arguments.
+    /// A program by name, with its arguments.
     Named(&'static str, Vec<String>),
 }
 
 impl fmt::Debug for CommandSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What a person types may hold a secret.
+        // Redacted, because a person's command may contain a secret.
         f.debug_struct("CommandSpec").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
@@ -41,11 +41,11 @@ impl fmt::Debug for CommandSpec {
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandExit {
-    /// By itself.
+    /// With an exit code.
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// Nobody saw it.
+    /// The exit status is unknown.
     Unknown,
 }
 
@@ -61,29 +61,29 @@ impl CommandExit {
 
 /// Runs programs.
 pub trait CommandRunner: Send + Sync + 'static {
-    /// Starts a program. The error is a sentence; then nothing of it is left.
+    /// Starts a program. The error is a message for a person; then no process remains.
     fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>>;
 }
 
-/// A program that runs. Dropping it ends it, with everything that it has started.
+/// A running program. Dropping it ends it with its process tree.
 pub trait RunningCommand: Send {
-    /// The next line of its output, without the line feed; `None` when there is no more. May be dropped and asked again.
+    /// The next line of its output, without the line feed; `None` when there is no more. Cancel-safe.
     fn next_line(&mut self) -> BoxFuture<'_, Option<Bytes>>;
 
-    /// Waits until it has ended, and nothing is left that it has started. May be dropped and asked again.
+    /// Waits until it has ended with its process tree. Cancel-safe.
     fn wait(&mut self) -> BoxFuture<'_, CommandExit>;
 
-    /// Ends it, with everything that it has started; returns when nothing is left.
+    /// Ends it with its process tree; returns when no process remains.
     fn terminate(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// How long the host waits for something that it asks of a program for itself.
+/// Maximum time of a program that the host runs for its own information.
 const HOST_COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How many programs run for the host's own sake: however often clients ask, the machine is theirs.
+/// Maximum number of such programs at a time, however often clients ask.
 static HOST_COMMAND_SLOTS: Semaphore = Semaphore::const_new(4);
 
-/// Runs a program for the host's own sake: its first lines, if it succeeded in time.
+/// Runs a program for the host's own information: its first lines, if it succeeded in time.
 pub(crate) async fn run_and_read_lines(
     commands: &dyn CommandRunner,
     clock: &dyn Clock,
@@ -93,7 +93,7 @@ pub(crate) async fn run_and_read_lines(
 ) -> Option<Vec<String>> {
     let spec = CommandSpec { program, directory: directory.to_owned() };
     let run = async {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _place = HOST_COMMAND_SLOTS.acquire().await.ok()?;
         let mut running = commands.start(spec).await.ok()?;
         let mut lines = Vec::new();

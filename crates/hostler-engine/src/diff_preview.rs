@@ -1,7 +1,7 @@
-//! What a call that waits would make of a file, so that people see it before they allow it.
+//! Diff previews: the change that a pending call would make to a file, displayed before it is approved.
 //!
-//! A picture, not a promise: the agent does the edit by itself, and the file may change meanwhile. Where anything is in
-//! doubt there is no picture.
+//! A preview is not a guarantee: the agent makes the edit itself, and the file may change meanwhile. In case of doubt
+//! there is no preview.
 
 use std::io::{self, Read as _};
 
@@ -13,22 +13,22 @@ use hostler_driver::FileEdit;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-/// Larger files, and larger results, are not shown.
+/// Maximum size of files and results.
 const MAX_PREVIEW_BYTES: usize = 1024 * 1024;
 
-/// A change of one file, as the tools that change files describe it.
+/// A change of one file, as the agent's edit tools describe it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ProposedEdit {
-    /// The file, under the name that the call has for it.
+    /// The file's path in the call.
     pub(crate) path: PathBuf,
     kind: EditKind,
 }
 
 #[derive(Debug, PartialEq)]
 enum EditKind {
-    /// All of it is written anew.
+    /// The whole file is overwritten.
     Overwrite(String),
-    /// Texts in it are replaced, one after the other.
+    /// Texts are replaced, one after the other.
     Replace(Vec<Replacement>),
 }
 
@@ -41,7 +41,7 @@ struct Replacement {
 }
 
 impl ProposedEdit {
-    /// Nothing for calls that change no file, or say it in a way that is not known.
+    /// `None` for calls that change no file, or have an unknown input.
     pub(crate) fn from_tool_call(tool: &str, input: &str, directory: &Path) -> Option<Self> {
         #[derive(Deserialize)]
         struct Write {
@@ -77,7 +77,7 @@ impl ProposedEdit {
         Some(Self { path: directory.join(path), kind: change })
     }
 
-    /// Reads the file and makes the picture. `place` is where the file really is, without links. Blocks.
+    /// Reads the file and creates the preview. `place` is the real path of the file, without links. Blocks.
     pub(crate) fn diff_preview(self, place: &Path) -> Option<FileEdit> {
         let before = match read_plain_file(place) {
             Ok(text) => Some(text),
@@ -113,7 +113,7 @@ impl ProposedEdit {
 }
 
 impl Replacement {
-    /// Nothing where the agent would refuse: the text is not there, or not only once.
+    /// `None` if the agent would reject the edit: the text is missing, or not unique.
     fn apply(&self, text: &str, new_file: bool) -> Option<String> {
         let Self { old_string, new_string, replace_all } = self;
         if old_string.is_empty() {
@@ -124,13 +124,13 @@ impl Replacement {
         if first.is_none() || (second.is_some() && !replace_all) {
             return None;
         }
-        // What a few bytes are replaced by can be long, and can be there often.
+        // A short text can have a long replacement and many occurrences.
         let growth = new_string.len().saturating_mul(text.matches(old_string.as_str()).count());
         (growth <= MAX_PREVIEW_BYTES).then(|| text.replace(old_string.as_str(), new_string))
     }
 }
 
-/// How many lines are new and how many are gone between the first and the last one that differ.
+/// The numbers of added and removed lines between the first and the last difference.
 fn count_changed_lines(before: &str, after: &str) -> (u64, u64) {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(old, new)| old == new).count();
@@ -140,7 +140,7 @@ fn count_changed_lines(before: &str, after: &str) -> (u64, u64) {
     (rest(new.len()), rest(old.len()))
 }
 
-/// The text of a plain file of a reasonable size. Links and pipes that somebody puts there meanwhile are not followed.
+/// The text of a regular file within the size limit. Links and pipes that replace it meanwhile are not followed.
 fn read_plain_file(file: &Path) -> io::Result<String> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).map_err(io::Error::other)?;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_edited_and_edited_again_as_the_agent_would() {
+    fn preview_applies_writes_and_edits_like_the_agent() {
         let write = serde_json::json!({ "file_path": "a.txt", "content": "one\ntwo\n" });
         let new = applied("Write", &write, None).unwrap();
         assert_eq!(
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_would_refuse_has_no_picture() {
+    fn rejected_edits_have_no_preview() {
         let edit = |old: &str| serde_json::json!({ "file_path": "a", "old_string": old, "new_string": "x" });
         assert_eq!(applied("Edit", &edit("a"), Some("a a")), None, "twice");
         assert_eq!(applied("Edit", &edit("z"), Some("a a")), None, "never");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_files_of_a_reasonable_size_are_read() {
+    fn only_regular_files_within_the_size_limit_are_read() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::write(at("plain"), "text").unwrap();

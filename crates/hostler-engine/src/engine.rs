@@ -1,4 +1,7 @@
-//! The way in for surfaces.
+//! `Engine`: the API that surfaces call.
+//!
+//! Owns the start and the shutdown of the host. The calls themselves are in the submodules; they go to the session
+//! actors, the broadcaster and the store.
 
 mod config;
 mod content;
@@ -43,10 +46,10 @@ use crate::sign_in::AnnouncedSignIns;
 use crate::terminals::TerminalRegistry;
 use crate::{EngineError, client_registry};
 
-/// How many messages' attachments are planned at a time.
+/// Maximum number of messages whose attachments are planned at the same time.
 const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 
-/// How long a shutdown may take before it stops being polite.
+/// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
 
 /// The engine. Cheap to clone.
@@ -56,7 +59,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the store, lists what it holds, and ends the turns that were running when the last host died.
+    /// Opens the store, lists its sessions, and ends the turns that were running when the last host died.
     ///
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
@@ -142,27 +145,27 @@ impl Engine {
         self.host.root_channel.state().await
     }
 
-    /// The directory that sessions work in if they name none.
+    /// The working directory of sessions that name none.
     pub fn default_directory(&self) -> &Path {
         &self.host.default_directory
     }
 
-    /// What stands before commands for the user's shell, if clients may run any.
+    /// The prefix of messages that are commands for the user's shell, if clients may run commands.
     pub fn command_prefix(&self) -> Option<&'static str> {
         self.host.allow_shell_commands.then_some(COMMAND_PREFIX)
     }
 
-    /// The last number that was given out.
+    /// The last sequence number that was assigned.
     pub fn current_seq(&self) -> u64 {
         self.host.store.sequencer().current_seq()
     }
 
-    /// The gateway's models may have changed: clients are told if they have.
+    /// Reads the gateway's models again and publishes them if they have changed.
     pub async fn refresh_models(&self) {
         self.host.refresh_models().await;
     }
 
-    /// A page of a session's audit log: what was decided about its tool calls after an entry (0: from the beginning).
+    /// A page of a session's audit log: the decisions about its tool calls after an entry (0: from the beginning).
     /// Serialized, each entry is one line of the export.
     ///
     /// # Errors
@@ -175,7 +178,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// Looks for something in all sessions.
+    /// Searches all sessions.
     ///
     /// # Errors
     /// If the index cannot be used.
@@ -183,17 +186,17 @@ impl Engine {
         self.host.search_sessions(wish).await
     }
 
-    /// The agents that are alive now.
+    /// The running agents.
     pub fn agents(&self) -> Vec<AgentStatus> {
         self.host.running_agents().values().cloned().collect()
     }
 
-    /// How many agents there are, and how many turns wait for one.
+    /// Number of agents, and number of turns that wait for an agent slot.
     pub fn agent_pool_status(&self) -> AgentPoolStatus {
         self.host.agent_pool.status()
     }
 
-    /// Ends turns as cancelled, ends all agents, saves everything. Twice is the same as once.
+    /// Cancels running turns, ends all agents and stores everything. Idempotent.
     pub async fn shutdown(&self) {
         self.host.shutdown_once.get_or_init(|| self.stop()).await;
     }
@@ -208,7 +211,7 @@ impl Engine {
                 let _ = done.await;
             }
         });
-        // Sessions whose dispose is under way are not among them; they are waited for as well.
+        // Sessions that are being disposed are no longer in the registry; their tasks are awaited here.
         host.tasks.close();
         let ended = async {
             tokio::join!(futures::future::join_all(all), host.tasks.wait());

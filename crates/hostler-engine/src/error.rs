@@ -1,3 +1,5 @@
+//! `EngineError`: the errors of the engine's API. Surfaces map them to their protocols' codes.
+
 use ahp_types::state::ProtectedResourceMetadata;
 use hostler_driver::TranscriptStoreError;
 use hostler_rules::RuleStoreError;
@@ -5,57 +7,57 @@ use hostler_search::SearchError;
 use hostler_store::StoreError;
 use hostler_trust::TrustError;
 
-/// What the engine refuses, each with a sentence for a person.
+/// Errors of the engine, each with a message for a person.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EngineError {
-    /// Nobody knows this channel.
+    /// There is no such channel.
     #[error("there is no channel {0}")]
     ChannelNotFound(String),
-    /// Nobody knows this session.
+    /// There is no such session.
     #[error("there is no session {0}")]
     SessionNotFound(String),
-    /// The URI is taken.
+    /// The URI is in use.
     #[error("the session {0} exists already; choose another URI")]
     SessionExists(String),
-    /// The provider is not offered here.
+    /// The host does not offer this provider.
     #[error("this host does not offer the agent {0:?}")]
     ProviderNotFound(String),
-    /// Nobody of that name was here lately.
+    /// No client with this id was connected recently.
     #[error("this host does not know the client; initialize instead")]
     ClientUnknown,
-    /// Somebody has to sign in first, or with another token.
+    /// The request needs a sign-in, or a sign-in with another token.
     #[error("{message}")]
     SignInNeeded {
-        /// What to do.
+        /// The message for a person: what to do.
         message: String,
-        /// To what.
+        /// The resources that need the sign-in.
         resources: Vec<ProtectedResourceMetadata>,
     },
-    /// Something in the request is wrong.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// There are no such contents.
+    /// There is no such content.
     #[error("there is nothing under {0}")]
     ContentNotFound(String),
-    /// The agent's own record of a conversation is in trouble.
+    /// The agent's transcript cannot be read or written.
     #[error(transparent)]
     TranscriptStore(#[from] TranscriptStoreError),
-    /// Older turns are still to be taken in from the agent's record, which is in trouble.
+    /// Older turns are not imported yet, and the agent's transcript cannot be read.
     #[error("{0}; older turns are missing until it can be read, and asking again is fine")]
     ImportIncomplete(TranscriptStoreError),
-    /// The host's rules are in trouble.
+    /// The host's rules cannot be read or written.
     #[error(transparent)]
     Rules(#[from] RuleStoreError),
-    /// A decision about a folder was not taken.
+    /// A trust decision was not accepted.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// The store is in trouble.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nothing can be found at the moment.
+    /// The search index failed.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// The host is going down.
+    /// The host is shutting down.
     #[error("the host is stopping")]
     Stopping,
 }

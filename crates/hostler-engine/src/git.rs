@@ -1,4 +1,4 @@
-//! What git says about a directory. Asked by its command, never read from its files.
+//! Reads branches of a directory's git repository, by the git command, never from its files.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use hostler_driver::Clock;
 
 use crate::command_runner::{CommandProgram, CommandRunner, run_and_read_lines};
 
-/// How many branches are looked at, the latest first.
+/// Maximum number of branches, the latest first.
 const MAX_BRANCHES: usize = 2_000;
 
 /// The branches of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GitBranches {
-    /// The one that the directory is on; `None` between branches.
+    /// The current branch of the directory; `None` for a detached head.
     pub(crate) current: Option<String>,
-    /// All of them, the latest commit first.
+    /// All branches, the latest commit first.
     pub(crate) all: Vec<String>,
 }
 
-/// Whether git may know a directory: a glance, without asking it.
+/// Whether a directory may be in a repository: a quick check that does not run git.
 pub(crate) fn is_repository(directory: &Path) -> bool {
     directory.ancestors().any(|place| place.join(".git").exists())
 }
 
-/// The branch that a directory is on, if it is on one.
+/// The current branch of a directory, if there is one.
 pub(crate) async fn current_branch(
     commands: &dyn CommandRunner,
     clock: &dyn Clock,
@@ -33,7 +33,7 @@ pub(crate) async fn current_branch(
     run_and_read_lines(commands, clock, directory, program, 1).await?.into_iter().next()
 }
 
-/// The branches of the repository that a directory is in; `None` if it is in none, or git did not answer.
+/// The branches of a directory's repository; `None` if there is no repository, or git did not answer.
 pub(crate) async fn branches(commands: &dyn CommandRunner, clock: &dyn Clock, directory: &Path) -> Option<GitBranches> {
     let refs = ["for-each-ref", "--sort=-committerdate", "--format=%(refname:lstrip=2)", "refs/heads"];
     let (all, current) = tokio::join!(
@@ -44,7 +44,7 @@ pub(crate) async fn branches(commands: &dyn CommandRunner, clock: &dyn Clock, di
 }
 
 fn git_command(arguments: &[&str]) -> CommandProgram {
-    // Nothing that a repository brings along is to run because somebody looked at it, and nothing is to be fetched.
+    // Reading a repository must neither run its hooks and programs nor fetch anything.
     let quiet = [
         "GIT_NO_LAZY_FETCH=1",
         "GIT_ALLOW_PROTOCOL=none",

@@ -1,4 +1,7 @@
-//! What all actors share, and the registry of sessions.
+//! `Host`: the state that all actors share, and the registry of sessions.
+//!
+//! The rules file is polled every second. When it changes, every session evaluates its pending calls again. The
+//! registry knows for each session whether it has an actor, is only stored, or is external.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -43,13 +46,13 @@ use crate::state::ChannelState;
 use crate::terminals::TerminalRegistry;
 use crate::{EngineError, attachments, terminals};
 
-/// How often the file of the rules is looked at while no call asks for it.
+/// Interval at which the rules file is checked while no call asks for it.
 const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many directories a session can work in.
+/// Maximum number of working directories of a session.
 pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
-/// What all actors share.
+/// The state that all actors share.
 pub(crate) struct Host {
     pub(crate) store: Store,
     pub(crate) broadcaster: Arc<Broadcaster>,
@@ -57,36 +60,36 @@ pub(crate) struct Host {
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
-    /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
+    /// What happens to background work when a turn is stopped, unless the session configures it.
     pub(crate) background_on_stop: BackgroundOnStop,
-    /// How many messages may wait in one chat.
+    /// Maximum number of queued messages per chat.
     pub(crate) max_queued_messages: usize,
-    /// How many ended turns of an open chat memory holds.
+    /// Maximum number of completed turns of an open chat in memory.
     pub(crate) turns_in_memory: usize,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleStore>,
-    /// The version of the rules that sessions have been told of; what waits there is decided anew.
+    /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
     pub(crate) rules_version: watch::Sender<u64>,
-    /// What people decided about folders.
+    /// Decisions about workspace trust.
     pub(crate) trust: Arc<TrustStore>,
-    /// The version of the decisions that sessions were last notified of.
+    /// Version of the trust decisions that sessions were last notified of.
     pub(crate) trust_version: watch::Sender<u64>,
-    /// Counts the chats of sub-agents that have begun, for whoever waits for one.
+    /// Counts the sub-agent chats that have started, for subscribers that wait for one.
     pub(crate) sub_agent_chats_started: watch::Sender<u64>,
-    /// How long a client may be away before it is no longer part of its sessions.
+    /// How long a client may be disconnected before it is no longer active in its sessions.
     pub(crate) client_absence_timeout: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agent_pool: Arc<AgentPool>,
-    /// The most that one message may carry.
+    /// Limits on the attachments of one message.
     pub(crate) attachment_limits: AttachmentLimits,
-    /// How many messages' attachments may be planned at a time: each can take much memory.
+    /// Limits how many messages have their attachments planned at the same time: each can take much memory.
     pub(crate) attachment_plan_slots: Semaphore,
-    /// How many pixels they may have decoded at a time.
+    /// Limits how many decoded pixels they hold at the same time.
     pub(crate) pixel_budget: Arc<PixelBudget>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,
-    /// The files that clients may reach.
+    /// The files that clients may access.
     pub(crate) resources: ResourceContext,
     pub(crate) root_channel: RootChannel,
     pub(crate) sign_in_state: AnnouncedSignIns,
@@ -96,32 +99,32 @@ pub(crate) struct Host {
     pub(crate) terminals: TerminalRegistry,
     /// Whether clients may run commands in the user's shell.
     pub(crate) allow_shell_commands: bool,
-    /// What new sessions begin with by the host's own settings.
+    /// Values from the host's own settings that new sessions start with.
     pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
-    /// Turns that are still to be taken in.
+    /// Turns that are not imported yet.
     pub(crate) unimported_turns: UnimportedTurns,
-    /// How prompts are told from those of others in the agents' records.
+    /// Distinguishes prompts of this host from those of other processes in the agents' transcripts.
     pub(crate) prompt_ids: PromptIds,
     pub(crate) running_agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
-    /// Fires when the host goes down: nothing new begins.
+    /// Cancelled when the host shuts down: nothing new starts.
     pub(crate) stop: CancellationToken,
     pub(crate) shutdown_once: OnceCell<()>,
 }
 
-/// Every session that is known: with an actor, or only to the store.
+/// Every known session: with an actor, only in the store, or external.
 #[derive(Default)]
 pub(crate) struct SessionRegistry {
     pub(crate) live: HashMap<Arc<str>, SessionHandle>,
-    /// Whether each of them is listed.
+    /// Stored sessions without an actor, and whether each of them is listed.
     pub(crate) unloaded: HashMap<Arc<str>, bool>,
-    /// Those that only the agent knows, until somebody opens them.
+    /// External sessions that are not imported yet.
     pub(crate) external: HashMap<Arc<str>, ExternalSession>,
-    /// Whose the agents' conversations are; nobody's, if they were deleted.
+    /// The session that each of the agents' conversations belongs to; `None` if it was deleted.
     pub(crate) conversation_owners: HashMap<Uuid, Option<Arc<str>>>,
-    /// URIs whose dispose is under way.
+    /// URIs that are being disposed.
     pub(crate) disposing: HashSet<Arc<str>>,
 }
 
@@ -130,17 +133,17 @@ impl Host {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a provider's agent keeps by itself.
+    /// The transcripts of a provider's agent.
     pub(crate) fn transcript_store(&self, provider: &str) -> Option<Arc<dyn TranscriptStore>> {
         self.drivers.get(provider)?.transcript_store()
     }
 
-    /// The agents that are alive, by session.
+    /// The running agents, by session.
     pub(crate) fn running_agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
         self.running_agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a message wants of the host itself, if it is not for the agent.
+    /// The command that a message contains for the host itself, if it is not for the agent.
     pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
         local_command::parse(text).filter(|local| match local {
             LocalCommand::Shell(_) => self.allow_shell_commands && !self.gateway.is_model_script(text),
@@ -148,7 +151,8 @@ impl Host {
         })
     }
 
-    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: what it hears later is newer.
+    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: envelopes that follow it are
+    /// newer.
     pub(crate) async fn deliver_snapshot(
         self: &Arc<Self>,
         resource: Arc<str>,
@@ -162,7 +166,7 @@ impl Host {
         Ok(())
     }
 
-    /// The same for a chat, of which the subscriber may want to see a part.
+    /// Does the same for a chat, with the turns that the subscriber asked for.
     pub(crate) async fn deliver_chat_snapshot(
         self: &Arc<Self>,
         resource: Arc<str>,
@@ -198,8 +202,8 @@ impl Host {
         }
     }
 
-    /// Numbers and publishes a refusal; it is never written. Whoever is refused hears it, also on a channel that it does
-    /// not hear otherwise.
+    /// Numbers and publishes a rejection; it is never stored. The rejected client receives it even on a channel that it
+    /// is not subscribed to.
     pub(crate) async fn reject(&self, mut dispatch: Dispatch, reason: String) {
         attachments::strip_contents(&mut dispatch.action);
         terminals::strip_terminal_input(&mut dispatch.action);
@@ -221,13 +225,13 @@ impl Host {
         }
     }
 
-    /// Tells all sessions if the rules have changed since they were told last.
+    /// Notifies all sessions if the rules have changed since the last notification.
     pub(crate) fn notify_rule_changes(&self) {
         let version = self.rules.snapshot().version;
         self.rules_version.send_if_modified(|told| std::mem::replace(told, version) != version);
     }
 
-    /// Looks at the rules again and again: whoever edits them tells nobody. Ends with the host.
+    /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.
     pub(crate) fn poll_rules_and_trust(self: &Arc<Self>) {
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
         let watch = async move {
@@ -251,7 +255,7 @@ impl Host {
         self.running_agents().remove(session);
     }
 
-    /// Lists what the store holds, and wakes the sessions that were running when the last host died.
+    /// Lists the stored sessions, and loads those that had a running turn when the last host died.
     pub(crate) async fn load_catalog(self: &Arc<Self>) -> Result<(), EngineError> {
         for stored in self.store.conversations().await? {
             if let Ok(id) = Uuid::try_parse(&stored.id) {
@@ -278,14 +282,14 @@ impl Host {
             let mut sessions = self.sessions();
             sessions.unloaded.insert(Arc::clone(&session), stored.listed);
             if interrupted {
-                // Waking it ends the turn that nobody runs any more.
+                // Loading the session ends its interrupted turn.
                 sessions.get_or_load(self, &session);
             }
         }
         Ok(())
     }
 
-    /// The file URIs of the directories that a session works in: the one it is at home in, then others that it may use.
+    /// The file URIs of a session's working directories: the primary one, then the additional ones.
     pub(crate) fn resolve_directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
         if wanted.len() > MAX_SESSION_DIRECTORIES {
             return Err(EngineError::Invalid(format!(
@@ -306,7 +310,7 @@ impl Host {
         Ok(directories)
     }
 
-    /// The URI of a directory that a session may work in, in the form that is kept.
+    /// The normalized URI of a directory that a session may work in.
     pub(crate) fn resolve_directory(&self, uri: &str) -> Result<String, EngineError> {
         let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
         let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
@@ -333,12 +337,12 @@ impl SessionRegistry {
             || self.disposing.contains(session)
     }
 
-    /// Whether it is more than something that an agent keeps.
+    /// Whether the session is known and not external.
     pub(crate) fn is_stored(&self, session: &str) -> bool {
         self.contains(session) && !self.external.contains_key(session)
     }
 
-    /// The actor of a session, started if the session is only known to the store, or to its agent.
+    /// The actor of a session, started if the session is only in the store or external.
     pub(crate) fn get_or_load(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
         if let Some(handle) = self.live.get(session) {
             return Some(handle.clone());
@@ -358,7 +362,7 @@ impl SessionRegistry {
         Some(handle)
     }
 
-    /// A session without an actor is where it was before.
+    /// Puts a session without an actor back where it came from.
     pub(crate) fn restore_entry(&mut self, origin: SessionSource) {
         match origin {
             SessionSource::Provisional(_) => {}

@@ -1,4 +1,5 @@
-//! The engine: one actor per session, a pure turn machine, state moved by the AHP reducers alone, and the fan-out.
+//! The engine: one actor per session, a pure turn machine, state that only the AHP reducers change, and the broadcaster
+//! that publishes to subscribers.
 //!
 //! **Architecture Invariant:** the engine knows no JSON-RPC, no protocol version and no particular agent. Surfaces call
 //! [`Engine`]; agents are behind `hostler_driver::Driver`; the gateway is behind the [`ModelGateway`] port.

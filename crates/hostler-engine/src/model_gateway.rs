@@ -1,4 +1,4 @@
-//! The port that the engine needs towards the gateway; the binary joins the two.
+//! Port for the gateway; the binary implements it.
 
 use std::any::Any;
 use std::fmt;
@@ -12,91 +12,90 @@ use secrecy::SecretString;
 
 use crate::budget::{SessionBudget, SessionBudgetLimits};
 
-/// A model that some upstream serves.
+/// A model of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
     /// The id that clients and agents use.
     pub id: String,
-    /// The name that clients show.
+    /// The name that clients display.
     pub name: String,
     /// Its context window in tokens, if known.
     pub context_window: Option<u64>,
-    /// How much it can write at most, if known.
+    /// Maximum number of output tokens, if known.
     pub max_output_tokens: Option<u64>,
-    /// Whether it takes pictures, if known.
+    /// Whether it accepts images, if known.
     pub supports_vision: Option<bool>,
 }
 
-/// Something that clients can sign in to.
+/// A resource that clients can sign in to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignInResource {
     /// Its identifier, a URL.
     pub resource: String,
-    /// What people call it.
+    /// Its display name.
     pub name: String,
-    /// Who issues tokens for it.
+    /// The issuer of its tokens.
     pub authorization_server: String,
-    /// What a token has to be good for.
+    /// The scopes that a token needs.
     pub scopes: Vec<String>,
-    /// Whether somebody has to, and why; nothing while the host has what it needs.
+    /// Why a sign-in is needed; `None` if none is.
     pub sign_in_need: Option<SignInNeed>,
-    /// Whether no model at all can be used without it.
+    /// Whether no model can be used without it.
     pub is_required: bool,
 }
 
-/// Why somebody has to sign in.
+/// Why a sign-in is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignInNeed {
-    /// Nobody has.
+    /// There is no sign-in.
     NotSignedIn,
-    /// What there was is not good any more.
+    /// The sign-in has expired.
     Expired,
 }
 
-/// When a sign-in or a sign-out was asked for; the gateway's number for it.
+/// The gateway's sequence number of a request to sign in or out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UpstreamSignInSequence(pub u64);
 
-/// Why a sign-in was not taken, as a sentence.
+/// Why a sign-in was rejected, as a message for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamSignInError {
-    /// Nothing here needs it.
+    /// No upstream needs this resource.
     #[error("{0}")]
     UnknownResource(String),
-    /// That is no token.
+    /// The token is malformed.
     #[error("{0}")]
     InvalidToken(String),
-    /// The token is not good.
+    /// The resource rejected the token.
     #[error("{0}")]
     TokenRejected(String),
 }
 
-/// What the engine needs of the gateway.
+/// The gateway, as the engine needs it.
 pub trait ModelGateway: Send + Sync + 'static {
-    /// The models on offer, never empty, the default first.
+    /// The offered models, never empty, the default first.
     fn models(&self) -> Vec<ModelInfo>;
-    /// Mints the way to the gateway for one agent process that is to work with a model, by the id that clients use.
+    /// Creates a lease for one agent process and a model, by the id that clients use.
     fn lease(&self, session: &str, chat: &str, model: &str) -> ModelLease;
 
-    /// Whether a process that works with a lease may change to another model, and that model's id as the agent must
-    /// know it.
+    /// Whether a process with a lease may switch to another model, and that model's id for the agent.
     fn switch_model(&self, _lease: &ModelLease, _model: &str) -> Option<String> {
         None
     }
 
-    /// What clients can sign in to so that upstreams can be used, needed or not.
+    /// The resources that clients can sign in to, needed or not.
     fn protected_resources(&self) -> Vec<SignInResource> {
         Vec::new()
     }
-    /// What somebody has to sign in to before a model can be used, by the id that clients use.
+    /// The resource that needs a sign-in before a model can be used, by the id that clients use.
     fn required_sign_in(&self, _model: &str) -> Option<SignInResource> {
         None
     }
-    /// Somebody asks to be signed in or out now: however long each takes, what was asked for last is what counts.
+    /// Assigns the sequence number of a request to sign in or out: the latest request wins, however long each takes.
     fn next_sign_in_sequence(&self) -> UpstreamSignInSequence {
         UpstreamSignInSequence::default()
     }
-    /// Takes a client's token for a resource, after trying it.
+    /// Accepts a client's token for a resource, after testing it.
     fn sign_in<'a>(
         &'a self,
         _turn: UpstreamSignInSequence,
@@ -106,39 +105,39 @@ pub trait ModelGateway: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), UpstreamSignInError>> {
         async move { Err(UpstreamSignInError::UnknownResource(format!("nothing here takes a sign-in to {resource:?}"))) }.boxed()
     }
-    /// Forgets the token that clients have brought for a resource.
+    /// Deletes the clients' token for a resource.
     fn sign_out(&self, _turn: UpstreamSignInSequence, resource: &str) -> Result<(), UpstreamSignInError> {
         Err(UpstreamSignInError::UnknownResource(format!("nothing here takes a sign-in to {resource:?}")))
     }
 
-    /// Whether a text is meant for a model that takes scripts, although it looks like a command for the host's shell.
+    /// Whether a text is a script for the scripted model, although it looks like a command for the host's shell.
     fn is_model_script(&self, _text: &str) -> bool {
         false
     }
 
-    /// What a session has used, may use and waits for; nothing, here and below, if the gateway does not count.
+    /// A session's usage, limits and wait; `None`, here and below, if the gateway does not count.
     fn to_session_budget(&self, _session: &str) -> Option<SessionBudget> {
         None
     }
-    /// Says whenever that may have changed; changes that come faster than they are taken are one.
+    /// Notifies of possible changes of the budget; changes that are faster than their reader are merged.
     fn budget_changes(&self, _session: &str) -> BoxStream<'static, ()> {
         stream::pending().boxed()
     }
-    /// Gives a session limits of its own. Requests that wait go on if they may now.
+    /// Sets a session's own limits. Waiting requests continue if they are allowed now.
     fn set_session_limits(&self, _session: &str, _limits: SessionBudgetLimits) {}
-    /// The session is no more: what it has used can be forgotten.
+    /// Deletes the usage of a disposed session.
     fn forget_session(&self, _session: &str) {}
 }
 
 /// The right of one agent process to use the gateway. Ends when it is dropped.
 pub struct ModelLease {
-    /// Where and with which bearer.
+    /// The gateway's address and the bearer.
     pub endpoint: GatewayEndpoint,
-    /// The model's id as the agent must know it.
+    /// The model's id for the agent.
     pub model: String,
     /// Whether the model's provider serves web searches.
     pub web_search: bool,
-    /// What else must be the same for another model to be used with it; the gateway's own affair.
+    /// The conditions that another model must share to be used with this lease; opaque to the engine.
     pub terms: String,
     _guard: Box<dyn Any + Send + Sync>,
 }
@@ -149,7 +148,7 @@ impl ModelLease {
         Self { endpoint, model, web_search, terms: String::new(), _guard: Box::new(guard) }
     }
 
-    /// The same, on these terms.
+    /// The same lease with these terms.
     #[must_use]
     pub fn with_terms(mut self, terms: String) -> Self {
         self.terms = terms;
@@ -163,13 +162,13 @@ impl fmt::Debug for ModelLease {
     }
 }
 
-/// A live agent, for people who look at the host from outside.
+/// A running agent, for tools that inspect the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentStatus {
     /// The session's URI.
     pub session: String,
     /// The process id.
     pub pid: u32,
-    /// The agent's version, if it told.
+    /// The agent's version, if it reported one.
     pub version: Option<String>,
 }

@@ -1,7 +1,8 @@
-//! Turns by the page: how much of a chat a snapshot holds, and the turns before it.
+//! Pages of turns: how many turns of a chat a snapshot contains, and how clients load the turns before them.
 //!
-//! A turn that has ended does not change, so that turns which only the store holds can be read after the moment that a
-//! snapshot is about. Where a connection's turns begin is noted with its subscriber, in the order of numbers.
+//! Completed turns do not change. A snapshot is therefore the turn window at a sequence number, and older rows are read
+//! page by page when the snapshot is written to the client. The first turn that each connection received is stored with
+//! its subscriber, in sequence order; `chat/turnsLoaded` is a unicast action.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,28 +24,28 @@ use crate::host::Host;
 use crate::session::clone_without_turns;
 use crate::turn_storage::EvictedTurns;
 
-/// How many turns `fetchTurns` loads at most.
+/// Maximum number of turns that one `fetchTurns` loads.
 const MAX_PAGE_TURNS: usize = 100;
 
-/// No further turn of a page once there are so many bytes.
+/// A page gets no further turn once it has this many bytes.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// How much of a long chat is read at a time on its way to a client.
+/// Page size for reading a long chat while its snapshot is written to a client.
 const READ_PAGE: TurnPageLimits = TurnPageLimits { max_turns: 512, max_bytes: 1024 * 1024, from_end: false };
 
-/// How much of a chat a snapshot is to hold.
+/// Which turns of a chat a snapshot contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SnapshotTurns {
     /// All turns.
     #[default]
     All,
-    /// So many of the last turns; at least one, since the last turn can be taken up again.
+    /// This many of the last turns; at least one, because the last turn can be resumed.
     Last(usize),
-    /// Those from where the client's turns began on its connection before this one; all, if that is not known.
+    /// Turns from the first one that the client's previous connection had; all turns if that is unknown.
     SameAsBefore,
 }
 
-/// Turns that come before those of a snapshot's state and are still to be read.
+/// Turns before those in a snapshot's state, read page by page.
 #[derive(Clone)]
 pub struct OlderTurns {
     host: Arc<Host>,
@@ -59,10 +60,10 @@ impl fmt::Debug for OlderTurns {
 }
 
 impl OlderTurns {
-    /// The next of them in their order, each as JSON; `None` after the last one.
+    /// Reads the next page in order, each turn as JSON; `None` after the last page.
     ///
     /// # Errors
-    /// If the store cannot be read, or the chat is gone.
+    /// If the store cannot be read, or the chat no longer exists.
     pub async fn next_page(&mut self) -> Result<Option<Vec<String>>, EngineError> {
         if self.positions.is_empty() {
             return Ok(None);
@@ -77,16 +78,16 @@ impl OlderTurns {
     }
 }
 
-/// A chat as a snapshot shows it.
+/// A chat as a snapshot contains it.
 pub(crate) struct ChatSnapshot {
     pub(crate) state: Arc<ChatState>,
-    /// Where its turns begin.
+    /// Index of the first turn in the snapshot.
     pub(crate) first_turn: usize,
-    /// Those that have to be read.
+    /// Turns that are read from the store when the snapshot is written.
     pub(crate) older_turns: Option<OlderTurns>,
 }
 
-/// Where a page ends: before a turn, which is named by the one that comes right before it, if that is known yet.
+/// End of a page: the index of a turn, with the id of the turn right before it, if that one is imported.
 struct TurnCursor {
     position: usize,
     chat: String,
@@ -106,16 +107,16 @@ impl TurnCursor {
     }
 }
 
-/// Older turns of a chat.
+/// A page of older turns of a chat.
 struct TurnPage {
     turns: Vec<Turn>,
-    /// Where they begin.
+    /// Index of the first turn of the page.
     first_turn: usize,
     next_cursor: Option<String>,
 }
 
 impl Host {
-    /// A chat to the extent that a subscriber wants to see it.
+    /// Returns a chat with the turns that a subscriber requested.
     pub(crate) async fn chat_snapshot(
         self: &Arc<Self>,
         chat: &Arc<ChatState>,
@@ -147,8 +148,8 @@ impl Host {
         Ok(ChatSnapshot { state: Arc::new(state), first_turn: first, older_turns: older })
     }
 
-    /// Waits until the turn at a place of a chat is stored, where it is still to be taken in. An error where that is not to be
-    /// expected soon.
+    /// Waits until the turn at an index is stored, if it is not imported yet.
+    /// Fails if the import is not expected to reach it soon.
     pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         tokio::select! {
             told = self.unimported_turns.wait_until_imported(chat, place) => told,
@@ -156,7 +157,7 @@ impl Host {
         }
     }
 
-    /// The cursor of the turns before a place; `None` at the beginning.
+    /// Cursor of the turns before an index; `None` at the first turn.
     async fn older_turns_cursor(
         &self,
         chat: &ChatState,
@@ -166,7 +167,7 @@ impl Host {
         let Some(before) = first.checked_sub(1) else { return Ok(None) };
         let id = match before.checked_sub(past.count) {
             Some(index) => chat.turns.get(index).map(|turn| turn.id.clone()),
-            // It is still to be taken in. Its place is certain.
+            // The turn is not imported yet. Its index is fixed.
             None if before < self.unimported_turns.missing_count(&chat.resource) => Some(String::new()),
             None => self.store.turn_id_at(&chat.resource, before).await?,
         };
@@ -174,8 +175,8 @@ impl Host {
         Ok(Some(TurnCursor::encode(first, &chat.resource, &id)))
     }
 
-    /// Loads older turns for one connection: `chat/turnsLoaded` arrives in its queue under `token`, in the order of
-    /// numbers, and nobody else hears it.
+    /// Loads older turns for one connection: `chat/turnsLoaded` arrives in its queue under `token`, in sequence order,
+    /// and is sent to no other connection.
     pub(crate) async fn fetch_turns(
         self: &Arc<Self>,
         channel: &str,
@@ -183,7 +184,7 @@ impl Host {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        // A subscription that was asked for before has happened then.
+        // This commit runs after any subscription that was requested earlier.
         self.store.sequencer().commit(Batch::new(None, BatchDurability::Memory)).await?;
         let view = self.chat_view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
         if !self.broadcaster.is_subscribed(channel, subscriber.id()) {
@@ -202,7 +203,7 @@ impl Host {
                 EngineError::Invalid("name the cursor: this connection has not been sent the chat's state".to_owned())
             })?,
         };
-        // What a client that came back has, it knows better: the last page may have been lost on its way.
+        // After a reconnect the client's own cursor counts, because the last page may not have arrived.
         let elsewhere = known.is_some_and(|known| known.is_confirmed && known.first_turn != until);
         if until > view.evicted_turns.count + view.chat.turns.len() || elsewhere {
             return Err(stale_cursor_error());
@@ -220,7 +221,7 @@ impl Host {
         let entry = ActionEntry::new(channel.into(), StateAction::ChatTurnsLoaded(loaded))?;
         let (host, subscriber) = (Arc::clone(self), subscriber.clone());
         let batch = Batch::new(None, BatchDurability::Memory).unicast(entry, move |item| {
-            // It may have got another view of the chat meanwhile, or left it.
+            // The client may have received another snapshot meanwhile, or unsubscribed.
             let fits = host.broadcaster.is_subscribed(&item.channel, subscriber.id())
                 && subscriber.turn_window(&item.channel) == known;
             let chat = Arc::clone(&item.channel);
@@ -233,7 +234,7 @@ impl Host {
         Ok(())
     }
 
-    /// A page of the turns before a place: from memory, or from the store.
+    /// Loads a page of the turns before an index, from memory or from the store.
     async fn load_turns_before(
         &self,
         chat: &ChatState,
@@ -269,7 +270,8 @@ fn last_page(turns: &[Turn]) -> &[Turn] {
     turns.get(turns.len() - count..).unwrap_or_default()
 }
 
-/// A turn from its row. One that cannot be read keeps its place, so that its neighbours keep theirs.
+/// Parses a stored turn. An unreadable row becomes a placeholder turn, so that the indexes of its neighbors do not
+/// change.
 pub(crate) fn parse_stored_turn(turn: &StoredTurn) -> Turn {
     serde_json::from_str(&turn.body).unwrap_or_else(|error| {
         tracing::error!(
@@ -305,9 +307,9 @@ fn unreadable_turn(turn: &StoredTurn) -> Turn {
     }
 }
 
-/// A turn as JSON, whatever became of its row.
+/// Returns a turn as JSON; a damaged row becomes a placeholder.
 fn turn_json(turn: StoredTurn) -> String {
-    // Whole rows are not read once more for this: what the file system lost is lost at an end.
+    // Rows are not parsed again here: data that a file system loses is missing at the start or at the end.
     if turn.body.starts_with('{') && turn.body.ends_with('}') {
         return turn.body;
     }
@@ -318,7 +320,7 @@ fn foreign_cursor_error() -> EngineError {
     EngineError::Invalid("the cursor is not one that this host gave for this chat".to_owned())
 }
 
-/// The cursor's place is not where this connection's turns begin.
+/// The cursor does not match the first turn of this connection.
 pub(crate) fn stale_cursor_error() -> EngineError {
     EngineError::Invalid(
         "the cursor is not the chat's last one on this connection; use turnsNextCursor as it is now".to_owned(),
@@ -330,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written_and_garbage_is_not() {
+    fn cursor_round_trips_and_rejects_garbage() {
         for turn in ["t1", "", "two\nlines"] {
             let cursor = TurnCursor::decode(&TurnCursor::encode(7, "ahp-chat:/c", turn)).unwrap();
             assert_eq!((cursor.position, &*cursor.chat, &*cursor.turn), (7, "ahp-chat:/c", turn));
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_cannot_be_read_keeps_its_place() {
+    fn unreadable_row_keeps_its_index() {
         for body in ["", "{", "not JSON", r#"{"id":"t1"}"#] {
             let row = StoredTurn { chat: "c".to_owned(), id: "t1".to_owned(), body: body.to_owned() };
             let turn = parse_stored_turn(&row);
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_from_memory_ends_by_bytes_and_is_never_empty_for_nothing() {
+    fn page_from_memory_is_limited_by_bytes_and_has_at_least_one_turn() {
         let turn = |size: usize| {
             let mut turn =
                 unreadable_turn(&StoredTurn { chat: "c".to_owned(), id: "t".to_owned(), body: String::new() });

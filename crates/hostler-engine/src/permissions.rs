@@ -1,38 +1,38 @@
-//! What the host's configuration says about permissions.
+//! The host's configuration of permissions.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How the host treats permissions.
+/// The host's configuration of permissions.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionConfig {
-    /// Whether a session may skip permissions altogether. Never silently: a client still has to choose it.
+    /// Whether a session may skip permission checks. A client still has to choose that mode explicitly.
     pub allow_bypass: bool,
-    /// What becomes of requests that nobody answers.
+    /// What happens to requests that no client answers.
     pub unattended: UnattendedPolicy,
-    /// The user's home directory: what `~` in rules stands for.
+    /// The user's home directory, for `~` in rules.
     pub home_directory: Option<PathBuf>,
-    /// The host's own directories: state, cache and configuration. No mode but bypass touches them without a question.
+    /// The host's own directories: state, cache and configuration. Every mode except bypass asks before touching them.
     pub host_directories: Vec<PathBuf>,
 }
 
-/// What becomes of requests that nobody answers.
+/// What happens to requests that no client answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum UnattendedPolicy {
-    /// They wait for as long as it takes.
+    /// They wait without a limit.
     #[default]
     Wait,
-    /// They are denied after a time.
+    /// They are denied after this time.
     DenyAfter(Duration),
-    /// They are answered at once, without asking anybody.
+    /// They are answered at once, without asking a person.
     Answer(UnattendedAnswer),
 }
 
-/// The answer to every request.
+/// The automatic answer to every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnattendedAnswer {
-    /// Calls that no rule denies run; plans are carried out; questions are left to the agent.
+    /// Calls that no rule denies run; plans are carried out; questions are returned to the agent unanswered.
     Allow,
-    /// No, in these words to the agent.
+    /// Every request is denied, with this message to the agent.
     Deny(String),
 }

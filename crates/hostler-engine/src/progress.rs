@@ -1,4 +1,4 @@
-//! How far something has come that a client waits for: the installation of an agent, for now.
+//! Progress reports for a client that waits for an agent's installation.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,41 +7,41 @@ use hostler_driver::{Driver, InstallError, InstallProgress};
 use crate::broadcaster::{Delivery, HostNotification, HostNotificationKind, Subscriber};
 use crate::host::Host;
 
-/// A client's wish to hear how far something has come.
+/// A client's request for progress reports.
 #[derive(Debug, Clone)]
 pub struct ProgressRequest {
-    /// The client's name for it.
+    /// The client's token for the reports.
     pub token: String,
-    /// The connection that asked.
+    /// The connection that receives them.
     pub subscriber: Subscriber,
 }
 
-/// One step of it.
+/// One progress report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressUpdate {
-    /// The client's name for it.
+    /// The client's token for the reports.
     pub token: String,
-    /// How much is done; never less than before.
+    /// Completed amount; never decreases.
     pub done: u64,
-    /// Of how much, if that is known. Where both are the same it is over, and nothing follows.
+    /// Total amount, if known. A report with `done` equal to the total is the last one.
     pub total: Option<u64>,
-    /// What is going on, or what went wrong.
+    /// What is in progress, or what went wrong.
     pub message: String,
 }
 
-/// What was told so far. Few steps are told, however often there is something new.
+/// What was reported so far. Limits the number of reports, however often the progress changes.
 #[derive(Debug, Default)]
 struct ProgressState {
     done: u64,
     total: Option<u64>,
-    /// How many hundredths of it, if the total was known.
+    /// Last reported percentage, if the total was known.
     percent: Option<u128>,
     has_started: bool,
     is_finished: bool,
 }
 
 impl ProgressState {
-    /// What is to be told about an installation, if anything is.
+    /// Returns the next report about an installation, if one is due.
     fn next_step(&mut self, name: &str, news: &InstallProgress) -> Option<(u64, Option<u64>, String)> {
         if self.is_finished {
             return None;
@@ -49,7 +49,7 @@ impl ProgressState {
         let (done, message) = match news {
             InstallProgress::Waiting => (0, format!("Waiting for another process that installs {name}")),
             InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
-                // The end is told when it is known to be one.
+                // Completion is reported by `final_step` only.
                 let total = *self.total.get_or_insert(*total.max(&1));
                 ((*done).min(total - 1), format!("Installing {name}"))
             }
@@ -62,7 +62,7 @@ impl ProgressState {
         is_news.then_some((done, self.total, message))
     }
 
-    /// The last step, however it went.
+    /// The last report, after success or failure.
     fn final_step(&mut self, message: String) -> (u64, Option<u64>, String) {
         self.is_finished = true;
         let total = self.total.unwrap_or(1).max(self.done);
@@ -70,7 +70,7 @@ impl ProgressState {
     }
 }
 
-/// Tells one client.
+/// Reports to one client.
 struct ProgressReporter {
     request: ProgressRequest,
     name: String,
@@ -80,7 +80,7 @@ struct ProgressReporter {
 impl ProgressReporter {
     fn report_step(&self, news: &InstallProgress) {
         let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Told under the lock: steps of several threads keep their order.
+        // Sent under the lock, so that reports from several threads keep their order.
         if let Some(step) = told.next_step(&self.name, news) {
             self.send(step);
         }
@@ -99,14 +99,14 @@ impl ProgressReporter {
     fn send(&self, (done, total, message): (u64, Option<u64>, String)) {
         let progress = ProgressUpdate { token: self.request.token.clone(), done, total, message };
         let notice = HostNotification::new(HostNotificationKind::Progress(Box::new(progress)));
-        // Whoever asked may have left.
+        // The client may have disconnected.
         self.request.subscriber.deliver(Delivery::Notification(Arc::new(notice)));
     }
 }
 
 impl Host {
-    /// Begins what has to be done before an agent can be opened, and tells the client that waits how far it has come. What
-    /// fails here is tried again with the first message.
+    /// Starts what an agent needs before it can be opened, and reports progress to the waiting client. A failure is
+    /// retried with the first message.
     pub(crate) fn prepare_agent(&self, driver: &Arc<dyn Driver>, wish: ProgressRequest) {
         let teller =
             Arc::new(ProgressReporter { request: wish, name: driver.describe().display_name, state: Mutex::default() });
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_only_grow_and_the_last_one_is_the_total() {
+    fn progress_never_decreases_and_ends_at_the_total() {
         let mut told = ProgressState::default();
         let mut heard = Vec::new();
         for news in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_had_a_total_ends_with_one() {
+    fn progress_without_a_total_ends_with_one() {
         let mut told = ProgressState::default();
         told.next_step("it", &InstallProgress::Waiting);
         assert_eq!(told.final_step("no npm".to_owned()), (1, Some(1), "no npm".to_owned()));

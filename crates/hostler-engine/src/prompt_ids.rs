@@ -1,8 +1,8 @@
-//! Ids of prompts that this host recognizes without having remembered them.
+//! Prompt ids that this host recognizes without storing them.
 //!
-//! The agent keeps a prompt's id in its own record of the conversation. Half of the id is random; the other half is made from
-//! that, the conversation and a key of this state directory. So a record that several programs have continued says which
-//! of its turns were this host's, also after a crash, and also where the conversation was copied to another one.
+//! The agent stores a prompt's id in its transcript. Half of the id is random; the other half is derived from that
+//! half, the conversation and a key in this state directory. A transcript that several programs continued therefore
+//! shows which turns this host started, also after a crash, and also if the conversation was copied.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ use uuid::Uuid;
 const PROMPT_KEY_FILE: &str = "prompt.key";
 const PROMPT_KEY_BYTES: usize = 32;
 
-/// Mints ids of prompts, and recognizes them.
+/// Creates and recognizes prompt ids.
 pub(crate) struct PromptIds {
     key: [u8; PROMPT_KEY_BYTES],
 }
 
 impl PromptIds {
-    /// By the key of a state directory, which is made if it is not there or cannot be one.
+    /// Reads the key of a state directory. A missing or invalid key is replaced by a new one.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.join(PROMPT_KEY_FILE);
         match fs::read(&path) {
@@ -37,7 +37,7 @@ impl PromptIds {
         for half in key.chunks_mut(16) {
             half.copy_from_slice(Uuid::new_v4().as_bytes());
         }
-        // In one piece: a host that dies here leaves none, or a whole one.
+        // Written to a temporary file and renamed: after a crash the key is absent or complete.
         let made = directory.join(format!("{PROMPT_KEY_FILE}.new"));
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&made)?;
         file.write_all(&key)?;
@@ -46,17 +46,17 @@ impl PromptIds {
         Ok(Self { key })
     }
 
-    /// An id for a prompt of a conversation.
+    /// Creates an id for a prompt of a conversation.
     pub(crate) fn mint(&self, conversation: Uuid) -> Uuid {
         self.complete_id(conversation, Uuid::new_v4())
     }
 
-    /// Whether an id was minted by this host, for this conversation.
+    /// Whether this host created an id, for this conversation.
     pub(crate) fn is_minted_here(&self, conversation: Uuid, id: Uuid) -> bool {
         self.complete_id(conversation, id) == id
     }
 
-    /// The id with this first half.
+    /// Completes an id from its first half.
     fn complete_id(&self, conversation: Uuid, id: Uuid) -> Uuid {
         let random = id.as_u64_pair().0;
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
@@ -64,7 +64,7 @@ impl PromptIds {
         hasher.update(&random.to_be_bytes());
         let mut tag = [0; 8];
         hasher.finalize_xof().fill(&mut tag);
-        // The two bits that say that it is a UUID like all others.
+        // The two variant bits of a UUID.
         let tag = (u64::from_be_bytes(tag) >> 2) | (0b10 << 62);
         Uuid::from_u64_pair(random, tag)
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_recognized_in_its_conversation_by_its_host_and_nowhere_else() {
+    fn id_is_recognized_only_by_its_host_and_in_its_conversation() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let ids = PromptIds::open(here.path()).unwrap();
         let (conversation, another) = (Uuid::new_v4(), Uuid::new_v4());
@@ -86,13 +86,13 @@ mod tests {
         assert_ne!(id, ids.mint(conversation));
         assert!(ids.is_minted_here(conversation, id) && !ids.is_minted_here(another, id));
         assert!(!ids.is_minted_here(conversation, Uuid::new_v4()) && !ids.is_minted_here(conversation, Uuid::nil()));
-        // The next life of the host knows it, another host does not.
+        // A restarted host recognizes it, another host does not.
         assert!(PromptIds::open(here.path()).unwrap().is_minted_here(conversation, id));
         assert!(!PromptIds::open(there.path()).unwrap().is_minted_here(conversation, id));
     }
 
     #[test]
-    fn the_key_is_the_users_alone_and_a_damaged_one_is_replaced() {
+    fn key_is_private_and_a_damaged_key_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(PROMPT_KEY_FILE);
         PromptIds::open(directory.path()).unwrap();

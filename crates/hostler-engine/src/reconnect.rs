@@ -1,4 +1,16 @@
-//! Clients that come back: presence, what they missed, and dispatches that they repeat.
+//! Reconnecting clients: presence, missed envelopes and repeated dispatches.
+//!
+//! A client reports its last sequence number and its channels. Missed envelopes since the host's start come from the
+//! broadcaster's replay buffer (64 MB); earlier ones come from the journal plus that buffer. If neither reaches back
+//! far enough, or if the client saw numbers that never became durable, it gets snapshots. The sequencer chooses the
+//! moment, so nothing is missed or duplicated.
+//!
+//! A repeated dispatch is answered by its first envelope, also after a restart. `reconnect` does not contain the
+//! protocol version, so the surface stores client metadata, which engine and store do not interpret; without it the
+//! client has to initialize.
+//!
+//! A client that is disconnected for 30 seconds (counted from the start after a restart), that returns without a
+//! session it was active in, or that unsubscribes from it, is no longer an active client of that session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,31 +26,32 @@ use crate::host::Host;
 use crate::session::Dispatch;
 use crate::{EngineError, uri};
 
-/// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
-/// message limits that clients have.
+/// Maximum size of a replay, by the envelopes' size in memory: beyond it a snapshot is smaller, and fits into the
+/// message limits of clients.
 const MAX_REPLAY_BYTES: usize = 16 * 1024 * 1024;
 
-/// How a client that came back is made whole.
+/// How a reconnecting client catches up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReconnectOutcome {
-    /// What it missed is in its queue. If that turns out to reach back too far, it is told so there.
+    /// The missed envelopes are in its queue. If the replay turns out to be impossible, the queue contains a notice
+    /// instead.
     Replay {
-        /// The channels that it hears again.
+        /// The channels that it is subscribed to again.
         channels: Vec<String>,
-        /// The channels that are gone.
+        /// The channels that no longer exist.
         missing: Vec<String>,
     },
-    /// It has to subscribe to these channels anew.
+    /// It has to subscribe to these channels again.
     Snapshots {
-        /// The channels that are there.
+        /// The channels that exist.
         channels: Vec<String>,
-        /// The channels that are gone.
+        /// The channels that no longer exist.
         missing: Vec<String>,
     },
 }
 
-/// A connection of a client, for as long as it lasts. If it was the last one and none follows, the client leaves its
-/// sessions.
+/// A client's connection, until it is dropped. If it was the last one and the client does not reconnect in time, the
+/// client leaves its sessions.
 #[must_use = "a presence that is dropped is over"]
 pub struct PresenceGuard {
     host: Arc<Host>,
@@ -52,7 +65,7 @@ impl Drop for PresenceGuard {
 }
 
 impl Host {
-    /// A connection of a client begins.
+    /// Registers a new connection of a client.
     pub(crate) async fn connect_client(self: &Arc<Self>, client: &str, memo: &str) -> PresenceGuard {
         let seen_ms = self.clock.now_ms();
         self.broadcaster.clients.connect(client, memo, seen_ms);
@@ -65,7 +78,8 @@ impl Host {
         presence
     }
 
-    /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
+    /// Handles the end of a client's connection. After the last one, the client leaves its sessions unless it
+    /// reconnects in time.
     fn disconnect_client(self: &Arc<Self>, client: &str) {
         let left = self.broadcaster.clients.disconnect(client, self.clock.now_ms(), self.clock.monotonic());
         if !left || self.stop.is_cancelled() {
@@ -86,9 +100,9 @@ impl Host {
         });
     }
 
-    /// A client came back without some of the sessions that it was part of: it has left those.
+    /// Removes a client from the sessions that it did not list when it reconnected.
     async fn leave_unlisted_sessions(&self, client: &str, channels: &[String]) {
-        // As long as another connection of the client is there, it may be that one's.
+        // With another connection of the client open, the sessions may belong to that one.
         if !self.broadcaster.clients.has_sessions_to_leave(client) {
             return;
         }
@@ -103,7 +117,7 @@ impl Host {
         }
     }
 
-    /// A client no longer hears a session: it has left it, unless another connection of its is there.
+    /// Removes a client that unsubscribed from a session, unless the client has another connection.
     pub(crate) async fn leave_session(&self, client: &str, session: &str) {
         let handle = self.sessions().live.get(session).cloned();
         if let Some(handle) = handle.filter(|_| self.broadcaster.clients.has_at_most_one_connection(client)) {
@@ -111,10 +125,10 @@ impl Host {
         }
     }
 
-    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    /// Reconnects a client: missed envelopes or snapshots arrive in the subscriber's queue.
     ///
     /// # Errors
-    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    /// [`EngineError::ClientUnknown`] if no such client was connected recently.
     pub(crate) async fn reconnect(
         self: &Arc<Self>,
         client: &str,
@@ -156,8 +170,8 @@ impl Host {
         handle.send(SessionInput::HasChannel(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
     }
 
-    /// What happened on some channels between a client's last number and this life; `None` if that is not known exactly
-    /// and the client needs snapshots.
+    /// Loads the envelopes on some channels between a client's last number and the host's start; `None` if they are not
+    /// known exactly and the client needs snapshots.
     async fn load_missed_envelopes(
         &self,
         last_seen: u64,
@@ -170,7 +184,8 @@ impl Host {
         if last_seen >= life.base_seq {
             return Ok((last_seen >= self.broadcaster.replay_floor(channels)).then(Vec::new));
         }
-        // The client saw numbers that never became durable, or this life alone is more than is held.
+        // The client saw numbers that never became durable, or the replay buffer does not reach back to the host's
+        // start.
         if last_seen > life.last_durable_seq || self.broadcaster.replay_floor(channels) > life.base_seq {
             return Ok(None);
         }
@@ -185,7 +200,7 @@ impl Host {
         Ok(Some(missed))
     }
 
-    /// Subscribes to all channels and puts what was missed into the queue, at one number.
+    /// Subscribes to all channels and queues the missed envelopes, at one sequence number.
     async fn deliver_replay(
         self: &Arc<Self>,
         channels: &[String],
@@ -214,7 +229,7 @@ impl Host {
         Ok(())
     }
 
-    /// Answers a dispatch that was answered before with its first envelope, to the asking connection only.
+    /// Answers a repeated dispatch with its first envelope, to the requesting connection only.
     pub(crate) async fn answer_duplicate_dispatch(&self, dispatch: &Dispatch) -> bool {
         let Some(original) = self.find_original_answer(dispatch).await else { return false };
         if let Some(from) = &dispatch.subscriber {
@@ -235,14 +250,14 @@ impl Host {
             }
             None => return None,
         };
-        // Some clients use one number for many dispatches: then only the same wish is a repetition.
+        // Some clients use one number for many dispatches: then only an equal action is a repetition.
         let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
         let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
         (same && same_kind).then_some(found)
     }
 
-    /// Whether the client may have used this number in an earlier life. One look tells for all numbers that follow, so
-    /// that a client which came back does not wait for the disk each time.
+    /// Whether the client may have used this number before a restart. One read covers all later numbers, so that a
+    /// reconnected client does not wait for the disk each time.
     async fn is_possibly_journaled(&self, client: &str, seq: i64) -> bool {
         match self.broadcaster.clients.journaled_dispatches(client) {
             JournaledDispatches::None => false,

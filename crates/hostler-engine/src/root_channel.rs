@@ -1,4 +1,5 @@
-//! The root channel: what belongs to the host as a whole. Its one writer is the lock around its state.
+//! The root channel: the state of the host as a whole (agents, models, configuration, terminal list).
+//! The lock around the state makes its holder the only writer.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -21,29 +22,29 @@ use crate::session::Dispatch;
 use crate::state::{ChannelState, Reduce as _};
 use crate::{EngineError, config, uri};
 
-/// How large the clients' own values may grow.
+/// Maximum size of the configuration values that clients set.
 const MAX_HOST_CONFIG_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct RootChannel {
     state: Mutex<Arc<RootState>>,
-    /// The configuration's values, for those who cannot wait for the state.
+    /// The configuration values, for callers that cannot wait for the lock.
     config_values: RwLock<Arc<JsonObject>>,
 }
 
 impl RootChannel {
-    /// With a list of terminals, if there may be any.
+    /// Creates the state, with a terminal list if the host offers terminals.
     pub(crate) fn new(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway, terminals: bool) -> Self {
         let mut state = initial_state(drivers, gateway);
         state.terminals = terminals.then(Vec::new);
         Self { state: Mutex::new(Arc::new(state)), config_values: RwLock::default() }
     }
 
-    /// The one writer's right.
+    /// Locks the state for a writer.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, Arc<RootState>> {
         self.state.lock().await
     }
 
-    /// What clients have written into the host's configuration.
+    /// The values that clients have set in the host's configuration.
     pub(crate) fn config_values(&self) -> Arc<JsonObject> {
         Arc::clone(&self.config_values.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -59,7 +60,7 @@ impl RootChannel {
 }
 
 impl Host {
-    /// What clients configured in earlier lives.
+    /// Loads the configuration that clients set before a restart.
     pub(crate) async fn load_root(&self) -> Result<(), EngineError> {
         let rows = self.store.actions(0, u64::MAX, vec![uri::ROOT_CHANNEL_URI.to_owned()]).await?;
         let mut state = self.root_channel.state.lock().await;
@@ -78,7 +79,7 @@ impl Host {
         subscriber: Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        // The lock makes the snapshot and its number one moment.
+        // The lock makes the snapshot match its sequence number.
         let state = self.root_channel.state.lock().await;
         let snapshot = ChannelState::Root(Arc::clone(&state));
         self.deliver_snapshot(uri::ROOT_CHANNEL_URI.into(), snapshot, subscriber, token).await
@@ -108,7 +109,7 @@ impl Host {
         }
         let entry = ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), dispatch.action.clone())
             .map_err(|error| error.to_string())?;
-        // Nothing changes: the client gets its echo, the journal need not grow.
+        // Nothing changes: the client gets its echo, and the journal does not grow.
         let durability = if next == *state { BatchDurability::Memory } else { BatchDurability::Durable };
         let batch = Batch::new(None, durability).entry(entry.with_origin(Some(dispatch.origin())));
         self.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
@@ -123,7 +124,7 @@ impl Host {
 }
 
 impl Host {
-    /// Which conversations that were led elsewhere are listed: the host's own settings say so, or else clients.
+    /// Which external sessions are listed: decided by the host's own settings, otherwise by what clients have set.
     pub(crate) fn external_session_filter(&self) -> ExternalSessionFilter {
         let wanted = || {
             ExternalSessionFilter::from_name(self.root_channel.config_values().get(config::SHOW_EXTERNAL)?.as_str()?)
@@ -131,7 +132,7 @@ impl Host {
         self.external_scanner.filter().or_else(wanted).unwrap_or_default()
     }
 
-    /// The gateway's models may have changed: clients are told if they have.
+    /// Reads the gateway's models and publishes them if they have changed.
     pub(crate) async fn refresh_models(&self) {
         let mut state = self.root_channel.state.lock().await;
         let drivers = state.agents.iter().filter_map(|agent| self.drivers.get(&agent.provider));
@@ -142,7 +143,7 @@ impl Host {
         let action = StateAction::RootAgentsChanged(RootAgentsChangedAction { agents });
         Arc::make_mut(&mut state).reduce(&action);
         let told = async {
-            // The next start asks the gateway again, so this need not be in the journal.
+            // Not journaled: the next start asks the gateway again.
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
             self.store.sequencer().commit(batch).await
@@ -153,20 +154,20 @@ impl Host {
     }
 }
 
-/// What the drivers and the gateway offer at the start.
+/// The initial state, from the drivers and the gateway.
 fn initial_state(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState {
     let config = RootConfigState { schema: config::host_schema(&ConfigChoices::default()), values: JsonObject::new() };
     let agents = agent_infos(drivers, gateway);
     RootState { agents, active_sessions: None, terminals: None, config: Some(config), meta: None }
 }
 
-/// The agents on offer, each with all models.
+/// The offered agents, each with all models.
 fn agent_infos<'a>(
     drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>,
     gateway: &dyn ModelGateway,
 ) -> Vec<AgentInfo> {
     let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
-    // Clients ask for a sign-in before they let anybody send a message, so nothing is shown that is not needed.
+    // Clients require a sign-in before they send a message, so only resources that need one are listed.
     let needed = gateway.protected_resources().into_iter().filter(|protected| protected.sign_in_need.is_some());
     let protected: Vec<_> = needed.map(|protected| protected.metadata()).collect();
     let agents = drivers.into_iter().map(|driver| {

@@ -1,4 +1,4 @@
-//! What a session is: its states and the private facts beside them. No I/O.
+//! The state of a session and its chats, and the private facts that the host stores with them. No I/O.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,34 +27,34 @@ use crate::sub_agent_chat::{self, SubAgentChat};
 use crate::turn_storage::TurnStorage;
 use crate::uri;
 
-/// How many messages are remembered that have left the queue.
+/// How many messages that left the queue are remembered.
 const MAX_CONSUMED_MESSAGES: usize = 64;
 
-/// How much is remembered of what was sent to the agent. One that writes nothing down is not waited for.
+/// How many unconfirmed commands are remembered. The oldest ones are dropped, because an agent may never confirm one.
 const MAX_UNCONFIRMED_COMMANDS: usize = 64;
 
-/// The key of the host's own facts in a `_meta`.
+/// The host's key in a `_meta`.
 pub(crate) const HOSTLER_META_KEY: &str = "hostler";
 
-/// A client's wish to change something, whose form and identity the surface has checked.
+/// A client's request to change something; the surface has checked its form and the client's identity.
 #[derive(Clone)]
 pub struct Dispatch {
     /// The logical client.
     pub client_id: String,
-    /// The client's own number for this dispatch.
+    /// The client's number of this dispatch.
     pub client_seq: i64,
     /// The channel.
     pub channel: String,
-    /// What is to happen.
+    /// The requested action.
     pub action: StateAction,
-    /// The connection that it came over, for an answer that only it needs.
+    /// The connection that sent it, for a unicast answer.
     pub subscriber: Option<Subscriber>,
-    /// What its message names instead of carrying it; surfaces leave it empty.
+    /// Contents of the attachments that the message refers to; surfaces leave it empty.
     pub attachment_contents: AttachmentContents,
 }
 
 impl Dispatch {
-    /// Whether it brings a message with attachments, which have to be prepared first.
+    /// Whether it contains a message with attachments, which have to be prepared first.
     pub fn has_attachments(&self) -> bool {
         attachments::has_attachments(&self.action)
     }
@@ -75,59 +75,59 @@ impl fmt::Debug for Dispatch {
     }
 }
 
-/// The states of a session and its chats, moved by the reducers alone.
+/// The states of a session and its chats, changed by the reducers only, and the host's private facts.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) uri: Arc<str>,
     pub(crate) chat_uri: Arc<str>,
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
-    /// What people have written about places in files.
+    /// Comments of people on places in files.
     pub(crate) annotations: Arc<AnnotationsState>,
-    /// The commands that the agent has told of.
+    /// The slash commands that the agent has reported.
     pub(crate) commands: Vec<SlashCommand>,
-    /// The chats of sub-agents, in the order of their beginning.
+    /// The chats of sub-agents, in the order of their start.
     pub(crate) sub_agent_chats: Vec<SubAgentChat>,
     pub(crate) created_at: String,
     /// The key of the conversation's lock, and its first session id.
     pub(crate) conversation: Uuid,
-    /// How it goes on; `None` until the agent has confirmed it.
+    /// Resumes the conversation; `None` until the agent has confirmed it.
     pub(crate) resume_token: Option<ResumeToken>,
-    /// What is allowed as long as the session lives.
+    /// Rules that apply until the session is deleted.
     pub(crate) rules: RuleSet,
     /// The last turn whose message the agent has.
     pub(crate) delivered_turn: Option<String>,
-    /// By which id the agent's record has it, if it is known by one.
+    /// The id of that message in the transcript, if known.
     pub(crate) delivered_prompt_id: Option<Uuid>,
-    /// The steering message that the agent was told of; its answer has not begun.
+    /// The steering message that was injected and whose answer has not started.
     pub(crate) injected_message: Option<String>,
-    /// Queued messages that have become turns lately: an edit of one of them comes too late.
+    /// Queued messages that became turns recently: an edit of one of them is rejected.
     pub(crate) consumed_messages: VecDeque<String>,
-    /// What the store has of the chat's turns.
+    /// Which of the chat's turns are stored.
     pub(crate) turn_storage: TurnStorage,
-    /// How many of the chat's first turns are still to be taken in from the agent's record.
+    /// How many of the chat's first turns are not imported yet.
     pub(crate) unimported_turns: usize,
-    /// The turn of the record that the first one is which was taken in: those before it are still to come.
+    /// The transcript's turn that is the first imported one: earlier ones are not imported yet.
     pub(crate) import_cursor: Option<Uuid>,
-    /// How often the record was not there when they were to be taken in.
+    /// How often the transcript was missing when turns were to be imported.
     pub(crate) missing_transcript_count: usize,
-    /// The last turn of the agent's record that was looked at, whoever led it; nil before the first one, and absent where
-    /// an earlier version led the conversation, which left no trace of itself in the record.
+    /// The last turn of the transcript that was synced, whichever process ran it; nil before the first one. `None` for
+    /// a conversation of an earlier version, whose prompts cannot be recognized in the transcript.
     pub(crate) synced_through: Option<Uuid>,
-    /// The last turn that others led, and how much of it was told.
+    /// The last external turn, and how much of it is appended.
     pub(crate) last_external_turn: Option<ExternalTurn>,
-    /// What is known of the name and the tag in the agent's record.
+    /// Sync state of the title and the tag in the transcript.
     pub(crate) metadata_sync: MetadataSync,
-    /// What the agent was told and its record was not heard to say yet, as far as commands need it.
+    /// Commands and model changes that were sent and do not appear in the transcript yet.
     pub(crate) unconfirmed_commands: VecDeque<UnconfirmedCommand>,
-    /// Whether the store knows the session.
+    /// Whether the session is stored.
     pub(crate) is_stored: bool,
-    /// Whether the world knows it.
+    /// Whether the session is announced in the session list.
     pub(crate) is_listed: bool,
 }
 
 impl Session {
-    /// A provisional session: memory only.
+    /// Creates a provisional session, in memory only.
     pub(crate) fn provisional(
         session_uri: Arc<str>,
         provider: String,
@@ -200,12 +200,12 @@ impl Session {
         }
     }
 
-    /// What the session's `_meta` says under a key of the host's own.
+    /// A value of the host's part of the session's `_meta`.
     pub(crate) fn hostler_meta(&self, key: &str) -> Option<&serde_json::Value> {
         self.session.meta.as_ref()?.get(HOSTLER_META_KEY)?.get(key)
     }
 
-    /// Moves the state. Every number that clients see has passed here.
+    /// Applies an action to the state. Every published action of the session passes here.
     pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> ApplyOutcome {
         if channel != &*self.chat_uri {
             if self.is_annotations_channel(channel) {
@@ -235,23 +235,23 @@ impl Session {
         outcome
     }
 
-    /// Whether a channel is the one of the session's annotations.
+    /// Whether a channel is the session's annotations channel.
     pub(crate) fn is_annotations_channel(&self, channel: &str) -> bool {
         uri::annotated_session(channel) == Some(&*self.uri)
     }
 
-    /// The messages that wait for their turn.
+    /// The queued messages.
     pub(crate) fn queued_messages(&self) -> &[PendingMessage] {
         self.chat.queued_messages.as_deref().unwrap_or_default()
     }
 
-    /// The message that is to be folded into the running turn, and whether the agent was told of it.
+    /// The steering message, and whether it was injected.
     pub(crate) fn steering_message(&self) -> Option<(&PendingMessage, bool)> {
         let message = self.chat.steering_message.as_ref()?;
         Some((message, self.injected_message.as_deref() == Some(&message.id)))
     }
 
-    /// The chat of a sub-agent.
+    /// The sub-agent chat of a channel.
     pub(crate) fn sub_agent_chat(&self, channel: &str) -> Option<&SubAgentChat> {
         self.sub_agent_chats.iter().find(|worker| *worker.uri == *channel)
     }
@@ -264,29 +264,29 @@ impl Session {
         self.sub_agent_chat(channel).map(|worker| &worker.state)
     }
 
-    /// All chats, each with what the store has of its turns.
+    /// All chats, each with its storage state.
     pub(crate) fn chats(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<ChatState>, &TurnStorage)> {
         let workers = self.sub_agent_chats.iter().map(|worker| (&worker.uri, &worker.state, &worker.turn_storage));
         std::iter::once((&self.chat_uri, &self.chat, &self.turn_storage)).chain(workers)
     }
 
-    /// The chat of a channel, and what the store has of its turns.
+    /// The chat of a channel, with its storage state.
     pub(crate) fn chat_with_storage(&self, channel: &str) -> Option<(&Arc<ChatState>, &TurnStorage)> {
         self.chats().find(|(uri, ..)| ***uri == *channel).map(|(_, chat, kept)| (chat, kept))
     }
 
-    /// Whether there are turns that are not in memory.
+    /// Whether some turns are not in memory.
     pub(crate) fn has_evicted_turns(&self) -> bool {
         self.chats().any(|(_, _, kept)| kept.evicted.count > 0)
     }
 
-    /// What was stored up to now is committed.
+    /// Notes that all turns that were passed to the store are committed.
     pub(crate) fn mark_turns_committed(&mut self) {
         self.turn_storage.mark_committed();
         self.sub_agent_chats.iter_mut().for_each(|worker| worker.turn_storage.mark_committed());
     }
 
-    /// Lets turns go that the store has, until no chat has more than so many in memory.
+    /// Evicts committed turns until each chat has at most `window` turns in memory.
     pub(crate) fn evict_turns(&mut self, window: usize) {
         self.turn_storage.evict(&self.session, &mut self.chat, window);
         for worker in &mut self.sub_agent_chats {
@@ -294,20 +294,20 @@ impl Session {
         }
     }
 
-    /// Whether a turn of any chat that is in memory has this id.
+    /// Whether a turn in memory has this id, in any chat.
     pub(crate) fn has_turn(&self, id: &str) -> bool {
         self.chats().any(|(_, chat, _)| {
             chat.turns.iter().any(|turn| turn.id == id) || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
         })
     }
 
-    /// The actions that bring the session's lines about its chats up to date, as far as they are not.
+    /// The actions that update the session's chat summaries where they differ from the chats.
     pub(crate) fn chat_projections(&self) -> Vec<StateAction> {
         let chats = std::iter::once(&self.chat).chain(self.sub_agent_chats.iter().map(|worker| &worker.state));
         chats.filter_map(|chat| self.chat_projection(chat)).collect()
     }
 
-    /// Remembers what was sent to the agent.
+    /// Adds a command that was sent to the agent.
     pub(crate) fn add_unconfirmed_command(&mut self, sent: UnconfirmedCommand) {
         self.unconfirmed_commands.push_back(sent);
         let over = self.unconfirmed_commands.len().saturating_sub(MAX_UNCONFIRMED_COMMANDS);
@@ -320,7 +320,8 @@ impl Session {
         chat_summary_change(line, next)
     }
 
-    /// The session as the store keeps it: without the ended turns, and the turns that the store does not hold yet.
+    /// The snapshot for the store: the session without completed turns, and the completed turns that are not stored
+    /// yet.
     pub(crate) fn snapshot_row(&self) -> Result<SnapshotRow, StoreError> {
         let encode = |error: serde_json::Error| StoreError::Database(format!("a snapshot cannot be encoded: {error}"));
         let chat = clone_without_turns(&self.chat);
@@ -359,7 +360,7 @@ impl Session {
         Ok(SnapshotRow { body, turns, chats })
     }
 
-    /// The store was given every ended turn now.
+    /// Notes that all completed turns were passed to the store.
     pub(crate) fn mark_turns_submitted(&mut self) {
         self.turn_storage.mark_submitted(&self.chat);
         for worker in &mut self.sub_agent_chats {
@@ -367,7 +368,7 @@ impl Session {
         }
     }
 
-    /// The directory that the agent works in.
+    /// The agent's working directory.
     pub(crate) fn working_directory(&self) -> Option<PathBuf> {
         let first = self.session.working_directories.as_ref()?.first()?;
         Url::parse(first).ok()?.to_file_path().ok()
@@ -378,7 +379,7 @@ impl Session {
         self.session.config.as_ref()?.values.get(key)?.as_str()
     }
 
-    /// A call of a chat's running turn that waits for a confirmation.
+    /// A call of a chat's running turn that waits for confirmation.
     pub(crate) fn pending_call(&self, chat: &str, call: &str) -> Option<&ToolCallPendingConfirmationState> {
         self.chat_by_uri(chat)?.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
             ResponsePart::ToolCall(part) => match &part.tool_call {
@@ -389,7 +390,7 @@ impl Session {
         })
     }
 
-    /// A request for input of the running turn that is not answered.
+    /// An unanswered input request of the running turn.
     pub(crate) fn open_input_request(&self, id: &str) -> Option<&ChatInputRequest> {
         self.chat.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
             ResponsePart::InputRequest(part) if part.response.is_none() && part.request.id == id => Some(&part.request),
@@ -397,13 +398,13 @@ impl Session {
         })
     }
 
-    /// Takes back what was allowed as long as the session lives. A rule that cannot be read allows nothing.
+    /// Restores the session's rules. An unreadable rule allows nothing.
     pub(crate) fn add_session_rules(&mut self, texts: &[String]) {
         for text in texts {
             match Rule::parse(Effect::Allow, RuleScope::Session, text).map(|rule| self.rules.add(rule)) {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "a rule of a session was left out"),
-                // Not the rule itself: a command that was allowed may hold a password.
+                // The rule itself is not logged: an allowed command may contain a password.
                 Err(RuleError { problem, position, .. }) => {
                     tracing::warn!(problem, position, "a rule of a session could not be read");
                 }
@@ -411,7 +412,7 @@ impl Session {
         }
     }
 
-    /// What the driver is to open.
+    /// How the driver opens the conversation.
     pub(crate) fn conversation_start(&self) -> ConversationStart {
         match &self.resume_token {
             Some(token) => ConversationStart::Resume { id: self.conversation, token: token.clone() },
@@ -420,7 +421,7 @@ impl Session {
     }
 }
 
-/// A chat without its ended turns, which can be many, copied without copying them first.
+/// Clones a chat without its completed turns, without copying those first.
 pub(crate) fn clone_without_turns(chat: &ChatState) -> ChatState {
     ChatState {
         resource: chat.resource.clone(),
@@ -446,12 +447,12 @@ pub(crate) fn clone_without_turns(chat: &ChatState) -> ChatState {
     }
 }
 
-/// A message that no person wrote.
+/// Creates a message that no person wrote.
 pub(crate) fn new_message(text: String, kind: MessageKind) -> Message {
     Message { text, origin: MessageOrigin { kind }, attachments: None, model: None, agent: None, meta: None }
 }
 
-/// A title made from the first message: of its words, or of what is attached.
+/// Creates a title from the first message: from its text, or from its attachments.
 pub(crate) fn title_from_message(message: &Message) -> String {
     match attachments::message_attachments(message).first() {
         Some(attached) if message.text.trim().is_empty() => {
@@ -461,7 +462,7 @@ pub(crate) fn title_from_message(message: &Message) -> String {
     }
 }
 
-/// A title made from a text: its first line, cut at a word.
+/// Creates a title from a text: its first line, cut at a word boundary.
 pub(crate) fn title_from_text(text: &str) -> String {
     const MAX: usize = 60;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("New session");
@@ -480,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_the_first_line_cut_at_a_word() {
+    fn title_is_the_first_line_cut_at_a_word() {
         assert_eq!(title_from_text("\n  hi there  \nmore"), "hi there");
         assert_eq!(title_from_text("   "), "New session");
         let long = "word ".repeat(30);

@@ -1,6 +1,7 @@
-//! The list of announced sessions, in memory and in order, so that listing asks nobody and sorts nothing.
+//! The session list: an ordered in-memory index of announced sessions, so that listing needs no actor, no store and no
+//! sorting.
 //!
-//! A line is kept as the JSON that clients get: thousands of them take little room, and a page is made by copying.
+//! Each summary is stored as the JSON that clients receive: thousands of them need little memory, and a page is a copy.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -18,12 +19,12 @@ use crate::{EngineError, external_sessions};
 pub struct SessionPage {
     /// Newest first; each is a `SessionSummary` as JSON.
     pub items: Vec<Arc<str>>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
 impl SessionPage {
-    /// The lines, read.
+    /// Parses the summaries.
     pub fn summaries(&self) -> Vec<SessionSummary> {
         self.items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect()
     }
@@ -34,13 +35,14 @@ pub(crate) struct SessionCatalog {
     entries: Mutex<CatalogEntries>,
 }
 
-/// A line's place: when its session was changed last, and its URI. The order is total, so that a cursor means one place.
+/// A summary's position: the session's time of modification, and its URI. The order is total, so a cursor is
+/// unambiguous.
 type CatalogPosition = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 struct CatalogEntries {
     by_position: BTreeMap<CatalogPosition, Arc<str>>,
-    /// When each session was changed last, by its URI.
+    /// Time of modification of each session, by URI.
     modified_at: HashMap<Arc<str>, Arc<str>>,
 }
 
@@ -57,7 +59,7 @@ impl SessionCatalog {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line.
+    /// Inserts or replaces a summary.
     pub(crate) fn upsert(&self, uri: &Arc<str>, summary: &SessionSummary) {
         match serde_json::to_string(summary) {
             Ok(line) => self.upsert_encoded(uri, &summary.modified_at, line.into()),
@@ -65,7 +67,7 @@ impl SessionCatalog {
         }
     }
 
-    /// Writes a line that is encoded already.
+    /// Inserts or replaces an encoded summary.
     pub(crate) fn upsert_encoded(&self, uri: &Arc<str>, changed: &str, line: Arc<str>) {
         let mut lines = self.lock();
         lines.remove(uri);
@@ -74,24 +76,24 @@ impl SessionCatalog {
         lines.by_position.insert((changed, Arc::clone(uri)), line);
     }
 
-    /// The line of a session.
+    /// The encoded summary of a session.
     pub(crate) fn encoded_summary(&self, uri: &str) -> Option<Arc<str>> {
         let lines = self.lock();
         let (uri, changed) = lines.modified_at.get_key_value(uri)?;
         lines.by_position.get(&(Arc::clone(changed), Arc::clone(uri))).cloned()
     }
 
-    /// The line of a session, read.
+    /// The parsed summary of a session.
     pub(crate) fn summary(&self, uri: &str) -> Option<SessionSummary> {
         serde_json::from_str(&self.encoded_summary(uri)?).ok()
     }
 
-    /// Whether a session has a line.
+    /// Whether a session is listed.
     pub(crate) fn contains(&self, uri: &str) -> bool {
         self.lock().modified_at.contains_key(uri)
     }
 
-    /// All sessions that have a line, in no order.
+    /// All listed sessions, in no particular order.
     pub(crate) fn session_uris(&self) -> Vec<Arc<str>> {
         self.lock().modified_at.keys().cloned().collect()
     }
@@ -100,8 +102,8 @@ impl SessionCatalog {
         self.lock().remove(uri).is_some()
     }
 
-    /// A page of the list, newest first. A cursor is the place of a page's last line: whatever changes meanwhile moves
-    /// to the front, so that a session which does not change is met exactly once.
+    /// A page of the list, newest first. A cursor is the position of a page's last summary: changed sessions move to
+    /// the front, so a session that does not change appears exactly once.
     pub(crate) fn page(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<SessionPage, EngineError> {
         let after = cursor.map(decode_cursor).transpose()?;
         let limit = limit.unwrap_or(usize::MAX).max(1);
@@ -134,7 +136,7 @@ fn decode_cursor(cursor: &str) -> Result<CatalogPosition, EngineError> {
         })
 }
 
-/// The mutable fields that differ. What is no longer done is told as an empty text: an absent one means no change.
+/// The mutable fields that differ. A cleared activity is an empty text, because an absent field means no change.
 pub(crate) fn summary_changes(old: &SessionSummary, new: &SessionSummary) -> PartialSessionSummary {
     PartialSessionSummary {
         title: (old.title != new.title).then(|| new.title.clone()),
@@ -143,7 +145,7 @@ pub(crate) fn summary_changes(old: &SessionSummary, new: &SessionSummary) -> Par
         working_directories: (old.working_directories != new.working_directories)
             .then(|| new.working_directories.clone().unwrap_or_default()),
         modified_at: (old.modified_at != new.modified_at).then(|| new.modified_at.clone()),
-        // Most of it changes all the time; of what is in it, the list shows this.
+        // Most of `_meta` changes all the time; the list displays only the tag.
         meta: (external_sessions::session_tag(old.meta.as_ref()) != external_sessions::session_tag(new.meta.as_ref()))
             .then(|| new.meta.clone())
             .flatten(),
@@ -161,7 +163,7 @@ mod tests {
         catalogue.upsert_encoded(&uri, &format!("{changed:09}"), Arc::clone(&uri));
     }
 
-    /// Every page of the list, while `between` happens after each of them.
+    /// Reads all pages of the list and calls `between` after each of them.
     fn all(catalogue: &SessionCatalog, limit: usize, mut between: impl FnMut(usize)) -> Vec<String> {
         let (mut seen, mut cursor, mut pages) = (Vec::new(), None::<String>, 0);
         loop {
@@ -178,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_every_length_are_the_same_list() {
+    fn every_page_size_yields_the_same_list() {
         let catalogue = SessionCatalog::default();
-        // Several of one moment: the order is total all the same.
+        // Several with equal times: the order is still total.
         (0..20).for_each(|n| put(&catalogue, n, n / 3));
         let whole: Vec<_> = catalogue.page(None, None).unwrap().items.iter().map(ToString::to_string).collect();
         assert_eq!(whole.len(), 20);
@@ -192,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_is_met_exactly_once_whatever_else_changes() {
+    fn unchanged_sessions_are_listed_once_while_others_change() {
         let catalogue = SessionCatalog::default();
         (0..100).for_each(|n| put(&catalogue, n, n));
-        // Every third changes, one comes, and one goes after each page.
+        // After each page every third session changes, one is added, and one is removed.
         let seen = all(&catalogue, 7, |page| {
             put(&catalogue, page * 3, 1_000 + page);
             put(&catalogue, 500 + page, 2_000 + page);
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_somebody_else_is_refused_and_one_whose_session_is_gone_still_means_its_place() {
+    fn invalid_cursor_is_refused_and_cursor_of_a_deleted_session_stays_valid() {
         let catalogue = SessionCatalog::default();
         (0..3).for_each(|n| put(&catalogue, n, n));
         for cursor in ["", "!", "bm90IG91cnM"] {

@@ -1,4 +1,4 @@
-//! The engine's answers about configuration: what can be chosen, and how things are.
+//! Configuration of sessions: schemas, values and completions for clients. Changes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +13,28 @@ use crate::engine::Engine;
 use crate::git;
 use crate::host::Host;
 
-/// A configuration's schema and its values.
+/// A configuration's schema and values.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// What can be configured.
+    /// The schema.
     pub schema: SessionConfigSchema,
-    /// How it is.
+    /// The values.
     pub values: JsonObject,
 }
 
-/// A session that somebody thinks about.
+/// A session that a client is about to create.
 #[derive(Debug, Clone, Default)]
 pub struct SessionConfigRequest {
-    /// Its provider; any if it is absent.
+    /// Its provider; any if absent.
     pub provider: Option<String>,
     /// The file URI of its directory.
     pub directory: Option<String>,
-    /// What is chosen so far.
+    /// Values that are chosen so far.
     pub values: JsonObject,
 }
 
 impl Host {
-    /// What can be chosen for sessions in a directory.
+    /// The choices for sessions in a directory.
     pub(crate) fn config_choices(&self, directory: Option<&Path>) -> ConfigChoices {
         ConfigChoices {
             allow_bypass: self.permissions.allow_bypass,
@@ -43,14 +43,14 @@ impl Host {
         }
     }
 
-    /// A new session's configuration, but for what only git knows.
+    /// The configuration of a new session, without the part that requires git.
     pub(crate) fn session_config(
         &self,
         directory: Option<&Path>,
         wanted: &JsonObject,
     ) -> Result<SessionConfig, EngineError> {
         let offer = self.config_choices(directory);
-        // The settings of the host itself beat what clients have written.
+        // The host's own settings override what clients have set.
         let written = self.root_channel.config_values();
         let values = config::resolve_session_values(&offer, wanted, &[&self.session_defaults, &written])
             .map_err(EngineError::Invalid)?;
@@ -59,10 +59,10 @@ impl Host {
 }
 
 impl Engine {
-    /// What can be configured for a session, with defaults filled in. Changes nothing.
+    /// Returns the configuration of a session with defaults filled in. Changes nothing.
     ///
     /// # Errors
-    /// If the provider is unknown or a value is not one of the schema's.
+    /// If the provider is unknown or a value does not match the schema.
     pub async fn resolve_config(&self, wish: &SessionConfigRequest) -> Result<SessionConfig, EngineError> {
         let directory = self.requested_directory(wish)?;
         let mut config = self.host.session_config(directory.as_deref(), &wish.values)?;
@@ -75,7 +75,7 @@ impl Engine {
         Ok(config)
     }
 
-    /// The values of one property that fit a search.
+    /// The values of one property that match a search.
     ///
     /// # Errors
     /// If the provider is unknown.
@@ -101,7 +101,7 @@ impl Engine {
         ))
     }
 
-    /// The directory of a session that somebody thinks about. One that is not there (yet) is none.
+    /// The directory of a requested session; `None` if it does not exist (yet).
     fn requested_directory(&self, wish: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
         if let Some(provider) = wish.provider.as_ref().filter(|provider| !self.host.drivers.contains_key(*provider)) {
             return Err(EngineError::ProviderNotFound(provider.clone()));

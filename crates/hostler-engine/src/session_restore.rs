@@ -1,4 +1,4 @@
-//! A session from what the store holds of it. Pure.
+//! Restores a session from the store's snapshot, turns and journal. Pure.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::state::ApplyOutcome;
 use crate::sub_agent_chat::SubAgentChat;
 use crate::turn_storage::TurnStorage;
 
-/// Brings a session back: from its snapshot and its turns, or from its beginning, and then the journal after that.
-/// `None` if the store does not hold its beginning.
+/// Restores a session from its snapshot and turns, or from its first record, and applies the journal after that. `None`
+/// if the store has neither.
 pub(crate) fn restore_session(uri: &Arc<str>, listed: bool, stored: StoredSessionState) -> Option<Session> {
     let mut session = stored.snapshot.and_then(|body| restore_snapshot(uri, listed, &body, stored.turns));
     for row in stored.journal {

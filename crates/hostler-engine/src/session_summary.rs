@@ -1,4 +1,4 @@
-//! A session's line in the list.
+//! A session's summary in the session list.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::session::Session;
 use crate::sub_agent_chat::SubAgentChat;
 use crate::{annotations, background_on_stop, uri};
 
-/// How many sub-agents' chats the line names, the newest ones. The session itself names them all.
+/// How many sub-agent chats the summary contains, the newest ones. The session state contains all of them.
 const MAX_LISTED_SUB_AGENT_CHATS: usize = 100;
 
 impl Session {
-    /// The session's line in the list. Aggregates live here and nowhere else.
+    /// The session's summary in the session list. Aggregates are computed only here.
     pub(crate) fn summary(&self) -> SessionSummary {
         let (session, chat) = (&self.session, &self.chat);
         let activity_bits =

@@ -1,7 +1,7 @@
-//! Sign-ins: what the upstreams need that the host does not have, and how clients bring it.
+//! Sign-ins: which upstream credentials are missing, and how clients provide them.
 //!
-//! Tokens pass through here and stay nowhere: the gateway keeps them, in memory. What is told to clients is what is
-//! needed, in the root's state, and that a sign-in has come to an end, as a notice.
+//! Tokens are passed on without being stored: the gateway holds them, in memory. Clients receive the missing sign-ins
+//! in the root state, and a notification when a sign-in expires.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,13 +17,13 @@ use crate::host::Host;
 use crate::model_gateway::{SignInNeed, SignInResource, UpstreamSignInError, UpstreamSignInSequence};
 use crate::{EngineError, uri};
 
-/// What clients were told last about each resource.
+/// What was announced last about each resource.
 #[derive(Default)]
 pub(crate) struct AnnouncedSignIns(Mutex<HashMap<String, Option<SignInNeed>>>);
 
 impl AnnouncedSignIns {
-    /// Takes note of what is needed now; gives back what has come to an end since. It is asked for here, so that of two
-    /// who come at once the later one has the later answer.
+    /// Stores the present needs and returns the sign-ins that expired since the last call. `protected` is called under
+    /// the lock, so that of two concurrent callers the later one has the newer answer.
     fn take_ended(&self, protected: impl FnOnce() -> Vec<SignInResource>) -> Vec<SignInResource> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let protected = protected();
@@ -37,7 +37,7 @@ impl AnnouncedSignIns {
 }
 
 impl SignInResource {
-    /// What clients are shown.
+    /// The metadata that clients receive.
     pub(crate) fn metadata(&self) -> ProtectedResourceMetadata {
         ProtectedResourceMetadata {
             resource: self.resource.clone(),
@@ -54,7 +54,7 @@ impl SignInResource {
         }
     }
 
-    /// What a person can do about it.
+    /// What a person can do to sign in.
     pub(crate) fn sign_in_instructions(&self) -> String {
         let name = &self.name;
         let what = match self.sign_in_need {
@@ -66,12 +66,12 @@ impl SignInResource {
 }
 
 impl Host {
-    /// What clients should sign in to.
+    /// The resources that clients should sign in to.
     pub(crate) fn needed_sign_ins(&self) -> Vec<SignInResource> {
         self.gateway.protected_resources().into_iter().filter(|protected| protected.sign_in_need.is_some()).collect()
     }
 
-    /// Refuses a wish that cannot come true before somebody has signed in.
+    /// Fails if a sign-in is required first.
     pub(crate) fn check_signed_in(&self) -> Result<(), EngineError> {
         let needed: Vec<SignInResource> =
             self.needed_sign_ins().into_iter().filter(|needed| needed.is_required).collect();
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// Tells clients what is needed now, and what has come to an end.
+    /// Publishes the required sign-ins, and notifies clients of expired ones.
     pub(crate) async fn publish_sign_ins(&self) {
         let ended = self.sign_in_state.take_ended(|| self.gateway.protected_resources());
         self.refresh_models().await;
@@ -101,17 +101,17 @@ impl Host {
 }
 
 impl Engine {
-    /// A client asks for a sign-in now, which may take a while: to be called in the order in which clients ask.
+    /// Starts a sign-in, which may take a while. Must be called in the order of the clients' requests.
     #[must_use]
     pub fn next_sign_in_sequence(&self) -> UpstreamSignInSequence {
         self.host.gateway.next_sign_in_sequence()
     }
 
-    /// Takes a client's token for a resource, for all clients, as long as it lasts or until it is taken back. An empty one
-    /// takes back what is there.
+    /// Sets a client's token for a resource, for all clients, until it expires or is removed. An empty token removes
+    /// the present one.
     ///
     /// # Errors
-    /// If nothing here needs it, or the token is refused; then nothing has changed.
+    /// If no upstream needs it, or the token is rejected; nothing has changed then.
     pub async fn authenticate(
         &self,
         turn: UpstreamSignInSequence,
@@ -141,7 +141,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What the upstreams need may have changed: clients are told if it has.
+    /// Publishes the required sign-ins if they have changed.
     pub async fn publish_sign_ins(&self) {
         self.host.publish_sign_ins().await;
     }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_once_and_again_after_the_next_sign_in() {
+    fn expiry_is_announced_once_per_sign_in() {
         let state = |needed| {
             vec![SignInResource {
                 resource: "https://api.example.com".to_owned(),

@@ -1,4 +1,4 @@
-//! The chats of sub-agents: like any other chat of their session, but nobody can say anything in them.
+//! Sub-agent chats: chats of their parent's session that clients can only read.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use ahp_types::state::{ChatInteractivity, ChatOrigin, ChatState, ChatSummary, Se
 use crate::state::{ApplyOutcome, Reduce as _};
 use crate::turn_storage::{EvictedTurns, TurnStorage};
 
-/// How many chats of sub-agents a session holds; further ones work unseen.
+/// Maximum number of sub-agent chats of a session; further sub-agents have no chat.
 pub(crate) const MAX_SUB_AGENT_CHATS: usize = 1_000;
 
-/// A sub-agent's chat, moved by the reducer alone.
+/// A sub-agent's chat, changed by the reducer only.
 #[derive(Debug, Clone)]
 pub(crate) struct SubAgentChat {
     pub(crate) uri: Arc<str>,
     pub(crate) state: Arc<ChatState>,
-    /// What the store has of its turns.
+    /// Which of its turns are stored.
     pub(crate) turn_storage: TurnStorage,
 }
 
 impl SubAgentChat {
-    /// The chat that a session's new line is about.
+    /// Creates the chat that a new chat summary describes.
     pub(crate) fn new(line: &ChatSummary) -> Self {
         Self::restored(empty_chat(line), EvictedTurns::default())
     }
 
-    /// A chat as the store has it.
+    /// Restores a stored chat.
     pub(crate) fn restored(chat: ChatState, past: EvictedTurns) -> Self {
         Self {
             uri: chat.resource.as_str().into(),
@@ -47,7 +47,7 @@ impl SubAgentChat {
     }
 }
 
-/// A session's line about a sub-agent's chat that a call of another chat has made.
+/// The summary of a sub-agent chat that a call of another chat started.
 pub(crate) fn sub_agent_chat_summary(uri: &str, title: String, chat: &str, call: &str, now: String) -> ChatSummary {
     ChatSummary {
         resource: uri.to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn sub_agent_chat_summary(uri: &str, title: String, chat: &str, call:
     }
 }
 
-/// A chat that nothing has been said in, as its session's line describes it.
+/// An empty chat, as its summary describes it.
 pub(crate) fn empty_chat(line: &ChatSummary) -> ChatState {
     ChatState {
         resource: line.resource.clone(),

@@ -1,7 +1,9 @@
-//! The turns of a chat that only the store holds: memory has the running turn and a window of the last ones.
+//! Turns of a chat that are in the store only: memory holds the running turn and a window of the last completed ones.
 //!
-//! What is asked about all turns again and again is folded up when a turn leaves memory. It is the same whether a turn is
-//! in memory or not; everything else is read from the store by those who want it.
+//! A turn is evicted after its row is committed, which a later durable batch of the same session proves. Facts about
+//! all turns that are needed often (attachments that the conversation carries, the last model) are aggregated at
+//! eviction and stored in the snapshot with the start of the window, so a restore reads the window only. Everything
+//! else is read from the store when it is needed.
 
 use std::sync::Arc;
 
@@ -11,22 +13,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::attachments::CarriedAttachments;
 
-/// What is known of the turns that only the store holds.
+/// Aggregates of the evicted turns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EvictedTurns {
-    /// How many there are.
+    /// Number of evicted turns.
     #[serde(alias = "turns")]
     pub(crate) count: usize,
-    /// What their messages add to each request, as far as the agent still sends them.
+    /// What their attachments add to each request, as far as the agent still sends them.
     #[serde(skip_serializing_if = "CarriedAttachments::is_empty")]
     #[serde(alias = "carried")]
     pub(crate) carried_attachments: CarriedAttachments,
-    /// The model that the last of their messages named.
+    /// The model of the last of their messages that named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(alias = "model")]
     pub(crate) last_model: Option<String>,
-    /// Whether one of them was completed.
+    /// Whether at least one of them was completed.
     #[serde(alias = "completed")]
     pub(crate) has_completed_turn: bool,
 }
@@ -42,44 +44,44 @@ impl EvictedTurns {
     }
 }
 
-/// What the store has of a chat's turns.
+/// Which of a chat's turns are stored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TurnStorage {
     pub(crate) evicted: EvictedTurns,
-    /// How many turns the store was given.
+    /// Number of turns that were passed to the store.
     submitted: usize,
-    /// How many of them it has for sure, so that they can be read back.
+    /// Number of them that are committed and can be read back.
     committed: usize,
-    /// The first turn in memory and the number of all, as the store was told last.
+    /// The index of the first turn in memory and the number of all turns, as passed to the store last.
     last_chat_row: Option<(usize, usize)>,
 }
 
 impl TurnStorage {
-    /// A chat whose first turns are taken in later. Those that follow are not stored yet.
+    /// A chat whose first turns are imported later. The turns after them are not stored yet.
     pub(crate) fn for_import(evicted: EvictedTurns) -> Self {
         let turns = evicted.count;
         Self { evicted, submitted: turns, committed: turns, last_chat_row: None }
     }
 
-    /// A chat that comes from the store.
+    /// A chat that was restored from the store.
     pub(crate) fn restored(evicted: EvictedTurns, chat: &ChatState) -> Self {
         let turns = evicted.count + chat.turns.len();
         Self { evicted, submitted: turns, committed: turns, last_chat_row: None }
     }
 
-    /// How many turns of the chat have ended.
+    /// Number of completed turns of the chat.
     pub(crate) fn total_turns(&self, chat: &ChatState) -> usize {
         self.evicted.count + chat.turns.len()
     }
 
-    /// The chat has moved: a turn that is taken up again is stored again when it ends.
+    /// Adapts to a changed chat: a resumed turn is stored again when it ends.
     pub(crate) fn clamp_to_chat(&mut self, chat: &ChatState) {
         let total = self.total_turns(chat);
         self.submitted = self.submitted.min(total);
         self.committed = self.committed.min(total);
     }
 
-    /// The turns that the store was not given yet.
+    /// The turns that were not passed to the store yet.
     pub(crate) fn unsubmitted_rows(&self, uri: &Arc<str>, chat: &ChatState) -> serde_json::Result<Vec<TurnRow>> {
         let turns = (self.evicted.count..).zip(&chat.turns).skip(self.submitted.saturating_sub(self.evicted.count));
         turns
@@ -90,7 +92,7 @@ impl TurnStorage {
             .collect()
     }
 
-    /// What the store has to know about the chat's turns, if that is news.
+    /// The chat's row, if it has changed since it was passed to the store.
     pub(crate) fn changed_chat_row(&self, uri: &Arc<str>, chat: &ChatState) -> Option<ChatRow> {
         let (first, turns) = (self.evicted.count, self.total_turns(chat));
         (self.last_chat_row != Some((first, turns))).then(|| ChatRow {
@@ -100,18 +102,18 @@ impl TurnStorage {
         })
     }
 
-    /// The store was given all of that.
+    /// Notes that all completed turns and the chat's row were passed to the store.
     pub(crate) fn mark_submitted(&mut self, chat: &ChatState) {
         self.submitted = self.total_turns(chat);
         self.last_chat_row = Some((self.evicted.count, self.submitted));
     }
 
-    /// Everything that the store was given is committed.
+    /// Notes that everything that was passed to the store is committed.
     pub(crate) fn mark_committed(&mut self) {
         self.committed = self.submitted;
     }
 
-    /// Lets turns go that the store has, until no more than `window` are in memory.
+    /// Evicts committed turns until at most `window` turns are in memory.
     pub(crate) fn evict(&mut self, session: &SessionState, chat: &mut Arc<ChatState>, window: usize) {
         let surplus = chat.turns.len().saturating_sub(window.max(1));
         let free = surplus.min(self.committed.saturating_sub(self.evicted.count));

@@ -1,4 +1,4 @@
-//! How channels are named. VS Code rebuilds the default chat's URI by itself, so the form is fixed.
+//! URIs of channels. VS Code derives the default chat's URI by itself, so its form is fixed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,22 +9,22 @@ pub const ROOT_CHANNEL_URI: &str = ahp_types::ROOT_RESOURCE_URI;
 
 const CHAT_SCHEME: &str = "ahp-chat:";
 const DEFAULT_CHAT_PREFIX: &str = "ahp-chat://default/";
-/// How the channels of terminals begin.
+/// Scheme of terminal channels.
 pub(crate) const TERMINAL_SCHEME: &str = "ahp-terminal:";
 
-/// How VS Code names its terminals.
+/// Scheme of VS Code's terminals.
 const VSCODE_TERMINAL_SCHEME: &str = "agenthost-terminal:";
 
-/// The longest URI that a client may choose.
+/// Maximum length of a URI that a client may choose.
 pub(crate) const MAX_URI_BYTES: usize = 512;
 
-/// How the channels of watches begin.
+/// Prefix of watch channels.
 pub(crate) const RESOURCE_WATCH_PREFIX: &str = "ahp-resource-watch:/";
 
 const SUB_AGENT_CHAT_PREFIX: &str = "ahp-chat://subagent/";
 const ANNOTATIONS_SUFFIX: &str = "/annotations";
 
-/// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.
+/// Whether a URI can name a session: its scheme is valid and none of the protocol's own.
 pub fn is_session_uri(uri: &str) -> bool {
     let Some((scheme, rest)) = uri.split_once(':') else { return false };
     let mut letters = scheme.bytes();
@@ -39,23 +39,23 @@ pub fn is_session_uri(uri: &str) -> bool {
         && !uri.ends_with(ANNOTATIONS_SUFFIX)
 }
 
-/// Whether a channel is a terminal's, by its name.
+/// Whether a channel's URI is a terminal's.
 pub fn is_terminal_channel(channel: &str) -> bool {
     channel.starts_with(TERMINAL_SCHEME) || channel.starts_with(VSCODE_TERMINAL_SCHEME)
 }
 
-/// Whether a client may name a terminal so.
+/// Whether a client may use a URI for a terminal.
 pub(crate) fn is_terminal_uri(uri: &str) -> bool {
     let named = uri.split_once(':').is_some_and(|(_, name)| !name.trim_matches('/').is_empty());
     is_terminal_channel(uri) && named && uri.len() <= MAX_URI_BYTES && !uri.contains(|letter: char| letter.is_control())
 }
 
-/// The channel of a session's annotations.
+/// The annotations channel of a session.
 pub fn annotations_uri(session: &str) -> String {
     format!("{session}{ANNOTATIONS_SUFFIX}")
 }
 
-/// The session whose annotations a channel has.
+/// The session of an annotations channel.
 pub fn annotated_session(channel: &str) -> Option<&str> {
     channel.strip_suffix(ANNOTATIONS_SUFFIX).filter(|session| is_session_uri(session))
 }
@@ -65,9 +65,9 @@ pub fn default_chat_uri(session: &str) -> String {
     format!("{DEFAULT_CHAT_PREFIX}{}", URL_SAFE_NO_PAD.encode(session))
 }
 
-/// The URI of the chat of a sub-agent that a call made.
+/// The URI of the chat of a sub-agent that a call started.
 pub fn sub_agent_chat_uri(session: &str, call: &str) -> String {
-    // Whatever is no letter of a URI's path is written as its bytes, as VS Code does it.
+    // Bytes that are not allowed in a URI path are percent-encoded, as VS Code does.
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(byte);
     let mut name = String::with_capacity(call.len());
     for byte in call.bytes() {
@@ -79,12 +79,12 @@ pub fn sub_agent_chat_uri(session: &str, call: &str) -> String {
     format!("{SUB_AGENT_CHAT_PREFIX}{}/{name}", URL_SAFE_NO_PAD.encode(session))
 }
 
-/// Whether a channel is a sub-agent's chat: such a one may be there in a moment.
+/// Whether a channel is a sub-agent chat, which may be created a moment later.
 pub(crate) fn is_sub_agent_chat(channel: &str) -> bool {
     channel.starts_with(SUB_AGENT_CHAT_PREFIX)
 }
 
-/// The session that a channel belongs to: the channel itself, or the one that a chat's URI carries.
+/// The session of a channel: the channel itself, or the session in a chat's URI.
 pub(crate) fn session_of(channel: &str) -> Option<String> {
     if let Some(session) = annotated_session(channel) {
         return Some(session.to_owned());
@@ -101,7 +101,7 @@ pub(crate) fn session_of(channel: &str) -> Option<String> {
     is_session_uri(&session).then_some(session)
 }
 
-/// The conversation id of a session: the UUID of its path, or a minted one.
+/// The conversation id of a session: the UUID in its path, or a new one.
 pub(crate) fn conversation_id(session: &str) -> Uuid {
     session
         .split_once(':')
@@ -114,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_chat_leads_back_to_its_session() {
+    fn default_chat_uri_maps_back_to_its_session() {
         let session = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
         assert_eq!(session_of(&default_chat_uri(session)).as_deref(), Some(session));
         assert_eq!(session_of(session).as_deref(), Some(session));
     }
 
     #[test]
-    fn a_sub_agents_chat_leads_back_to_its_session() {
+    fn sub_agent_chat_uri_maps_back_to_its_session() {
         let chat = sub_agent_chat_uri("claude:/s", "toolu_1/ü");
         assert_eq!(chat, "ahp-chat://subagent/Y2xhdWRlOi9z/toolu_1%2F%C3%BC");
         assert_eq!(session_of(&chat).as_deref(), Some("claude:/s"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_lead_back_to_their_session_and_are_none() {
+    fn annotations_uri_maps_back_to_its_session_and_is_no_session() {
         let channel = annotations_uri("claude:/s");
         assert_eq!((session_of(&channel).as_deref(), is_session_uri(&channel)), (Some("claude:/s"), false));
         assert_eq!(session_of("ahp-chat://default/x/annotations"), None);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_named_by_the_protocols_scheme_or_vs_codes() {
+    fn terminal_uris_use_the_protocol_or_vs_code_scheme() {
         for uri in ["ahp-terminal:/1", "agenthost-terminal:/1", "agenthost-terminal://shell/1", "ahp-terminal:x"] {
             assert!(is_terminal_uri(uri) && !is_session_uri(uri), "{uri}");
         }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_a_uuid_gets_a_conversation_of_its_own() {
+    fn session_without_a_uuid_gets_a_new_conversation_id() {
         assert_ne!(conversation_id("claude:/mine"), conversation_id("claude:/mine"));
         let id = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
         assert_eq!(conversation_id(&format!("claude:/{id}")).to_string(), id);

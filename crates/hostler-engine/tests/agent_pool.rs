@@ -1,4 +1,4 @@
-//! The fleet with fake agents and a clock in the test's hands: idle windows, caps, agents that are opened ahead.
+//! The agent pool with fake agents and a manual clock: idle windows, limits, prewarmed agents.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -31,7 +31,7 @@ fn uri(number: usize) -> String {
     format!("claude:/0b9e3c5e-8f2b-4a36-9f61-{number:012}")
 }
 
-/// A host with so many seats whose time the test moves.
+/// Starts a host with these limits and a manual clock.
 async fn fleet(caps: AgentPoolLimits, warm: bool) -> (Rig, ManualClock) {
     let clock = ManualClock::new();
     let fleet = AgentPoolConfig {
@@ -49,7 +49,7 @@ fn seats(live: usize) -> AgentPoolLimits {
     AgentPoolLimits { max_agents: live, max_prewarmed: 2 }
 }
 
-/// Makes a session and begins its first turn, `t1`.
+/// Creates a session and starts its first turn, `t1`.
 async fn begin(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
     let uri = uri(number);
     rig.create(&uri);
@@ -60,7 +60,7 @@ async fn begin(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
     (listener, agent)
 }
 
-/// The agent wants to run something, and somebody has to say whether it may.
+/// The agent requests permission for a tool call.
 async fn ask_permission(agent: &FakeAgent) {
     let input: Arc<serde_json::value::RawValue> =
         serde_json::value::to_raw_value(&serde_json::json!({"command": "make"})).unwrap().into();
@@ -80,18 +80,18 @@ async fn ask_permission(agent: &FakeAgent) {
     agent.emit(DriverEvent::PermissionRequested(request)).await;
 }
 
-/// The turn goes well.
+/// Completes the turn.
 async fn finish(number: usize, listener: &mut Listener, agent: &FakeAgent) {
     agent.emit(DriverEvent::ResumeToken(ResumeToken(format!("token-{number}")))).await;
     agent.emit_answer(1, "hel", "lo").await;
     listener.until("chat/turnComplete").await;
 }
 
-/// A session whose first turn is over; its agent is idle.
+/// Creates a session with one completed turn and an idle agent.
 async fn idle_session(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
     let (mut listener, agent) = begin(rig, number).await;
     finish(number, &mut listener, &agent).await;
-    // The actor takes stock after it has said so.
+    // The actor reports the idle agent after it has published the end of the turn.
     while rig.engine.agent_pool_status().idle == 0 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! The channel of a session's annotations.
+//! The annotations channel of a session.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{Rig, SESSION, wish};
 use hostler_engine::{ChannelState, Delivery, EngineError, Subscriber, annotations_uri};
 use serde_json::{Value, json};
 
-/// Somebody who hears the annotations.
+/// A subscriber of the annotations.
 struct Reader {
     _subscriber: Subscriber,
     deliveries: hostler_engine::Deliveries,
@@ -26,7 +26,7 @@ impl Reader {
         Self { _subscriber: subscriber, deliveries, state: (*state).clone() }
     }
 
-    /// What became of the next wish: nothing, or the reason of its refusal.
+    /// Outcome of the next dispatch: `None`, or the reason of its rejection.
     async fn next(&mut self) -> Option<String> {
         let Some(Delivery::Envelope(item)) = self.deliveries.recv().await else { panic!("an envelope") };
         if item.rejection.is_none() {
@@ -46,7 +46,7 @@ fn set(id: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn annotations_are_there_from_the_beginning_and_all_five_actions_move_them() {
+async fn annotations_exist_from_the_start_and_all_five_actions_apply() {
     let mut rig = Rig::start().await;
     rig.create(SESSION);
     let mut reader = Reader::of(&rig).await;
@@ -73,7 +73,7 @@ async fn annotations_are_there_from_the_beginning_and_all_five_actions_move_them
         rig.engine.dispatch(wish(&channel, 0, bad, None)).await;
         assert!(reader.next().await.unwrap().contains(reason));
     }
-    // Made before the first message, kept with it, and counted in the list.
+    // Annotations from before the first message are stored with it, and counted in the session list.
     rig.say(SESSION, "t1", "hi").await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;

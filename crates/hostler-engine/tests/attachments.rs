@@ -1,4 +1,4 @@
-//! What people attach to their messages, from the dispatch to the agent, against a driver in the test's hands.
+//! Attachments of messages, from the dispatch to the agent, with a fake driver.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;

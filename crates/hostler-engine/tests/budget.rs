@@ -1,4 +1,4 @@
-//! What a session uses and may use, as its clients see it: totals, limits, and a budget that is reached.
+//! Budgets of a session as clients see them: totals, limits, and a reached budget.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "common/commands.rs"]
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 
-/// A gateway that says what the test says, and remembers what it was told.
+/// A gateway that the test controls, and that records its calls.
 #[derive(Default)]
 struct FakeGateway {
     budget: watch::Sender<SessionBudget>,
@@ -79,7 +79,7 @@ fn held(allowed: u64) -> Option<LimitWait> {
     Some(LimitWait { limit: reached(allowed), since: "2026-11-15T08:00:00Z".to_owned() })
 }
 
-/// A host, its one session, and a client that hears it.
+/// A host, its only session, and a subscribed client.
 struct Bed {
     engine: Engine,
     gateway: Arc<FakeGateway>,
@@ -88,7 +88,7 @@ struct Bed {
     dir: TempDir,
 }
 
-/// A client: what it sees, moved by the protocol's own reducers.
+/// A client's state, changed by the protocol's own reducers.
 struct Client {
     subscriber: Subscriber,
     deliveries: hostler_engine::Deliveries,
@@ -108,7 +108,7 @@ impl Client {
         client
     }
 
-    /// Hears on until the test is content with what it sees.
+    /// Applies deliveries until the condition holds.
     async fn until(&mut self, content: impl Fn(&Self) -> bool) {
         while !content(self) {
             let wait = tokio::time::timeout(Duration::from_secs(60), self.deliveries.recv()).await;
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// What stands under `hostler` in the session's `_meta`.
+    /// The value of `hostler` in the session's `_meta`.
     fn meta(&self) -> Value {
         let meta = self.session.as_ref().unwrap().meta.as_ref();
         meta.and_then(|meta| meta.get("hostler")).cloned().unwrap_or_default()
@@ -141,7 +141,7 @@ impl Client {
         self.chat.as_ref().unwrap().activity.as_deref()
     }
 
-    /// The turns, ended and running, as JSON.
+    /// The turns, completed and running, as JSON.
     fn turns(&self) -> Value {
         let chat = self.chat.as_ref().unwrap();
         json!({"ended": chat.turns, "running": chat.active_turn})
@@ -154,7 +154,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeAgentStart
         store: StoreOptions::new(dir),
         drivers: vec![driver],
         gateway: Arc::<FakeGateway>::clone(gateway),
-        // No session works in the state directory.
+        // No session may work in the state directory.
         default_directory: dir.parent().unwrap().to_owned(),
         grant_policy: hostler_engine::GrantPolicy::default(),
         session_roots: hostler_engine::SessionRoots::default(),
@@ -190,7 +190,7 @@ impl Bed {
         Self { engine, gateway, starts, client, dir }
     }
 
-    /// Begins the session's first turn.
+    /// Starts the session's first turn.
     async fn ask(&mut self) -> FakeAgent {
         self.dispatch(
             &default_chat_uri(SESSION),
@@ -226,7 +226,7 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn totals_are_told_while_they_grow_and_at_the_turns_end() {
+async fn totals_are_published_during_and_at_the_end_of_a_turn() {
     let mut bed = Bed::start(json!({})).await;
     let agent = bed.ask().await;
     assert_eq!(bed.client.meta(), Value::Null, "nothing is used yet");
@@ -243,7 +243,7 @@ async fn totals_are_told_while_they_grow_and_at_the_turns_end() {
     bed.client.until(|client| client.meta()["usage"]["requests"] == 20).await;
     bed.gateway.budget.send_modify(|budget| budget.usage.requests = 21);
     agent.emit_answer(1, "hel", "lo").await;
-    // Told before the next thing that happens after the end, however short the time since the last one was.
+    // Published before any event after the turn's end, however recent the previous publication is.
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     bed.client.until(|client| client.meta()["usage"]["requests"] == 21).await;
     let meta = bed.client.meta();
@@ -253,7 +253,7 @@ async fn totals_are_told_while_they_grow_and_at_the_turns_end() {
 }
 
 #[tokio::test]
-async fn a_reached_budget_is_shown_and_the_turn_goes_on_when_a_client_raises_the_limit() {
+async fn reached_budget_is_displayed_and_raising_the_limit_continues_the_turn() {
     let mut bed = Bed::start(json!({"limitRequests": 2})).await;
     assert_eq!(bed.gateway.limits.borrow().unwrap().requests, Some(2));
     let agent = bed.ask().await;
@@ -283,7 +283,7 @@ async fn a_reached_budget_is_shown_and_the_turn_goes_on_when_a_client_raises_the
 }
 
 #[tokio::test]
-async fn a_wait_that_passes_by_itself_is_an_activity_and_no_note() {
+async fn temporary_wait_is_an_activity_without_a_note() {
     let mut bed = Bed::start(json!({})).await;
     let agent = bed.ask().await;
     let busy = LimitReached { kind: LimitKind::Concurrent, description: "too busy".to_owned(), ..reached(1) };
@@ -299,7 +299,7 @@ async fn a_wait_that_passes_by_itself_is_an_activity_and_no_note() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cancelled_while_it_waits_shows_nothing_any_more() {
+async fn cancelled_waiting_turn_clears_its_activity() {
     let mut bed = Bed::start(json!({})).await;
     let _agent = bed.ask().await;
     bed.gateway.budget.send_modify(|budget| budget.waiting_for = held(0));
@@ -314,7 +314,7 @@ async fn a_turn_that_is_cancelled_while_it_waits_shows_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_not_raised_ends_the_turn_with_what_to_do() {
+async fn unraised_budget_fails_the_turn_with_instructions() {
     let failed = TurnFailure { category: ApiErrorCategory::RateLimit, message: "API Error".into(), status: Some(429) };
     let retrying = DriverEvent::Retrying {
         attempt: 1,
@@ -334,7 +334,7 @@ async fn a_budget_that_is_not_raised_ends_the_turn_with_what_to_do() {
         assert!(turn.contains("Raise the session's limit to go on. Then send a message"), "{turn}");
         bed.engine.shutdown().await;
     }
-    // A provider's own refusal stays what it is.
+    // A provider's own rejection is unchanged.
     let mut bed = Bed::start(json!({})).await;
     let agent = bed.ask().await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Failed(failed))).await;
@@ -344,7 +344,7 @@ async fn a_budget_that_is_not_raised_ends_the_turn_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn wrong_limits_are_rejected_with_a_sentence() {
+async fn invalid_limits_are_rejected_with_a_reason() {
     let mut bed = Bed::start(json!({})).await;
     for (config, reason) in [
         (json!({"limitTokens": -5}), "limitTokens must be a whole number"),
@@ -358,7 +358,7 @@ async fn wrong_limits_are_rejected_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn limits_and_totals_are_there_again_after_a_restart_and_a_disposed_session_is_forgotten() {
+async fn limits_and_totals_survive_a_restart_and_end_with_the_session() {
     let mut bed = Bed::start(json!({"limitTokens": 500, "limitDollars": 1.5})).await;
     let agent = bed.ask().await;
     bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (4, held(4)));
@@ -367,7 +367,7 @@ async fn limits_and_totals_are_there_again_after_a_restart_and_a_disposed_sessio
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     bed.engine.shutdown().await;
 
-    // A new gateway that remembers the totals; nothing waits there.
+    // A new gateway that has the totals; nothing waits there.
     let gateway = Arc::new(FakeGateway::default());
     gateway.budget.send_modify(|budget| budget.usage.requests = 4);
     let (engine, _starts) = host(bed.dir.path(), &gateway).await;

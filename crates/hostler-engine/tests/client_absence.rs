@@ -1,4 +1,4 @@
-//! Clients that were away for long: what is kept for them, and how long they are part of their sessions.
+//! Clients that were disconnected for long: retention of missed envelopes, and when they leave their sessions.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{Listener, Options, Rig, SESSION, wish};
 use hostler_engine::{JournalRetention, default_chat_uri};
 use serde_json::json;
 
-/// Looks for old rows after each commit, and finds none.
+/// Checks for old rows after each commit, and finds none.
 const PATIENT: JournalRetention = JournalRetention {
     max_age_ms: i64::MAX / 2,
     max_bytes: i64::MAX / 2,
@@ -18,7 +18,7 @@ const PATIENT: JournalRetention = JournalRetention {
 };
 
 #[tokio::test]
-async fn whoever_is_older_than_what_is_kept_gets_snapshots_and_whoever_is_not_gets_replay() {
+async fn reconnect_replays_within_retention_and_snapshots_beyond_it() {
     let mut rig = Rig::start_with(Options { retention: PATIENT, ..Options::default() }).await;
     let me = rig.engine.connect_client("me", "").await;
     let long_ago = rig.engine.current_seq();
@@ -30,7 +30,7 @@ async fn whoever_is_older_than_what_is_kept_gets_snapshots_and_whoever_is_not_ge
     let deadline = Instant::now() + Duration::from_secs(30);
     while rig.missed(long_ago, &[SESSION, &chat]).await.is_some() {
         assert!(Instant::now() < deadline, "what is too old is still replayed");
-        // Rows are looked for after a commit.
+        // A commit triggers the check for old rows.
         drop(rig.engine.connect_client("me", "").await);
     }
     assert_eq!(rig.listen(SESSION).await.chat, before.chat, "the session is what it was");
@@ -59,7 +59,7 @@ fn active(listener: &Listener) -> Vec<&str> {
     session.active_clients.iter().map(|client| client.client_id.as_str()).collect()
 }
 
-/// Makes some clients part of the session.
+/// Adds active clients to the session.
 async fn take_part(rig: &Rig, listener: &mut Listener, clients: &[&str]) {
     for client in clients {
         let set = json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
@@ -70,7 +70,7 @@ async fn take_part(rig: &Rig, listener: &mut Listener, clients: &[&str]) {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_client_that_does_not_come_back_leaves_and_one_that_does_stays_until_it_leaves() {
+async fn after_a_restart_absent_clients_leave_and_returning_ones_stay() {
     let mut rig = Rig::start().await;
     let me = rig.engine.connect_client("me", "").await;
     let mut listener = rig.talk().await;
@@ -90,7 +90,7 @@ async fn after_a_restart_a_client_that_does_not_come_back_leaves_and_one_that_do
 }
 
 #[tokio::test]
-async fn after_a_restart_clients_have_some_time_to_come_back() {
+async fn clients_have_a_grace_period_after_a_restart() {
     let mut rig = Rig::start().await;
     let mut listener = rig.talk().await;
     take_part(&rig, &mut listener, &["me"]).await;
@@ -108,7 +108,7 @@ async fn after_a_restart_clients_have_some_time_to_come_back() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_without_a_session_has_left_it() {
+async fn reconnect_without_a_subscription_removes_the_client_from_the_session() {
     let mut rig = Rig::start().await;
     let me = rig.engine.connect_client("me", "").await;
     let mut listener = rig.talk().await;
@@ -127,7 +127,7 @@ async fn whoever_comes_back_without_a_session_has_left_it() {
 }
 
 #[tokio::test]
-async fn what_is_noted_about_a_client_outlives_the_host() {
+async fn client_metadata_survives_a_restart() {
     let rig = Rig::start().await;
     assert_eq!(rig.engine.client_metadata("me"), None);
     drop(rig.engine.connect_client("me", "first").await);

@@ -1,4 +1,4 @@
-//! What is offered to somebody who types a message.
+//! Completions while a message is typed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -25,7 +25,7 @@ fn write(rig: &Rig, path: &str) {
 }
 
 #[tokio::test]
-async fn files_are_offered_for_the_word_at_the_cursor() {
+async fn files_complete_the_word_at_the_cursor() {
     let rig = Rig::start().await;
     rig.create(SESSION);
     for path in ["src/Main.rs", "src/deep/mod.rs", "lib/mod.rs", "two words.md", ".gitignore", "out/main.o"] {
@@ -56,7 +56,7 @@ async fn files_are_offered_for_the_word_at_the_cursor() {
 }
 
 #[tokio::test]
-async fn at_most_fifty_files_are_offered() {
+async fn at_most_fifty_files_are_returned() {
     let rig = Rig::start().await;
     rig.create(SESSION);
     for number in 0..80 {
@@ -67,7 +67,7 @@ async fn at_most_fifty_files_are_offered() {
 }
 
 #[tokio::test]
-async fn commands_are_ours_and_those_the_agent_has_told_of_and_outlive_it() {
+async fn commands_include_local_and_reported_ones_and_outlive_the_agent() {
     let mut rig = Rig::start().await;
     rig.create(SESSION);
     assert_eq!(texts(&offered(&rig, "/").await), ["/rename"]);
@@ -88,14 +88,14 @@ async fn commands_are_ours_and_those_the_agent_has_told_of_and_outlive_it() {
 }
 
 #[tokio::test]
-async fn other_chats_with_something_in_them_are_offered_but_not_the_one_being_written() {
+async fn other_non_empty_chats_are_offered() {
     let mut rig = Rig::start().await;
     let mut listener = rig.talk().await;
     let title = json!({"type": "session/titleChanged", "title": "Two\nlines"});
     rig.engine.dispatch(wish(SESSION, 0, title, None)).await;
     listener.until("session/titleChanged").await;
     assert_eq!(texts(&offered(&rig, "#chat:").await), [""; 0]);
-    // From another chat's point of view; the session's own channel stands for it.
+    // As seen from another chat; the session's own channel stands for its default chat.
     let items = rig.engine.completions(SESSION, "#chat:TWO", 9).await.unwrap();
     let items = serde_json::to_value(items).unwrap();
     assert_eq!(texts(&items), ["#chat:Two lines"]);
@@ -104,7 +104,7 @@ async fn other_chats_with_something_in_them_are_offered_but_not_the_one_being_wr
 }
 
 #[tokio::test]
-async fn places_that_are_none_are_refused() {
+async fn invalid_positions_are_refused() {
     let rig = Rig::start().await;
     rig.create(SESSION);
     let chat = default_chat_uri(SESSION);

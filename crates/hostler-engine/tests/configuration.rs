@@ -1,4 +1,4 @@
-//! What can be configured, for sessions and for the host.
+//! Configuration of sessions and of the host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -16,7 +16,7 @@ fn git(directory: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Makes the rig's directory a repository with two branches, on `main`.
+/// Makes the test's working directory a repository with two branches, on `main`.
 fn repository(rig: &Rig) {
     git(&rig.work, &["init", "--quiet", "--initial-branch=main"]);
     git(&rig.work, &["commit", "--quiet", "--allow-empty", "--message=first"]);
@@ -33,7 +33,7 @@ async fn values(rig: &Rig, chosen: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_branch_is_what_git_says_and_nobody_can_choose_it() {
+async fn branch_comes_from_git_and_is_read_only() {
     let rig = Rig::start().await;
     let config = rig.engine.resolve_config(&at(&rig, json!({}))).await.unwrap();
     assert!(!config.schema.properties.contains_key("branch"), "no repository, no branch");
@@ -50,7 +50,7 @@ async fn the_branch_is_what_git_says_and_nobody_can_choose_it() {
 }
 
 #[tokio::test]
-async fn the_values_of_a_property_can_be_searched() {
+async fn property_values_can_be_searched() {
     let rig = Rig::start().await;
     repository(&rig);
     let wish = at(&rig, json!({}));
@@ -74,7 +74,7 @@ async fn the_values_of_a_property_can_be_searched() {
 }
 
 #[tokio::test]
-async fn a_session_shows_the_branch_and_follows_it_from_turn_to_turn() {
+async fn session_branch_is_updated_every_turn() {
     let mut rig = Rig::start().await;
     repository(&rig);
     rig.create(SESSION);
@@ -98,7 +98,7 @@ async fn a_session_shows_the_branch_and_follows_it_from_turn_to_turn() {
 }
 
 #[tokio::test]
-async fn vs_codes_words_change_the_permission_mode_and_everybody_hears_all_three() {
+async fn vs_code_config_keys_change_the_permission_mode_and_all_three_are_published() {
     let mut rig = Rig::start().await;
     let (mut listener, mut agent) = rig.ask().await;
     let change = |config: Value, replace: bool| {
@@ -134,7 +134,7 @@ async fn vs_codes_words_change_the_permission_mode_and_everybody_hears_all_three
 }
 
 #[tokio::test]
-async fn the_sessions_model_is_for_messages_that_name_none() {
+async fn session_model_applies_to_messages_without_a_model() {
     let mut rig = Rig::start().await;
     let config = json!({"model": "m", "effort": "low"}).as_object().cloned();
     rig.engine.create_session(CreateSession { uri: SESSION.into(), config, ..CreateSession::default() }).unwrap();
@@ -146,7 +146,7 @@ async fn the_sessions_model_is_for_messages_that_name_none() {
     agent.next_prompt().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
-    // Cleared: the agent goes on with what it has.
+    // Cleared: the agent keeps its present settings.
     let clear = json!({"type": "session/configChanged", "config": {"model": null, "effort": null}});
     rig.engine.dispatch(wish(SESSION, 0, clear, None)).await;
     listener.until("session/configChanged").await;
@@ -157,7 +157,7 @@ async fn the_sessions_model_is_for_messages_that_name_none() {
 }
 
 #[tokio::test]
-async fn what_clients_write_for_new_sessions_is_kept_and_ranks_below_the_hosts_own_settings() {
+async fn client_defaults_are_stored_and_host_settings_override_them() {
     let mut rig = Rig::start().await;
     let write =
         |config: Value| wish(ROOT_CHANNEL_URI, 0, json!({"type": "root/configChanged", "config": config}), None);

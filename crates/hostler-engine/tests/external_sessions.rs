@@ -1,4 +1,4 @@
-//! Conversations that somebody else has led: opened, read and continued as sessions of this host.
+//! External sessions: conversations of other processes, opened, read and continued as sessions of this host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -45,14 +45,14 @@ fn id() -> Uuid {
     Uuid::try_parse(FOUND.strip_prefix("claude:/").unwrap()).unwrap()
 }
 
-/// A host that keeps so many turns in memory, and a conversation of so many turns that it has found.
+/// Starts a host with this turn window, and an external conversation with this many turns.
 async fn found(turns_in_memory: usize, turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
     found_by(turns_in_memory, turns, Options::default()).await
 }
 
-/// The same with a host that is otherwise like this.
+/// The same, with other host options.
 async fn found_by(turns_in_memory: usize, turns: u32, options: Options) -> (Rig, Arc<FakeTranscriptStore>) {
-    // Nothing changes in there that nobody has changed.
+    // A directory without a file watcher, so that only the test causes changes.
     let archive = FakeTranscriptStore::new(Path::new("/no/such/directory"));
     archive.add_conversation(id(), &std::env::temp_dir(), turns);
     let archive_of_host = Some(Arc::clone(&archive));
@@ -60,7 +60,7 @@ async fn found_by(turns_in_memory: usize, turns: u32, options: Options) -> (Rig,
     (Rig::start_with(options).await, archive)
 }
 
-/// Somebody who wants to see the last turns of the chat.
+/// Subscribes a client to the last turns of the chat.
 async fn viewer(rig: &Rig, extent: SnapshotTurns) -> Listener {
     let mut viewer = Listener::new(FOUND);
     rig.engine.subscribe_with_turns(&default_chat_uri(FOUND), extent, &viewer.subscriber, 7).await.unwrap();
@@ -78,7 +78,7 @@ fn turns(listener: &Listener) -> Vec<String> {
     listener.chat.as_ref().unwrap().turns.iter().map(words).collect()
 }
 
-/// A turn in a line: what was said, and what was answered.
+/// A turn in one line: the message and the answer.
 fn words(turn: &Turn) -> String {
     let answers = turn.response_parts.iter().map(|part| match part {
         ResponsePart::Markdown(part) => part.content.clone(),

@@ -1,4 +1,4 @@
-//! Local turns: what the host does itself, without an agent.
+//! Local turns: carried out by the host itself, without an agent.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use hostler_driver::{DriverEvent, TurnCause, TurnOutcome};
 use hostler_engine::default_chat_uri;
 use serde_json::{Value, json};
 
-/// The last turn that is over, as JSON.
+/// The last completed turn, as JSON.
 fn last(listener: &Listener) -> Value {
     serde_json::to_value(listener.chat.as_ref().unwrap().turns.last().unwrap()).unwrap()
 }
@@ -21,7 +21,7 @@ fn queued(id: &str, text: &str, kind: &str) -> hostler_engine::Dispatch {
 }
 
 #[tokio::test]
-async fn a_command_runs_in_the_sessions_directory_without_an_agent() {
+async fn command_runs_in_the_session_directory_without_an_agent() {
     let (rig, mut listener) = Rig::with_session().await;
     std::fs::write(rig.work.join("here.txt"), "x").unwrap();
     rig.say(SESSION, "t1", "!ls; echo oops >&2; exit 3").await;
@@ -53,7 +53,7 @@ async fn a_command_runs_in_the_sessions_directory_without_an_agent() {
 }
 
 #[tokio::test]
-async fn what_a_command_prints_is_shown_while_it_runs_and_a_cancel_ends_it() {
+async fn command_output_is_streamed_and_a_cancel_ends_the_command() {
     let (rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "!echo first; exec sleep 1000").await;
     listener.until("chat/toolCallContentChanged").await;
@@ -65,7 +65,7 @@ async fn what_a_command_prints_is_shown_while_it_runs_and_a_cancel_ends_it() {
     listener.until("chat/turnCancelled").await;
     let turn = listener.chat.as_ref().unwrap().turns.last().unwrap();
     assert_eq!(turn.state, TurnState::Cancelled);
-    // The next one need not wait for it.
+    // The next command does not wait for it.
     rig.say(SESSION, "t2", "!echo second").await;
     listener.until("chat/turnComplete").await;
     assert_eq!(last(&listener)["responseParts"][0]["toolCall"]["content"][0]["text"], "second\n");
@@ -74,7 +74,7 @@ async fn what_a_command_prints_is_shown_while_it_runs_and_a_cancel_ends_it() {
 }
 
 #[tokio::test]
-async fn a_rule_that_denies_is_stronger_than_a_person_and_a_mode_is_not() {
+async fn deny_rules_apply_to_local_commands_and_modes_do_not() {
     let (rig, mut listener) = Rig::with_session().await;
     let rules =
         "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(touch:*)\" }]\n";
@@ -86,7 +86,7 @@ async fn a_rule_that_denies_is_stronger_than_a_person_and_a_mode_is_not() {
     assert_eq!((&call["status"], &call["success"]), (&json!("completed"), &json!(false)));
     let entry = rig.engine.audit(SESSION, 0, 10).await.unwrap().remove(0).entry;
     assert_eq!((entry.decided_by.as_str(), entry.decision.as_str()), ("rule", "deny"));
-    // What cannot be seen through could be what the rule denies.
+    // An unanalyzable command could be what the rule denies.
     rig.say(SESSION, "t1b", "!$(echo touch) sly").await;
     listener.until("chat/turnComplete").await;
     assert!(!rig.work.join("sly").exists());
@@ -99,7 +99,7 @@ async fn a_rule_that_denies_is_stronger_than_a_person_and_a_mode_is_not() {
 }
 
 #[tokio::test]
-async fn renaming_is_a_local_turn_and_an_empty_title_changes_nothing() {
+async fn rename_is_a_local_turn_and_an_empty_title_changes_nothing() {
     let (rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "/rename").await;
     listener.until("chat/turnComplete").await;
@@ -121,7 +121,7 @@ async fn renaming_is_a_local_turn_and_an_empty_title_changes_nothing() {
 }
 
 #[tokio::test]
-async fn commands_wait_in_the_queue_like_messages_and_are_never_told_to_the_agent() {
+async fn commands_are_queued_like_messages_and_never_sent_to_the_agent() {
     let (rig, mut listener, agent) = Rig::asked().await;
     rig.engine.dispatch(queued("m1", "!echo queued", "steering")).await;
     listener.until("chat/pendingMessageSet").await;
@@ -147,7 +147,7 @@ async fn commands_wait_in_the_queue_like_messages_and_are_never_told_to_the_agen
 }
 
 #[tokio::test]
-async fn an_agent_that_works_by_itself_meanwhile_is_shown_in_the_same_turn() {
+async fn agent_initiated_work_during_a_local_turn_is_displayed_in_it() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
@@ -166,7 +166,7 @@ async fn an_agent_that_works_by_itself_meanwhile_is_shown_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn a_command_that_the_host_did_not_survive_ends_as_interrupted_and_is_not_resumed() {
+async fn command_is_interrupted_by_a_crash_and_not_resumed() {
     let (rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "!echo begun; exec sleep 1000").await;
     listener.until("chat/toolCallContentChanged").await;
@@ -187,7 +187,7 @@ async fn a_command_that_the_host_did_not_survive_ends_as_interrupted_and_is_not_
 }
 
 #[tokio::test]
-async fn a_shutdown_and_a_dispose_end_commands() {
+async fn shutdown_and_dispose_end_commands() {
     let (rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "!echo $$; exec sleep 1000").await;
     listener.until("chat/toolCallContentChanged").await;
@@ -201,7 +201,7 @@ async fn a_shutdown_and_a_dispose_end_commands() {
 }
 
 #[tokio::test]
-async fn an_agent_that_fails_meanwhile_does_not_end_a_command() {
+async fn agent_failure_does_not_end_a_command() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.end_turn(TurnOutcome::Completed { empty: true }).await;
     listener.until("chat/turnComplete").await;

@@ -1,5 +1,5 @@
-//! What people say, and what is in their files, is in no log: neither where it cannot be read any more, nor where somebody
-//! prints what holds it.
+//! Logs never contain text of people or contents of files: neither for unreadable data, nor for printed values that
+//! contain them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -9,10 +9,10 @@ use common::log::Log;
 use common::{Rig, SESSION, turn_started};
 use hostler_engine::{Delivery, ResourceContents, StoredContent, Subscriber, WriteResource, default_chat_uri};
 
-/// A word that people have written.
+/// A text that a person has written.
 const PLANTED: &str = "planted-word";
 
-/// Damages a store, starts a host on it and opens the session; answers what was logged.
+/// Damages a store, starts a host on it and opens the session; returns the log.
 async fn logged_after(damage: impl FnOnce(&Rig)) -> String {
     let mut rig = Rig::start().await;
     rig.talk().await;
@@ -21,14 +21,14 @@ async fn logged_after(damage: impl FnOnce(&Rig)) -> String {
     let (log, _guard) = Log::begin();
     let rig = rig.crash().await;
     let (subscriber, _deliveries) = Subscriber::new(100);
-    // Whether there still is a session is not the question here.
+    // Whether the session can still be opened does not matter here.
     let _opened = rig.engine.subscribe(&default_chat_uri(SESSION), &subscriber, 1).await;
     rig.engine.shutdown().await;
     log.text()
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_back_is_logged_without_its_words() {
+async fn unreadable_rows_are_logged_without_their_text() {
     let planted = format!("'\"{PLANTED}\"'");
     let journaled = |kind: u8, body: &str| {
         format!(
@@ -40,7 +40,7 @@ async fn what_cannot_be_read_back_is_logged_without_its_words() {
         (format!("UPDATE sessions SET summary = {planted}"), "a stored session's line could not be read"),
         (format!("UPDATE snapshots SET body = {planted}"), "a session's snapshot could not be read"),
         (format!("UPDATE turns SET body = {planted}"), "a stored turn could not be read"),
-        // Every JSON is an action, if only an unknown one.
+        // Every JSON is an action, at least an unknown one.
         (journaled(0, &format!("'{{{PLANTED}'")), "an action in the journal could not be read"),
         (journaled(1, &planted), "a host record could not be read"),
     ] {
@@ -54,14 +54,14 @@ async fn what_cannot_be_read_back_is_logged_without_its_words() {
 }
 
 #[tokio::test]
-async fn grants_that_cannot_be_read_are_logged_without_what_was_granted() {
+async fn unreadable_grants_are_logged_without_their_paths() {
     let damage = |rig: &Rig| std::fs::write(rig.state.join("grants.json"), format!("[\"{PLANTED}\"]")).unwrap();
     let logged = logged_after(damage).await;
     assert!(logged.contains("the file of the grants cannot be read") && !logged.contains(PLANTED), "{logged}");
 }
 
 #[tokio::test]
-async fn what_holds_words_or_contents_is_printed_without_them() {
+async fn debug_output_omits_texts_and_contents() {
     let (rig, listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", PLANTED).await;
     let (subscriber, mut deliveries) = Subscriber::new(100);

@@ -1,4 +1,4 @@
-//! The desk: what the agent asks, who answers, and what becomes of it.
+//! Pending requests: what the agent asks, which client answers, and the outcome.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;

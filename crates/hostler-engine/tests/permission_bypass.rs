@@ -1,8 +1,8 @@
-//! No way around the permissions: a whole host under agents and clients that do anything in any order.
+//! Property test: permissions cannot be bypassed, with a whole host and arbitrary agents and clients.
 //!
-//! After every step, whatever it was: the agent heard a yes only for a request that was shown as waiting and that one
-//! accepted confirmation named, or that the rules and the mode of that moment allowed; it heard at most one answer to a
-//! request; and what was denied has not run.
+//! After every step: the agent received an approval only for a request that was displayed as pending and that one
+//! accepted confirmation named, or that the rules and the mode of that moment allowed; it received at most one answer
+//! per request; and denied calls have not run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -24,13 +24,13 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use self::common::Rig;
 use self::model::{Tally, World};
 
-/// How long a step may take on a busy machine.
+/// Maximum duration of a step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn whatever_agents_and_clients_do_nothing_runs_that_nobody_allowed() {
+fn unapproved_tool_calls_never_run() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // One host for all stories, each with a session of its own; a story that fails may leave it in any state.
+    // One host for all cases, each with a session of its own; a failed case may leave the host in any state.
     let rig = RefCell::new(None);
     let tally = RefCell::new(Vec::<Tally>::new());
     let config = ProptestConfig { cases: 256, max_shrink_iters: 400, failure_persistence: None, ..Default::default() };
@@ -58,7 +58,7 @@ fn whatever_agents_and_clients_do_nothing_runs_that_nobody_allowed() {
     if let Err(error) = verdict {
         panic!("{error}");
     }
-    // The stories are about something.
+    // The cases cover both approvals and denials.
     let sum = |count: fn(&Tally) -> usize| tally.borrow().iter().map(count).sum::<usize>();
     let sums = [sum(|t| t.allowed_by_people), sum(|t| t.allowed_by_policy), sum(|t| t.denied)];
     assert!(sums.iter().all(|sum| *sum >= 10), "too little was answered: {sums:?}");

@@ -1,4 +1,4 @@
-//! The protocol's own fixtures, and ours for what they leave out, through this host's state engine. See `data/ahp/README.md`.
+//! The protocol's own fixtures, and additional ones, against this host's state engine. See `data/ahp/README.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ fn reductions() -> Vec<(String, Reduction)> {
     ["upstream-unchanged/reducers", "ported/reducers", "ours/reducers"].into_iter().flat_map(read).collect()
 }
 
-/// Without nulls, and with one way to write a number.
+/// Removes nulls, and normalizes numbers.
 fn canonical(value: Value) -> Value {
     match value {
         Value::Object(object) => object
@@ -63,7 +63,7 @@ fn canonical(value: Value) -> Value {
         Value::Number(number) => match number.as_i64() {
             Some(whole) => whole.into(),
             None => match number.as_f64() {
-                #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small")]
+                #[expect(clippy::cast_possible_truncation, reason = "the value is a small integer")]
                 Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
                 _ => Value::Number(number),
             },
@@ -77,7 +77,7 @@ fn state_json(state: ChannelState) -> Value {
 }
 
 #[test]
-fn every_reduction_ends_as_the_protocol_says() {
+fn reducer_fixtures_reach_the_expected_state() {
     let mut wrong = Vec::new();
     for (name, fixture) in reductions() {
         let mut state = match ChannelState::read(&fixture.reducer, fixture.initial.clone()) {
@@ -91,7 +91,7 @@ fn every_reduction_ends_as_the_protocol_says() {
             .iter()
             .map(|action| state.reduce(&serde_json::from_value(action.clone()).unwrap()))
             .collect();
-        // An outcome is no ornament: nothing has moved where none says so.
+        // The outcome must match: without `Applied` the state is unchanged.
         if !outcomes.contains(&ApplyOutcome::Applied) && state != before {
             wrong.push(format!("{name}: moved, although {outcomes:?}"));
         }
@@ -104,7 +104,7 @@ fn every_reduction_ends_as_the_protocol_says() {
 }
 
 #[test]
-fn every_type_comes_back_as_it_was_sent() {
+fn types_round_trip() {
     for (name, fixture) in read::<RoundTrip>("upstream-unchanged/round-trips") {
         let found = round_trip(&fixture.kind, fixture.input.clone())
             .unwrap_or_else(|| panic!("{name}: the type {:?} is not known to this test", fixture.kind))

@@ -1,4 +1,4 @@
-//! Clients come and go: identities, replay, repeated dispatches, and what they may change beside turns.
+//! Reconnecting clients: identity, replay, repeated dispatches, and changes that clients make outside of turns.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -11,7 +11,7 @@ use hostler_engine::{Delivery, EngineError, ROOT_CHANNEL_URI, ReconnectOutcome, 
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_client_that_was_never_here_is_unknown() {
+async fn unknown_client_cannot_reconnect() {
     let rig = Rig::start().await;
     let (subscriber, _deliveries) = Subscriber::new(10);
     let result = rig.engine.reconnect("stranger", 0, &[], &subscriber, 1).await;
@@ -20,7 +20,7 @@ async fn a_client_that_was_never_here_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_client_gets_exactly_what_it_missed_on_its_channels() {
+async fn reconnect_replays_exactly_the_missed_envelopes() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
@@ -41,7 +41,7 @@ async fn a_client_gets_exactly_what_it_missed_on_its_channels() {
 }
 
 #[tokio::test]
-async fn a_client_that_missed_very_much_gets_snapshots_instead() {
+async fn oversized_replay_becomes_snapshots() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
@@ -61,7 +61,7 @@ async fn a_client_that_missed_very_much_gets_snapshots_instead() {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_gets_snapshots() {
+async fn after_a_restart_known_clients_get_replay_and_clients_ahead_get_snapshots() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
@@ -81,7 +81,7 @@ async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_ge
 }
 
 #[tokio::test]
-async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second_effect() {
+async fn repeated_dispatch_is_answered_by_its_first_envelope() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     rig.create(SESSION);
@@ -121,7 +121,7 @@ async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second
 }
 
 #[tokio::test]
-async fn one_number_for_many_wishes_is_no_repetition() {
+async fn different_dispatches_with_one_number_are_not_repetitions() {
     let rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
@@ -144,7 +144,7 @@ async fn one_number_for_many_wishes_is_no_repetition() {
 }
 
 #[tokio::test]
-async fn titles_flags_drafts_clients_and_configuration_can_be_changed_and_are_kept() {
+async fn title_flags_draft_clients_and_config_changes_are_stored() {
     let mut rig = Rig::start().await;
     let mut listener = rig.talk().await;
     let chat = default_chat_uri(SESSION);
@@ -186,7 +186,7 @@ async fn titles_flags_drafts_clients_and_configuration_can_be_changed_and_are_ke
 }
 
 #[tokio::test]
-async fn changes_that_make_no_sense_are_refused() {
+async fn invalid_changes_are_refused() {
     let mut rig = Rig::start().await;
     let mut listener = rig.talk().await;
     for (change, reason) in [
@@ -206,7 +206,7 @@ async fn changes_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn a_changed_permission_mode_takes_a_new_process_before_the_next_turn() {
+async fn changed_permission_mode_applies_to_the_next_process() {
     let mut rig = Rig::start().await;
     let mut listener = rig.talk().await;
     let change = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
@@ -219,7 +219,7 @@ async fn a_changed_permission_mode_takes_a_new_process_before_the_next_turn() {
 }
 
 #[tokio::test]
-async fn a_session_comes_back_the_same_as_it_was() {
+async fn session_is_restored_unchanged() {
     let mut rig = Rig::start().await;
     rig.talk().await;
     let before = rig.listen(SESSION).await;
@@ -227,14 +227,14 @@ async fn a_session_comes_back_the_same_as_it_was() {
     let after = rig.listen(SESSION).await;
     assert_eq!(before.chat, after.chat);
     assert_eq!(before.session, after.session);
-    // Once more, now without a turn in this life: from the snapshot alone.
+    // Again, without a turn since the restart: from the snapshot alone.
     let rig = rig.restart().await;
     assert_eq!(rig.listen(SESSION).await.chat, before.chat);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_session_has_room_for_so_many_active_clients() {
+async fn active_clients_of_a_session_are_limited() {
     let (rig, mut listener) = Rig::with_session().await;
     let join = |client: usize| {
         let active = serde_json::json!({"clientId": format!("c{client}"), "tools": []});

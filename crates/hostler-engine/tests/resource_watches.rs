@@ -1,4 +1,4 @@
-//! Watches come and go with those who hear them.
+//! Watches live as long as their subscribers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -18,7 +18,7 @@ async fn watch(rig: &Rig) -> String {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_subscribes_to_ends_and_one_that_is_heard_stays() {
+async fn watch_without_a_subscriber_ends_and_a_subscribed_one_stays() {
     let clock = ManualClock::new();
     let rig = Rig::start_with(Options { clock: Arc::new(clock.clone()), ..Options::default() }).await;
     rig.create(SESSION);
@@ -38,7 +38,7 @@ async fn a_watch_that_nobody_subscribes_to_ends_and_one_that_is_heard_stays() {
     assert_ne!(unheard, heard);
     clock.wait_for_sleeper(UNHEARD).await;
     clock.advance(UNHEARD);
-    // Whoever was told of it has had his time: it is gone as soon as that was noticed.
+    // The time to subscribe has passed: the watch is gone as soon as the timer has run.
     while watch(&rig).await == unheard {
         clock.advance(UNHEARD);
         tokio::task::yield_now().await;

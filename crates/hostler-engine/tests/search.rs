@@ -1,4 +1,4 @@
-//! What was said is found again: in sessions of this host, and in conversations that only an agent keeps.
+//! Search: in sessions of this host, and in external conversations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -29,12 +29,12 @@ fn wish(query: &str) -> SearchRequest {
     SearchRequest { query: query.to_owned(), limit: 20, wait_for_index: true, ..SearchRequest::default() }
 }
 
-/// Everything that there is has been read, and this is found.
+/// Searches after everything is indexed.
 async fn look(rig: &Rig, query: &str) -> SearchResults {
     rig.engine.search(wish(query)).await.unwrap()
 }
 
-/// The sessions in which something is found, and the turns.
+/// The matching sessions and turns.
 async fn found(rig: &Rig, query: &str) -> Vec<(String, Vec<String>)> {
     let turn =
         |hit: &hostler_engine::SearchHit| hit.turn.as_ref().map_or("the title".to_owned(), |(_, turn)| turn.clone());
@@ -50,7 +50,7 @@ async fn in_session(rig: &Rig, query: &str) -> Vec<String> {
     turns
 }
 
-/// A turn's end is heard a moment before its row is written.
+/// A turn's end is published a moment before its row is written.
 async fn until_found(rig: &Rig, query: &str, turns: &[&str]) {
     while in_session(rig, query).await != turns {
         tokio::task::yield_now().await;
@@ -78,7 +78,7 @@ async fn say(
     listener.until("chat/turnComplete").await;
 }
 
-/// A host with a session of two turns: about apples, and about pears.
+/// Starts a host with a session of two turns: about apples, and about pears.
 async fn orchard(options: Options) -> (Rig, Listener, Option<FakeAgent>) {
     let mut rig = Rig::start_with(options).await;
     rig.create(SESSION);
@@ -105,7 +105,7 @@ async fn elsewhere(turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
 }
 
 #[tokio::test]
-async fn what_was_said_here_is_found_as_soon_as_its_turn_is_over() {
+async fn completed_turn_is_found() {
     let (rig, _listener, _agent) = orchard(options()).await;
     assert_eq!(in_session(&rig, "grow").await, ["t1", "the title"]);
     assert_eq!(in_session(&rig, "foo_bar").await, ["t2"]);
@@ -121,21 +121,21 @@ async fn what_was_said_here_is_found_as_soon_as_its_turn_is_over() {
 }
 
 #[tokio::test]
-async fn a_session_is_found_by_its_new_title_and_no_longer_by_its_old_one() {
+async fn renamed_session_is_found_by_its_new_title_only() {
     let (rig, mut listener, _agent) = orchard(options()).await;
     let title = SessionTitleChangedAction { title: "Plums".to_owned() };
     let mut renamed = dispatch(SESSION, StateAction::SessionTitleChanged(title));
     renamed.channel = SESSION.to_owned();
     rig.engine.dispatch(renamed).await;
     listener.until("session/titleChanged").await;
-    // The list is told a moment later; then the title is read.
+    // The session list is updated a moment later; then the title is indexed.
     until_found(&rig, "plums", &["the title"]).await;
     assert_eq!(in_session(&rig, "workspace:/ grow").await, ["t1"], "the old title is forgotten");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_not_found() {
+async fn deleted_session_is_not_found() {
     let (rig, _listener, _agent) = orchard(options()).await;
     assert_eq!(found(&rig, "pears").await.len(), 1);
     rig.engine.dispose_session(SESSION).await.unwrap();
@@ -144,8 +144,8 @@ async fn what_is_deleted_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
-    // The first host keeps no index.
+async fn turns_from_before_the_index_are_indexed_at_start() {
+    // The first host has no index.
     let (mut rig, listener, agent) = orchard(Options::default()).await;
     let refused = rig.engine.search(wish("pears")).await.unwrap_err();
     assert!(matches!(refused, EngineError::Search(SearchError::Disabled)), "{refused}");
@@ -155,7 +155,7 @@ async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
     let rig = rig.restart().await;
     assert_eq!(in_session(&rig, "pears").await, ["t2"]);
     assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
-    // And what was noted is there after the next start, whoever made it.
+    // The index survives the next start, whichever host wrote it.
     let rig = rig.restart().await;
     let known = rig.engine.search(SearchRequest { wait_for_index: false, ..wish("pears") }).await.unwrap();
     assert_eq!(known.sessions.len(), 1);
@@ -163,7 +163,7 @@ async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_thrown_away_or_damaged_is_made_anew() {
+async fn missing_or_damaged_index_is_rebuilt() {
     let (rig, listener, agent) = orchard(options()).await;
     assert_eq!(in_session(&rig, "pears").await, ["t2"]);
     drop((listener, agent));
@@ -179,7 +179,7 @@ async fn an_index_that_is_thrown_away_or_damaged_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_place_where_no_index_can_be_is_said_to_who_searches_and_hurts_nobody_else() {
+async fn unusable_index_is_reported_to_searches_only() {
     let mut rig = Rig::start().await;
     rig.engine.shutdown().await;
     std::fs::create_dir(rig.state.join("search.db")).unwrap();
@@ -195,7 +195,7 @@ async fn a_place_where_no_index_can_be_is_said_to_who_searches_and_hurts_nobody_
 }
 
 #[tokio::test]
-async fn a_turn_that_is_taken_up_again_is_found_by_what_it_says_in_the_end() {
+async fn resumed_turn_is_reindexed() {
     let (rig, mut listener, mut agent) = orchard(options()).await;
     rig.say(SESSION, "t3", "And cherries?").await;
     agent.as_mut().unwrap().next_prompt().await;
@@ -214,11 +214,11 @@ async fn a_turn_that_is_taken_up_again_is_found_by_what_it_says_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened() {
+async fn external_conversation_is_found_without_an_import() {
     let (rig, archive) = elsewhere(100).await;
     let turn = |n: u128| Uuid::from_u128(n).to_string();
     assert_eq!(found(&rig, "\"answer 77\"").await, [(ELSEWHERE.to_owned(), vec![turn(77)])]);
-    // It goes on elsewhere, and is found as it is then.
+    // Another process continues it, and its new contents are indexed.
     archive.update_conversation(id(), |conversation| {
         conversation.listing.modified += Duration::from_secs(1);
         conversation.turns.push(FakeTurn::new(101, "And cherries?", "In gardens."));
@@ -230,7 +230,7 @@ async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened(
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_after_a_restart_is_not_forgotten() {
+async fn missing_conversation_stays_indexed_while_transcripts_are_unreadable() {
     let (rig, archive) = elsewhere(3).await;
     assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
     archive.set_listing_enabled(false);
@@ -244,7 +244,7 @@ async fn what_cannot_be_read_after_a_restart_is_not_forgotten() {
     rig.engine.shutdown().await;
 }
 
-/// What the index has, without asking anybody to look: waits until this is found, or no more.
+/// Waits until the index has this many matching sessions, without requesting a scan.
 async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
     let known = SearchRequest { wait_for_index: false, ..wish(query) };
     while rig.engine.search(known.clone()).await.unwrap().sessions.len() != sessions {
@@ -253,7 +253,7 @@ async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
 }
 
 #[tokio::test]
-async fn what_the_list_notices_is_noted_before_anybody_searches() {
+async fn scanned_conversations_are_indexed_before_a_search() {
     let (rig, archive) = elsewhere(3).await;
     until_noted(&rig, "\"answer 2\"", 1).await;
     archive.update_conversation(id(), |conversation| {
@@ -267,14 +267,14 @@ async fn what_the_list_notices_is_noted_before_anybody_searches() {
     archive.remove_conversation(other);
     rig.engine.scan_external_sessions().await;
     until_noted(&rig, "\"answer 9\"", 0).await;
-    // Deleted without ever having been opened.
+    // Deleted without an import.
     rig.engine.dispose_session(ELSEWHERE).await.unwrap();
     until_noted(&rig, "cherries", 0).await;
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
+async fn imported_session_is_found_once() {
     let (rig, archive) = elsewhere(10).await;
     let before = found(&rig, "\"answer 7\"").await;
     let mut viewer = Listener::new(ELSEWHERE);
@@ -291,11 +291,11 @@ async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
 }
 
 #[tokio::test]
-async fn while_one_is_taken_in_its_older_turns_are_still_found() {
+async fn older_turns_are_found_during_an_import() {
     let (rig, archive) = elsewhere(300).await;
     let before = found(&rig, "\"answer 7\"").await;
     assert_eq!(before.len(), 1);
-    // The last turns are told, and no others.
+    // Only the last turns are loaded.
     archive.allow_loads(1);
     let mut viewer = Listener::new(ELSEWHERE);
     rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
@@ -314,7 +314,7 @@ async fn while_one_is_taken_in_its_older_turns_are_still_found() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_waits() {
+async fn running_external_turn_is_reindexed_periodically_and_at_once_for_waiting_searches() {
     const PAUSE: Duration = Duration::from_secs(10);
     let (clock, directory) = (ManualClock::new(), std::env::temp_dir());
     let archive = FakeTranscriptStore::new(&directory);
@@ -342,7 +342,7 @@ async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_
     goes_on(4, true, "apples and cherries");
     rig.engine.scan_external_sessions().await;
     until_noted(&rig, "cherries", 1).await;
-    // One that nobody has seen the end of before the next one begins.
+    // A turn whose end was never seen before the next one started.
     archive.update_conversation(id(), |conversation| {
         let mut turn = FakeTurn::new(4, "message 4", "quinces");
         turn.mark.is_complete = false;
@@ -359,7 +359,7 @@ async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_
 }
 
 #[tokio::test]
-async fn what_the_list_hides_is_said_to_be_hidden_and_left_out_where_nobody_wants_to_see_any() {
+async fn unlisted_sessions_are_marked_or_excluded_by_the_filter() {
     let directory = std::env::temp_dir();
     let archive = FakeTranscriptStore::new(&directory);
     for n in 0..3 {
@@ -380,7 +380,7 @@ async fn what_the_list_hides_is_said_to_be_hidden_and_left_out_where_nobody_want
     let all = SearchRequest { include_unlisted: true, ..wish("\"answer 2\"") };
     let hidden = rig.engine.search(all.clone()).await.unwrap();
     assert_eq!((hidden.sessions.len(), hidden.unlisted.len()), (3, 3));
-    // What was opened here is listed, whatever people want to see of the others.
+    // An imported session is listed, whatever the filter for external ones.
     let mut viewer = Listener::new(ELSEWHERE);
     rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
     viewer.snapshot().await;
@@ -390,14 +390,14 @@ async fn what_the_list_hides_is_said_to_be_hidden_and_left_out_where_nobody_want
 }
 
 #[tokio::test]
-async fn an_index_that_takes_nothing_new_still_answers_with_what_it_has_and_says_why() {
+async fn index_that_rejects_writes_still_answers_and_reports_the_error() {
     let (mut rig, mut listener, mut agent) = orchard(options()).await;
     let full = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'no room'); END";
     let index = rusqlite::Connection::open(rig.state.join("search.db")).unwrap();
     index.execute_batch(full).unwrap();
     say(&mut rig, &mut listener, &mut agent, "t3", "And cherries?", "In gardens.").await;
     let known = loop {
-        // A turn's end is heard a moment before its row is written.
+        // A turn's end is published a moment before its row is written.
         let known = look(&rig, "pears").await;
         if known.index_error.is_some() {
             break known;
@@ -416,7 +416,7 @@ async fn an_index_that_takes_nothing_new_still_answers_with_what_it_has_and_says
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
+async fn unreadable_session_does_not_hide_others() {
     let directory = std::env::temp_dir();
     let archive = FakeTranscriptStore::new(&directory);
     archive.add_conversation(id(), &directory, 3);
@@ -436,7 +436,7 @@ async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
+async fn unreadable_conversation_is_found_by_its_title() {
     let (rig, archive) = elsewhere(1).await;
     let broken = Uuid::new_v4();
     archive.add_conversation(broken, &std::env::temp_dir(), 3);
@@ -450,7 +450,7 @@ async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_search_says_how_much_is_still_to_come() {
+async fn search_reports_pending_sessions() {
     let directory = std::env::temp_dir();
     let archive = FakeTranscriptStore::new(&directory);
     archive.add_conversation(id(), &directory, 3);

@@ -1,4 +1,4 @@
-//! The life of a session: provisional, materialized, reused, cancelled, disposed, restarted.
+//! The lifecycle of a session: provisional, materialized, reused, cancelled, disposed, restarted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -14,7 +14,7 @@ use hostler_driver::{
 use hostler_engine::{CreateSession, EngineError};
 
 #[tokio::test]
-async fn a_created_session_starts_nothing_writes_nothing_and_is_not_listed() {
+async fn provisional_session_starts_and_stores_nothing_and_is_not_listed() {
     let (rig, listener) = Rig::with_session().await;
     assert_eq!(rig.starts.open_count(), 0);
     assert_eq!(rig.listed(), Vec::<String>::new());
@@ -26,7 +26,7 @@ async fn a_created_session_starts_nothing_writes_nothing_and_is_not_listed() {
 }
 
 #[tokio::test]
-async fn the_first_message_materializes_and_announces_exactly_once_after_the_handshake() {
+async fn first_message_materializes_and_announces_once_after_the_handshake() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi there\nsecond line").await;
     listener.until("chat/turnStarted").await;
@@ -64,7 +64,7 @@ async fn the_first_message_materializes_and_announces_exactly_once_after_the_han
 }
 
 #[tokio::test]
-async fn parts_come_before_their_deltas_and_usage_before_the_end() {
+async fn parts_precede_their_deltas_and_usage_precedes_the_end() {
     let (rig, mut listener, agent) = Rig::asked().await;
     for (part, kind, text) in [(7, PartKind::Reasoning, "hmm"), (8, PartKind::Text, "one"), (9, PartKind::Text, "two")]
     {
@@ -98,7 +98,7 @@ async fn parts_come_before_their_deltas_and_usage_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_second_turn_while_one_is_running_is_refused_and_changes_nothing() {
+async fn second_turn_during_a_running_one_is_refused() {
     let (rig, mut listener, agent) = Rig::asked().await;
     rig.say(SESSION, "t2", "too early").await;
     listener.until("chat/turnStarted rejected: a turn is running").await;
@@ -109,7 +109,7 @@ async fn a_second_turn_while_one_is_running_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn bad_starts_are_refused_with_a_reason() {
+async fn invalid_turn_starts_are_refused_with_a_reason() {
     let (rig, mut listener) = Rig::with_session().await;
     let mut bad = Vec::new();
     let mut action = started("t", " \n ");
@@ -136,7 +136,7 @@ async fn bad_starts_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn an_unreadable_start_time_does_not_make_the_turn_immortal() {
+async fn unreadable_start_time_does_not_prevent_the_end() {
     let (mut rig, mut listener) = Rig::with_session().await;
     let mut action = started("t1", "hi");
     action.started_at = "yesterday".into();
@@ -150,7 +150,7 @@ async fn an_unreadable_start_time_does_not_make_the_turn_immortal() {
 }
 
 #[tokio::test]
-async fn a_failed_start_says_why_leaves_nothing_listed_and_the_next_message_tries_again() {
+async fn failed_start_reports_the_reason_and_the_next_message_retries() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     rig.starts.next_start().await.fail(OpenErrorKind::ExitedEarly, "it fell over", "boom on stderr");
@@ -175,7 +175,7 @@ async fn a_failed_start_says_why_leaves_nothing_listed_and_the_next_message_trie
 }
 
 #[tokio::test]
-async fn a_cancel_while_starting_gives_the_start_up_and_announces_nothing() {
+async fn cancel_during_the_start_aborts_it_and_announces_nothing() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     let mut start = rig.starts.next_start().await;
@@ -191,7 +191,7 @@ async fn a_cancel_while_starting_gives_the_start_up_and_announces_nothing() {
 }
 
 #[tokio::test]
-async fn after_a_cancel_late_output_is_dropped_and_the_next_turn_waits_for_the_agent_to_settle() {
+async fn late_output_after_a_cancel_is_dropped_and_the_next_turn_waits() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "partial".into() }).await;
@@ -216,7 +216,7 @@ async fn after_a_cancel_late_output_is_dropped_and_the_next_turn_waits_for_the_a
 }
 
 #[tokio::test]
-async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_a_new_one() {
+async fn agent_that_ignores_an_interrupt_is_replaced() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     let mut stubborn = rig.starts.next_start().await.succeed();
@@ -235,7 +235,7 @@ async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_a_ne
 }
 
 #[tokio::test]
-async fn a_turn_ends_whatever_times_its_client_names() {
+async fn extreme_client_timestamps_do_not_prevent_the_end() {
     let (mut rig, mut listener) = Rig::with_session().await;
     let mut action = started("t1", "hi");
     action.started_at = "9999-12-31T23:59:59Z".to_owned();
@@ -252,7 +252,7 @@ async fn a_turn_ends_whatever_times_its_client_names() {
 }
 
 #[tokio::test]
-async fn a_cancel_of_something_that_is_not_running_is_refused() {
+async fn cancel_of_a_turn_that_is_not_running_is_refused() {
     let (rig, mut listener) = Rig::with_session().await;
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled rejected: no turn is running").await;
@@ -260,7 +260,7 @@ async fn a_cancel_of_something_that_is_not_running_is_refused() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_ends_the_turn_with_its_stderr_and_the_next_message_resumes() {
+async fn agent_crash_fails_the_turn_with_stderr_and_the_next_message_resumes() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     agent.exit("signal 9", "last words").await;
@@ -277,7 +277,7 @@ async fn an_agent_that_dies_ends_the_turn_with_its_stderr_and_the_next_message_r
 }
 
 #[tokio::test]
-async fn a_refused_credential_ends_the_turn_at_once() {
+async fn refused_credential_fails_the_turn_at_once() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let retry = |category, status| DriverEvent::Retrying {
         attempt: 1,
@@ -301,7 +301,7 @@ async fn a_refused_credential_ends_the_turn_at_once() {
 }
 
 #[tokio::test]
-async fn a_refused_tool_is_visible_as_a_refused_call() {
+async fn refused_tool_is_displayed_as_a_refused_call() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let id = || "toolu_1".to_owned();
     let input = serde_json::value::RawValue::from_string(r#"{"command":"ls"}"#.into()).unwrap();
@@ -328,7 +328,7 @@ async fn a_refused_tool_is_visible_as_a_refused_call() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_shown_as_such() {
+async fn empty_answer_is_displayed_as_such() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: true })).await;
     listener.until("chat/responsePart systemNotification").await;
@@ -337,7 +337,7 @@ async fn an_empty_answer_is_shown_as_such() {
 }
 
 #[tokio::test]
-async fn work_that_nobody_asked_for_is_a_turn_of_its_own() {
+async fn agent_initiated_work_is_a_separate_turn() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
@@ -360,7 +360,7 @@ async fn work_that_nobody_asked_for_is_a_turn_of_its_own() {
 }
 
 #[tokio::test]
-async fn another_model_means_another_process_with_the_same_conversation() {
+async fn model_change_reopens_the_agent_with_the_same_conversation() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
@@ -382,7 +382,7 @@ async fn another_model_means_another_process_with_the_same_conversation() {
 }
 
 #[tokio::test]
-async fn a_disposed_session_ends_its_agent_and_is_gone() {
+async fn disposing_a_session_closes_its_agent_and_removes_it() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     listener.until("chat/responsePart").await;
@@ -399,7 +399,7 @@ async fn a_disposed_session_ends_its_agent_and_is_gone() {
 }
 
 #[tokio::test]
-async fn disposing_of_a_provisional_session_is_cheap() {
+async fn provisional_session_can_be_disposed_of() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
     assert_eq!(rig.starts.open_count(), 0);
@@ -412,7 +412,7 @@ async fn disposing_of_a_provisional_session_is_cheap() {
 }
 
 #[tokio::test]
-async fn a_taken_uri_is_refused_and_the_first_session_is_untouched() {
+async fn used_uri_is_refused_and_the_first_session_is_unchanged() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
@@ -427,7 +427,7 @@ async fn a_taken_uri_is_refused_and_the_first_session_is_untouched() {
 }
 
 #[tokio::test]
-async fn impossible_wishes_are_refused_with_a_sentence() {
+async fn invalid_session_requests_are_refused_with_a_reason() {
     let rig = Rig::start().await;
     let wish = |uri: &str| CreateSession { uri: uri.into(), ..CreateSession::default() };
     let refused = |wish: CreateSession| rig.engine.create_session(wish).unwrap_err().to_string();
@@ -445,7 +445,7 @@ async fn impossible_wishes_are_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_provisional_starting_and_running_sessions_and_is_idempotent() {
+async fn shutdown_ends_all_sessions_and_is_idempotent() {
     let mut rig = Rig::start().await;
     for uri in ["claude:/idle", "claude:/starting", "claude:/running"] {
         rig.create(uri);
@@ -467,7 +467,7 @@ async fn shutdown_ends_provisional_starting_and_running_sessions_and_is_idempote
 }
 
 #[tokio::test]
-async fn a_restarted_host_knows_what_was_acknowledged_and_ends_what_nobody_runs() {
+async fn restart_restores_acknowledged_state_and_ends_interrupted_turns() {
     let (mut rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     agent.emit_answer(1, "hel", "lo").await;
@@ -478,7 +478,7 @@ async fn a_restarted_host_knows_what_was_acknowledged_and_ends_what_nobody_runs(
     agent.emit(DriverEvent::PartDelta { part: PartId(2), text: "partial".into() }).await;
     listener.until("chat/delta").await;
 
-    // The streamed part is committed within the window; a durable write of another session pushes it through.
+    // The streamed part is committed within the window; a durable write of another session forces the commit.
     rig.create("claude:/other");
     rig.say("claude:/other", "x", "y").await;
     rig.starts.next_start().await.fail(OpenErrorKind::Other, "no", "");
@@ -504,7 +504,7 @@ async fn a_restarted_host_knows_what_was_acknowledged_and_ends_what_nobody_runs(
 }
 
 #[tokio::test]
-async fn the_list_is_paged_newest_first() {
+async fn session_list_is_paged_newest_first() {
     let mut rig = Rig::start().await;
     for n in 0..5 {
         let uri = format!("claude:/{n}");
@@ -532,13 +532,13 @@ async fn the_list_is_paged_newest_first() {
     rig.engine.shutdown().await;
 }
 
-/// Does something to the store's own file.
+/// Changes the store's file with SQL.
 fn harm(rig: &Rig, sql: &str) {
     rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_loaded_says_so_and_is_deleted_for_good() {
+async fn unloadable_session_reports_an_error_and_can_be_deleted() {
     let mut rig = Rig::start().await;
     rig.talk().await;
     rig.engine.shutdown().await;
@@ -560,7 +560,7 @@ async fn a_session_that_cannot_be_loaded_says_so_and_is_deleted_for_good() {
 }
 
 #[tokio::test]
-async fn a_session_that_could_not_be_read_is_there_again_when_it_can_be() {
+async fn temporarily_unreadable_session_recovers() {
     let mut rig = Rig::start().await;
     rig.talk().await;
     let rig = rig.restart().await;

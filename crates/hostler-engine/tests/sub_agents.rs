@@ -1,4 +1,4 @@
-//! Sub-agents: chats of their own, read-only, linked to the calls that made them.
+//! Sub-agent chats: read-only, linked to the calls that started them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "sub_agents/background_output.rs"]
@@ -27,7 +27,7 @@ use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The sub-agent `a1`, made by the call `T`.
+/// The sub-agent `a1`, started by the call `T`.
 const AGENT: &str = "a1";
 const CALL: &str = "T";
 
@@ -73,7 +73,7 @@ fn in_background(agent: &str, call: &str) -> DriverEvent {
     })
 }
 
-/// A call that runs.
+/// A running call.
 fn call(id: &str, tool: &str) -> [DriverEvent; 3] {
     let display = ToolDisplay { name: tool.into(), ..ToolDisplay::default() };
     [
@@ -93,7 +93,7 @@ fn text(part: u64, text: &str) -> [DriverEvent; 2] {
     [DriverEvent::PartStarted { part, kind: PartKind::Text }, DriverEvent::PartDelta { part, text: text.into() }]
 }
 
-/// A session whose agent has let a sub-agent work, and somebody who hears its chat as well.
+/// Starts a session whose agent runs a sub-agent, and a client that is subscribed to its chat as well.
 async fn at_work() -> (Rig, Listener, FakeAgent) {
     let (rig, mut listener, agent) = Rig::asked().await;
     let_work(&agent, AGENT, CALL).await;
@@ -118,7 +118,7 @@ fn worker<'a>(listener: &'a Listener, call: &str) -> &'a ChatState {
     &listener.workers[&chat_of(call)]
 }
 
-/// The calls of the default chat's last turn, as JSON.
+/// A call of the default chat's last turn, as JSON.
 fn call_in_chat(listener: &Listener, id: &str) -> Value {
     let chat = serde_json::to_value(listener.chat.as_ref().unwrap()).unwrap();
     let turn = if chat["activeTurn"].is_null() {
@@ -130,7 +130,7 @@ fn call_in_chat(listener: &Listener, id: &str) -> Value {
     parts.iter().find(|part| part["toolCall"]["toolCallId"] == id).unwrap()["toolCall"].clone()
 }
 
-/// The chats in the session's line of the list.
+/// The chats in the session's summary.
 fn listed(rig: &Rig) -> Vec<Value> {
     let page = rig.engine.list_sessions(None, None).unwrap();
     let chats = page.summaries().remove(0).chats.unwrap();
@@ -142,7 +142,7 @@ fn in_progress(line: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_sub_agent_works_in_a_chat_of_its_own() {
+async fn sub_agent_work_is_displayed_in_a_separate_chat() {
     let (rig, mut listener, agent) = at_work().await;
     let line = listener.session.as_ref().unwrap().chats.iter().find(|line| line.resource == chat_of(CALL)).unwrap();
     let line = serde_json::to_value(line).unwrap();
@@ -190,7 +190,7 @@ async fn a_sub_agent_works_in_a_chat_of_its_own() {
 }
 
 #[tokio::test]
-async fn nobody_can_say_anything_to_a_sub_agent() {
+async fn sub_agent_chats_are_read_only() {
     let (rig, mut listener, _agent) = at_work().await;
     let message = json!({ "type": "chat/turnStarted", "turnId": "mine", "startedAt": "2026-01-01T00:00:00.000Z",
         "message": { "text": "hi", "origin": { "kind": "user" } } });
@@ -203,7 +203,7 @@ async fn nobody_can_say_anything_to_a_sub_agent() {
 }
 
 #[tokio::test]
-async fn several_work_side_by_side_and_within_each_other() {
+async fn parallel_and_nested_sub_agents_have_separate_chats() {
     let (rig, mut listener, agent) = at_work().await;
     let_work(&agent, "a2", "U").await;
     listener.until("session/chatAdded").await;
@@ -220,7 +220,7 @@ async fn several_work_side_by_side_and_within_each_other() {
     watch(&rig, &mut listener, "N").await;
     agent.emit(finished("a2", SubAgentOutcome::Completed)).await;
     listener.until("chat/turnComplete").await;
-    // A parent that ends takes with it what it has made.
+    // The end of a parent ends its sub-agents.
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     listener.until("chat/turnCancelled").await;
     listener.until("chat/turnComplete").await;
@@ -230,7 +230,7 @@ async fn several_work_side_by_side_and_within_each_other() {
 }
 
 #[tokio::test]
-async fn whoever_subscribes_too_early_waits_for_the_chat() {
+async fn subscribe_waits_for_a_sub_agent_chat() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let (engine, subscriber) = (rig.engine.clone(), listener.subscriber.clone());
     let waits =
@@ -243,7 +243,7 @@ async fn whoever_subscribes_too_early_waits_for_the_chat() {
 }
 
 #[tokio::test]
-async fn a_chat_that_never_begins_is_not_waited_for_for_ever() {
+async fn subscribe_to_a_chat_that_never_starts_times_out() {
     let clock = ManualClock::new();
     let options = common::Options { clock: Arc::new(clock.clone()), ..common::Options::default() };
     let mut rig = Rig::start_with(options).await;
@@ -262,7 +262,7 @@ async fn a_chat_that_never_begins_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn a_turn_has_an_id_that_no_chat_of_the_session_has_used() {
+async fn turn_ids_are_unique_over_all_chats_of_a_session() {
     let (rig, mut listener, agent) = at_work().await;
     let of_worker = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;

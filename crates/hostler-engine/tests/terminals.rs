@@ -1,4 +1,4 @@
-//! Terminals whose shells are in the test's hands.
+//! Terminals with scripted shells.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -35,7 +35,7 @@ async fn is_gone(engine: &Engine) -> bool {
 }
 
 #[tokio::test]
-async fn a_terminal_is_disposed_of_even_if_something_of_it_never_ends() {
+async fn terminal_is_disposed_of_although_a_process_never_ends() {
     let (clock, mut puppets) = (ManualClock::new(), Puppets::new());
     let options =
         Options { clock: Arc::new(clock.clone()), shells: Some(puppets.shells.clone()), ..Options::default() };
@@ -45,7 +45,7 @@ async fn a_terminal_is_disposed_of_even_if_something_of_it_never_ends() {
     let engine = rig.engine.clone();
     let disposing = tokio::spawn(async move { engine.dispose_terminal(T).await });
     stubborn.ending().await;
-    // Its name is free, and nobody who asks for it has to wait.
+    // Its URI is free, and no client has to wait for it.
     assert!(is_gone(&rig.engine).await && !disposing.is_finished());
     rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
     puppets.next().await.end();
@@ -58,15 +58,15 @@ async fn a_terminal_is_disposed_of_even_if_something_of_it_never_ends() {
 }
 
 #[tokio::test]
-async fn marks_that_say_nothing_do_not_stop_a_terminal() {
+async fn marks_without_effect_do_not_stop_reading() {
     let mut puppets = Puppets::new();
     let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
     rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
     let puppet = puppets.next().await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
     rig.engine.subscribe(T, &subscriber, 1).await.unwrap();
-    // An end of a command that never began, as often as can be read before something has to be told. What comes first is told
-    // at once, so that this comes while the rest is gathered.
+    // Ends of a command that never started, as many as fit into one read. Output after a pause is published at once, so
+    // these arrive while the following output is collected.
     let mark = format!("\x1b]633;D;{};0\x07", puppet.nonce.expose()).into_bytes();
     let most: Vec<u8> = mark.iter().copied().cycle().take(64 * 1024).collect();
     puppet.say(&[&mark[..], b"first"].concat());
@@ -85,7 +85,7 @@ async fn marks_that_say_nothing_do_not_stop_a_terminal() {
 }
 
 #[tokio::test]
-async fn a_terminal_does_not_outlive_a_session_that_goes_while_its_shell_starts() {
+async fn terminal_ends_if_its_session_is_deleted_during_the_start() {
     let mut puppets = Puppets::that_wait();
     let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
     rig.create(SESSION);

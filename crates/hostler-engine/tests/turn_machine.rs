@@ -1,4 +1,4 @@
-//! The turn machine against a simple model: random interleavings of everything that can happen.
+//! Property test of the turn machine against a simple model: random interleavings of all events.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::collections::{HashSet, VecDeque};
@@ -7,11 +7,11 @@ use hostler_driver::TurnOutcome;
 use hostler_engine::{AgentPhase, AgentPreparation, TurnEffect, TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 use proptest::prelude::*;
 
-/// What a world around the machine may do next.
+/// An event around the machine.
 #[derive(Debug, Clone)]
 enum Step {
     Accept(AgentPreparation),
-    /// A message that the host itself works on.
+    /// A message for a local turn.
     AcceptLocal,
     LocalOver,
     Queue,
@@ -36,7 +36,7 @@ enum Step {
     Prepare,
     Retire,
     Closed,
-    /// From now on the store takes new turns, or does not.
+    /// The store accepts new turns from now on, or does not.
     Disk(bool),
     Stop,
 }
@@ -77,7 +77,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The world: what it knows of turns, of the queue and of the one agent.
+/// The model: its turns, its queue and its agent.
 #[derive(Default)]
 struct World {
     machine: TurnMachine,
@@ -87,9 +87,9 @@ struct World {
     sent: Vec<String>,
     queue: VecDeque<String>,
     consumed: HashSet<String>,
-    /// What the host itself works on.
+    /// The local turn in progress.
     local: Option<String>,
-    /// A turn was cancelled or failed, and no person has said anything since.
+    /// Whether a turn was cancelled or failed, without an action of a person since.
     quiet: bool,
     agents: i32,
     full: bool,
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// A new turn is in the store.
+    /// Stores a new turn.
     fn turn(&mut self) -> String {
         self.next += 1;
         let turn = format!("t{}", self.next);
@@ -201,7 +201,7 @@ impl World {
         turn
     }
 
-    /// The machine hears of the queue; what follows from it is carried out by whoever called.
+    /// Passes the queue's head to the machine; the caller carries out the effects.
     fn head(&mut self, go_on: bool) {
         let head = self.queue.front().cloned();
         let effects = self.machine.step::<()>(TurnInput::QueueChanged { head, resume: go_on });
@@ -268,7 +268,7 @@ impl World {
             Step::Unsent => {
                 let turn = match self.machine.turn_phase() {
                     TurnPhase::Running { turn, .. } => turn.clone(),
-                    // Of a turn that is over.
+                    // A turn that is over.
                     _ => "earlier".to_owned(),
                 };
                 self.feed(TurnInput::PromptNotSent { turn, reason: () });
@@ -276,7 +276,7 @@ impl World {
             Step::Reopen => {
                 let turn = match self.machine.turn_phase() {
                     TurnPhase::Running { turn, .. } => turn.clone(),
-                    // Of a turn that is over.
+                    // A turn that is over.
                     _ => "earlier".to_owned(),
                 };
                 self.feed(TurnInput::Reopen(turn.clone()));
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    /// Lets everything that is under way come to its end, with a store that works and an agent that answers.
+    /// Completes everything in progress, with a working store and an agent that answers.
     fn settle(&mut self) {
         self.full = false;
         for _ in 0..(80 + 16 * self.queue.len()) {
@@ -343,7 +343,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_accepted_message_ends_exactly_once_whatever_happens(steps in prop::collection::vec(step(), 1..80)) {
+    fn every_accepted_message_ends_exactly_once(steps in prop::collection::vec(step(), 1..80)) {
         let mut world = World::default();
         for step in &steps {
             world.apply(step);
@@ -365,7 +365,7 @@ proptest! {
 }
 
 #[test]
-fn a_prompt_that_came_too_late_ends_no_other_turn() {
+fn late_unsent_prompt_ends_no_other_turn() {
     let mut machine = TurnMachine::default();
     machine.step::<()>(TurnInput::Accepted { turn: "b".to_owned(), preparation: AgentPreparation::None });
     machine.step::<()>(TurnInput::AgentOpened);

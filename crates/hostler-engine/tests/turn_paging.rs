@@ -1,4 +1,4 @@
-//! Chats whose turns are not all in memory: nobody can tell.
+//! Chats with evicted turns, which clients cannot distinguish from chats without.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -19,7 +19,7 @@ fn chat() -> String {
     default_chat_uri(SESSION)
 }
 
-/// A host that keeps so many turns in memory, and a session with so many turns.
+/// Starts a host with this turn window, and a session with this many turns.
 async fn host(turns_in_memory: usize, turns: usize) -> (Rig, Listener, Talk) {
     let rig = Rig::start_with(Options { turns_in_memory, ..Options::default() }).await;
     rig.create(SESSION);
@@ -32,7 +32,7 @@ async fn host(turns_in_memory: usize, turns: usize) -> (Rig, Listener, Talk) {
     (rig, listener, talk)
 }
 
-/// What happens in a chat, one turn after the other.
+/// The turns of a chat, one after the other.
 #[derive(Default)]
 struct Talk {
     rig: Option<Rig>,
@@ -45,7 +45,7 @@ impl Talk {
         self.rig.as_mut().unwrap()
     }
 
-    /// A turn begins, and the agent has its message.
+    /// Starts a turn, whose message the agent receives.
     async fn begin(&mut self) -> String {
         self.turns += 1;
         let (turn, text) = (format!("t{}", self.turns), format!("message {}", self.turns));
@@ -54,7 +54,7 @@ impl Talk {
         turn
     }
 
-    /// The message comes to the agent, or to another one: an agent that takes long to stop is closed.
+    /// Receives the message as the agent, or as a new one: an agent that is slow to stop is closed.
     async fn prompted(&mut self) {
         let starts = &mut self.rig.as_mut().unwrap().starts;
         if let Some(agent) = &mut self.agent {
@@ -91,7 +91,7 @@ impl Talk {
         self.agent = Some(agent);
     }
 
-    /// The agent dies in the middle of a turn, which is taken up again.
+    /// The agent crashes during a turn, which is resumed.
     async fn fail_and_resume(&mut self, listener: &mut Listener) {
         let turn = self.begin().await;
         self.agent.take().unwrap().exit("exit status: 1", "").await;
@@ -111,11 +111,11 @@ impl Talk {
         listener
     }
 
-    /// The host dies in the middle of a turn; another one takes its place.
+    /// The host crashes during a turn; another one replaces it.
     async fn die(&mut self, dead: &mut Vec<(Engine, FakeAgent)>) -> Listener {
         self.begin().await;
         let rig = self.rig.take().unwrap();
-        // Nothing happens to it any more, so that it does nothing.
+        // It receives no more events, so it does nothing.
         dead.push((rig.engine.clone(), self.agent.take().unwrap()));
         let rig = rig.crash().await;
         let listener = rig.listen(SESSION).await;
@@ -124,7 +124,7 @@ impl Talk {
     }
 }
 
-/// Somebody who wants to see the last turns of the chat.
+/// Subscribes a client to the last turns of the chat.
 async fn viewer(rig: &Rig, extent: SnapshotTurns) -> Listener {
     let mut viewer = Listener::new(SESSION);
     rig.engine.subscribe_with_turns(&chat(), extent, &viewer.subscriber, 7).await.unwrap();
@@ -160,7 +160,7 @@ async fn refusal(rig: &Rig, viewer: &Listener, cursor: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_view_has_the_last_turns_and_pages_bring_the_rest_to_the_one_who_asks() {
+async fn snapshot_has_the_last_turns_and_pages_go_to_the_requesting_client() {
     let (rig, listener, _talk) = host(3, 250).await;
     let whole = listener.chat.clone().unwrap();
     for wanted in [1, 2, 3, 4, 100, 249] {
@@ -174,7 +174,7 @@ async fn a_view_has_the_last_turns_and_pages_bring_the_rest_to_the_one_who_asks(
         }
         assert!(steps.iter().all(|step| (1..=100).contains(step)), "{steps:?}");
         assert_eq!(viewer.chat.as_ref().unwrap(), &whole, "{wanted}");
-        // There is nothing more, and it does no harm to ask.
+        // There are no more turns, and another request does no harm.
         fetch(&rig, &mut viewer).await;
         assert_eq!(viewer.chat.as_ref().unwrap(), &whole);
     }
@@ -188,7 +188,7 @@ async fn a_view_has_the_last_turns_and_pages_bring_the_rest_to_the_one_who_asks(
 }
 
 #[tokio::test]
-async fn a_cursor_stays_good_while_turns_are_added_and_two_views_become_the_same() {
+async fn cursor_stays_valid_while_turns_are_added() {
     let (rig, mut listener, mut talk) = host(2, 9).await;
     let (mut few, mut more) = (viewer(&rig, SnapshotTurns::Last(2)).await, viewer(&rig, SnapshotTurns::Last(5)).await);
     fetch(&rig, &mut more).await;
@@ -210,7 +210,7 @@ async fn a_cursor_stays_good_while_turns_are_added_and_two_views_become_the_same
 }
 
 #[tokio::test]
-async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
+async fn stale_cursors_are_refused_with_a_reason() {
     let (rig, _listener, _talk) = host(2, 250).await;
     let mut viewer = viewer(&rig, SnapshotTurns::Last(1)).await;
     let first = viewer.chat.as_ref().unwrap().turns_next_cursor.clone().unwrap();
@@ -220,14 +220,14 @@ async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
     fetch(&rig, &mut viewer).await;
     assert!(refusal(&rig, &viewer, Some(&first)).await.contains("turnsNextCursor"), "it was used");
 
-    // Of another view, which does not begin there.
+    // A cursor of another snapshot, which starts elsewhere.
     let mut wide = Listener::new(SESSION);
     rig.engine.subscribe_with_turns(&chat(), SnapshotTurns::Last(200), &wide.subscriber, 7).await.unwrap();
     wide.snapshot().await;
     let of_another = wide.chat.as_ref().unwrap().turns_next_cursor.clone();
     assert!(refusal(&rig, &viewer, of_another.as_deref()).await.contains("turnsNextCursor"));
 
-    // Of another chat, and of a chat that nobody hears.
+    // A cursor of another chat, and of a chat without a subscription.
     rig.create(OTHER);
     let mut other = Listener::new(OTHER);
     let elsewhere = default_chat_uri(OTHER);
@@ -240,7 +240,7 @@ async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
     let nowhere = rig.engine.fetch_turns("ahp-chat:/nowhere", None, &other.subscriber, 8).await;
     assert!(matches!(nowhere, Err(EngineError::ChannelNotFound(_))));
 
-    // The chat was made anew under its name.
+    // The chat was created again under its URI.
     rig.engine.dispose_session(SESSION).await.unwrap();
     rig.create(SESSION);
     let again = rig.listen(SESSION).await;
@@ -249,7 +249,7 @@ async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn who_comes_back_has_what_it_had() {
+async fn reconnect_keeps_the_loaded_turns() {
     let (rig, _listener, _talk) = host(2, 30).await;
     let presence = rig.engine.connect_client("me", "").await;
     let mut gone = viewer(&rig, SnapshotTurns::Last(4)).await;
@@ -257,8 +257,8 @@ async fn who_comes_back_has_what_it_had() {
     let had = gone.chat.clone();
     let channels = [chat()];
 
-    // A page is sent to it that never arrives. What it missed is replayed, and its cursor is still good; it has to name
-    // it, since nobody else knows what arrived.
+    // A page is sent that never arrives. Missed envelopes are replayed, and the client's cursor is still valid; the
+    // client has to send it, because only the client knows which page arrived.
     fetch(&rig, &mut gone).await;
     drop(presence);
     let mut back = Listener::new(SESSION);
@@ -269,7 +269,7 @@ async fn who_comes_back_has_what_it_had() {
     fetch_all(&rig, &mut back).await;
     assert_eq!(ids(&back), numbered(1, 30));
 
-    // It gets snapshots: they reach back as far as its turns did.
+    // It gets snapshots that reach back as far as its turns did.
     let again = Listener::new(SESSION);
     let shown = viewer(&rig, SnapshotTurns::Last(4)).await;
     rig.engine.attach("me", &shown.subscriber);
@@ -279,14 +279,14 @@ async fn who_comes_back_has_what_it_had() {
     again.snapshot().await;
     assert_eq!(ids(&again), numbered(27, 30));
 
-    // Nobody knows: all of it.
+    // An unknown client gets all turns.
     let stranger = viewer(&rig, SnapshotTurns::SameAsBefore).await;
     assert_eq!(ids(&stranger), numbered(1, 30));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_id_of_a_turn_is_used_once_however_long_ago() {
+async fn used_turn_id_is_refused_also_after_eviction() {
     let (rig, mut listener, _talk) = host(1, 5).await;
     let rig = rig.restart().await;
     listener = {
@@ -303,7 +303,7 @@ async fn the_id_of_a_turn_is_used_once_however_long_ago() {
     rig.engine.shutdown().await;
 }
 
-/// What may happen in a chat.
+/// An event in a chat.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Complete,
@@ -313,7 +313,7 @@ enum Event {
     Die,
 }
 
-/// A chat without what depends on the clock.
+/// A chat without the values that depend on the clock.
 fn timeless(chat: &ChatState) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -330,8 +330,8 @@ fn timeless(chat: &ChatState) -> Value {
     value
 }
 
-/// Everything that is seen of a chat during a life: by somebody who is there all the time, by somebody who comes after
-/// each event and wants all, and by somebody who wants a part and then the rest.
+/// All states of a chat over a sequence of events: as seen by a permanent subscriber, by a client that subscribes to
+/// all turns after each event, and by a client that subscribes to some turns and pages back.
 async fn life(turns_in_memory: usize, events: &[(Event, usize)]) -> Vec<[Value; 3]> {
     let (rig, mut listener, mut talk) = host(turns_in_memory, 1).await;
     talk.rig = Some(rig);
@@ -371,7 +371,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_host_that_holds_a_few_turns_cannot_be_told_from_one_that_holds_all(
+    fn evicting_turns_is_invisible_to_clients(
         window in 1..4_usize,
         events in prop::collection::vec(event(), 1..14),
     ) {

@@ -1,4 +1,4 @@
-//! The session's runtime: messages that wait, messages that are folded in, turns that are taken up again.
+//! Turns at runtime: queued messages, steering, resumed turns, races.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "turn_runtime/agent_settings.rs"]

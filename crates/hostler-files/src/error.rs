@@ -1,57 +1,59 @@
+//! Errors of file operations.
+
 use std::io;
 
-/// Why a file cannot be had.
+/// Why a file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It lies outside of what was granted, by itself or by a link.
+    /// The path is outside the granted roots, by itself or through a link.
     #[error("it lies outside of the directories that this session may use")]
     Outside,
-    /// It is a hard link to a file of a directory that nothing may use.
+    /// The file is a hard link to a file in an excluded directory.
     #[error("it is a hard link to one of the host's own files")]
     Private,
-    /// There is none.
+    /// The path does not exist.
     #[error("there is no such file")]
     NotFound,
-    /// A pipe, a socket, a device, or what the system tells of its processes.
+    /// A pipe, a socket, a device, or an entry of procfs.
     #[error("it is neither a file nor a directory")]
     Special,
-    /// It is a directory where a file is wanted, or the other way round.
+    /// A directory where a file is expected, or the other way round.
     #[error("it is not of the kind that is needed")]
     WrongKind,
-    /// It is larger than the caller takes.
+    /// The file exceeds the caller's size limit.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
-    /// A directory has more entries than the caller takes.
+    /// A directory has more entries than the caller's limit.
     #[error("it has more than {0} entries")]
     TooMany(usize),
-    /// Directories lie within directories, more than the caller takes.
+    /// Directories are nested more deeply than the caller's limit.
     #[error("it is more than {0} directories deep")]
     TooDeep(usize),
-    /// It was written to while it was read.
+    /// The file was written during the read.
     #[error("it changed while it was read")]
     Changed,
-    /// There is something under that name already.
+    /// The name is already in use.
     #[error("there is something of that name already")]
     AlreadyExists,
-    /// It is not what the caller has seen.
+    /// The file is not the version that the caller has seen.
     #[error("it has changed since it was looked at; look again")]
     Conflict,
-    /// A directory that is to be removed holds something.
+    /// The directory to be removed is not empty.
     #[error("the directory is not empty; say so if everything in it is to be removed")]
     NotEmpty,
-    /// A tree that is to be copied or moved lies in the other one.
+    /// One of source and target contains the other.
     #[error("one of the two lies within the other")]
     Nested,
-    /// Another file system begins within a tree.
+    /// Another file system is mounted within the tree.
     #[error("another file system is mounted within it")]
     MountPoint,
-    /// Links lead in a circle.
+    /// Too many levels of symbolic links.
     #[error("its links lead in a circle")]
     LinkLoop,
-    /// No file can have such a name.
+    /// The name cannot belong to a file.
     #[error("{0}")]
     InvalidName(&'static str),
-    /// The system refused.
+    /// Another error of the operating system.
     #[error("the system refuses: {0}")]
     Io(#[from] io::Error),
 }
@@ -60,9 +62,9 @@ impl From<rustix::io::Errno> for FileError {
     fn from(errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         match errno {
-            // A name with a zero byte in it, which no file has.
+            // `INVAL` is the error of a name with a zero byte, which no file has.
             Errno::NOENT | Errno::NOTDIR | Errno::INVAL => Self::NotFound,
-            // What opening a socket is answered with.
+            // The error of opening a socket.
             Errno::NXIO => Self::Special,
             Errno::LOOP => Self::LinkLoop,
             Errno::EXIST => Self::AlreadyExists,

@@ -1,3 +1,5 @@
+//! Metadata of a file, a directory or a link, without its contents.
+
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -6,20 +8,20 @@ use rustix::fs::{FileType, Stat};
 
 use crate::EntryKind;
 
-/// All that is told of a file, a directory or a link without reading it.
+/// Metadata of a file, a directory or a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMetadata {
-    /// Its path, all links resolved but for itself.
+    /// Its path with all links resolved, except the entry itself.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was written to last.
+    /// Time of the last write.
     pub modified: Option<SystemTime>,
-    /// When it was made, where the file system knows.
+    /// Creation time, where the file system records it.
     pub created: Option<SystemTime>,
-    /// Which version of it this is: another one has another tag.
+    /// Tag of this version; another version has another tag.
     pub etag: String,
 }
 
@@ -36,7 +38,7 @@ impl FileMetadata {
         }
     }
 
-    /// When something was made.
+    /// The creation time of an open file.
     pub(crate) fn creation_time(descriptor: impl AsFd) -> Option<SystemTime> {
         #[cfg(target_os = "linux")]
         {
@@ -53,7 +55,7 @@ impl FileMetadata {
     }
 }
 
-/// Names a version: another file, another size or another moment is another version.
+/// Tag of a version: another file, size or modification time gives another tag.
 pub(crate) fn etag(stat: &Stat) -> String {
     format!(
         "{:x}-{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",

@@ -1,3 +1,5 @@
+//! Writes of single files: positions, preconditions, and replacement in one step.
+
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -11,42 +13,42 @@ use crate::path_target::{FinalLink, PathTarget};
 use crate::temp_entry::TempEntry;
 use crate::{FileAccess, FileError, FileKind, FileOperations, OpenedFile, Roots, tree};
 
-/// The permissions of a new file.
+/// Permissions of a new file, before the umask.
 const DEFAULT_FILE_MODE: Mode =
     PRIVATE_FILE_MODE.union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH).union(Mode::WOTH);
 
-/// The permissions of a file that is for its owner alone, for now.
+/// Permissions of a file that only its owner can access, until its final permissions are set.
 pub(crate) const PRIVATE_FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// What is to be written.
+/// A write request.
 #[derive(Clone, Copy, Default)]
 pub struct FileWrite<'a> {
     /// The bytes.
     pub data: &'a [u8],
-    /// Where they go.
+    /// Where the bytes go.
     pub mode: WriteMode,
-    /// So many bytes from where the mode counts.
+    /// Offset in bytes, from the point that the mode defines.
     pub position: u64,
-    /// Only if there is nothing yet.
+    /// Fail if the file exists.
     pub create_only: bool,
-    /// Only over the version with this tag.
+    /// Write only over the version with this tag.
     pub if_match: Option<&'a str>,
 }
 
-/// Where bytes go in a file that there is.
+/// Where bytes go in an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
-    /// They follow what stands before the position; the rest is dropped.
+    /// At the position; everything after the position is dropped.
     #[default]
     Truncate,
-    /// They go in so many bytes before the end.
+    /// The position counts from the end; nothing is dropped.
     Append,
-    /// They go in at the position.
+    /// At the position; nothing is dropped.
     Insert,
 }
 
 impl FileWrite<'_> {
-    /// The whole new contents. Positions beyond either end mean that end.
+    /// The complete new contents. A position beyond either end means that end.
     fn apply(&self, old: &[u8]) -> Vec<u8> {
         let position = usize::try_from(self.position).unwrap_or(usize::MAX).min(old.len());
         let at = if self.mode == WriteMode::Append { old.len() - position } else { position };
@@ -55,23 +57,24 @@ impl FileWrite<'_> {
         [before, self.data, after].concat()
     }
 
-    /// Whether what there is matters.
+    /// Whether the new contents depend on the old ones.
     fn needs_old_contents(&self) -> bool {
         self.mode != WriteMode::Truncate || self.position > 0
     }
 }
 
 impl FileOperations {
-    /// Writes a file that will have at most `most` bytes, in one step: whoever reads it sees the old contents or the new.
+    /// Writes a file of at most `most` bytes in one step: a reader sees the old contents or the new ones.
     ///
     /// # Errors
-    /// If it may not be written, is no file, is not the version that is expected, or becomes too large. Then it is as it was.
+    /// If the path may not be written, is not a file, is not the expected version, or would become too large. The file
+    /// is unchanged then.
     pub fn write(&self, roots: &Roots, path: &Path, write: FileWrite<'_>, most: u64) -> Result<(), FileError> {
         let last = if write.create_only { FinalLink::Keep } else { FinalLink::Follow };
         let place = roots.locate_target(path, FileAccess::Write, last)?;
         let _alone = self.locks.lock(&[&place])?;
         let Some(stat) = place.stat()? else {
-            // Nothing is no version of it.
+            // A missing file does not match any tag.
             return if write.if_match.is_some() {
                 Err(FileError::Conflict)
             } else {
@@ -107,7 +110,7 @@ fn write_replacement(
     if contents.len() as u64 > most {
         return Err(FileError::TooLarge(most));
     }
-    // What replaces a secret is one from the beginning.
+    // A replacement is private from its creation, because the old file may be a secret.
     let mode = if stat.is_some() { PRIVATE_FILE_MODE } else { DEFAULT_FILE_MODE };
     let (fresh, mut file) = TempEntry::create_file(place.directory.handle.as_fd(), mode)?;
     file.write_all(&contents)?;
@@ -115,15 +118,15 @@ fn write_replacement(
     if write.create_only { fresh.persist_new(place) } else { fresh.persist_replacing(place) }
 }
 
-/// Makes a file what it is to be: of the same owner and permissions as the one that it replaces, and on the disk.
+/// Gives a new file the owner and permissions of the one that it replaces, and syncs it to disk.
 pub(crate) fn apply_attributes_and_sync(file: &File, old: Option<&Stat>) -> Result<(), FileError> {
     if let Some(old) = old {
         let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-        // Only the superuser can give files away; everybody else's are their own anyway.
+        // Only the superuser can change the owner. For other users the file already has the right one.
         let _ = rustix::fs::fchown(file, Some(owner), Some(group));
         rustix::fs::fchmod(file, tree::permission_bits(old.st_mode))?;
     }
-    // The system's own stamps are coarse: two versions within a moment would have the same tag.
+    // The kernel's timestamps are coarse: two versions written in quick succession would have the same tag.
     file.set_modified(SystemTime::now())?;
     Ok(file.sync_data()?)
 }

@@ -1,11 +1,15 @@
-//! Files that clients and messages may name: what lies within granted roots once every link is resolved, and nothing else.
+//! Access to files that clients and messages name, confined to granted roots after all links are resolved.
 //!
-//! Something is opened first, then the system is asked where that very thing is, and only if it lies within a root is
-//! anything of it told or read. Links may lead anywhere within any of the roots. What is changed is changed in a directory
-//! that is open and was checked in the same way, by a name of one part, and links are not followed then.
+//! An entry is opened first, then the kernel reports the path of the open descriptor, and metadata or contents are
+//! returned only if that path is within a root. Links may point anywhere within any of the roots. A changed entry is a
+//! one-component name in a directory that was opened and checked in the same way; links are not followed then. New
+//! contents get a temporary name and replace the old ones in one step: a file is never half written and a link is never
+//! written through.
 //!
-//! **Architecture Invariant:** what is checked is what is opened. A path is resolved by the kernel while it is opened, never
-//! before, so that nothing can be put in its place in between.
+//! The crate does not know sessions or clients; the caller passes the roots.
+//!
+//! **Architecture Invariant:** the entry that is checked is the entry that is opened. The kernel resolves a path while
+//! it opens it, never before, so nothing can be swapped in between.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Opens whatever a path leads to, and asks the system where that is.
+//! Opens the entry at a path, and determines the real path of what was opened.
 //!
-//! Nothing is read and nobody is waited for: a pipe without a writer and a terminal are opened like anything else.
+//! Nothing is read, and opening never blocks: a pipe without a writer and a terminal open like any other entry.
 
 #[cfg(target_os = "linux")]
 mod descriptor;
@@ -14,25 +14,25 @@ use rustix::fs::OFlags;
 
 use crate::FileError;
 
-/// How a descriptor is opened that contents are read from: it never waits, and never becomes our terminal.
+/// Flags of a descriptor for reading contents: it never blocks and never becomes the controlling terminal.
 pub(crate) const READ_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Something that is open, and where it is.
+/// An open entry and its real path.
 #[derive(Debug)]
 pub(crate) struct LocatedFile {
     pub(crate) handle: FileHandle,
-    /// Without links. True of the moment at which the system was asked.
+    /// Without links; correct at the time of the query.
     pub(crate) path: PathBuf,
 }
 
-/// A descriptor of something that was opened.
+/// Descriptor of an open entry.
 #[derive(Debug)]
 pub(crate) enum FileHandle {
-    /// It only says which file is meant.
+    /// It identifies the file, but cannot be read.
     #[cfg(target_os = "linux")]
     PathOnly(OwnedFd),
-    /// It can be read from.
+    /// It can be read.
     Readable(OwnedFd),
 }
 
@@ -45,7 +45,7 @@ impl FileHandle {
         }
     }
 
-    /// What a directory holds under a name, be it a link, and nothing that is mounted there.
+    /// Opens an entry of this directory. A link is opened itself; a mount point is an error.
     pub(crate) fn open_child(&self, name: &OsStr) -> Result<Self, FileError> {
         Ok(match self {
             #[cfg(target_os = "linux")]
@@ -56,14 +56,14 @@ impl FileHandle {
         })
     }
 
-    /// A directory that is in another one under a name, and not mounted there.
+    /// Opens a subdirectory of `parent`. A link or a mount point is an error.
     pub(crate) fn open_directory(parent: impl AsFd, name: &OsStr) -> Result<Self, FileError> {
         let flags = READ_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let opened = open_beneath(parent, name, flags)?;
         Ok(Self::Readable(opened))
     }
 
-    /// Another handle of the same thing.
+    /// Another handle of the same entry.
     pub(crate) fn try_clone(&self) -> Result<Self, FileError> {
         Ok(match self {
             #[cfg(target_os = "linux")]
@@ -72,7 +72,8 @@ impl FileHandle {
         })
     }
 
-    /// Whether it is a file by name only: an environment, the memory or a descriptor of a process, perhaps our own.
+    /// Whether the entry belongs to procfs: the environment, the memory or a descriptor of a process, possibly of this
+    /// one.
     pub(crate) fn is_procfs(&self) -> Result<bool, FileError> {
         #[cfg(target_os = "linux")]
         return Ok(rustix::fs::fstatfs(self.descriptor())?.f_type == rustix::fs::PROC_SUPER_MAGIC);
@@ -80,7 +81,7 @@ impl FileHandle {
         Ok(false)
     }
 
-    /// A descriptor of the same file that can be read from.
+    /// A readable descriptor of the same file.
     pub(crate) fn into_readable(self) -> Result<OwnedFd, FileError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -90,7 +91,7 @@ impl FileHandle {
     }
 }
 
-/// Opens what is in a directory under a name of one part, on the same file system.
+/// Opens an entry by a one-component name, on the same file system.
 fn open_beneath(directory: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, FileError> {
     #[cfg(target_os = "linux")]
     if let Some(opened) = descriptor::open_beneath(&directory, name, flags) {
@@ -105,17 +106,17 @@ impl AsFd for FileHandle {
     }
 }
 
-/// How the place of something is found out.
+/// How the real path of an entry is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LocateMethod {
-    /// The system says where a descriptor leads.
+    /// The kernel reports the path of a descriptor.
     #[cfg(target_os = "linux")]
     Descriptor,
-    /// What is at the resolved path is compared with what was opened.
+    /// The entry at the canonical path is compared with the one that was opened.
     Identity,
 }
 
-/// Every way that this system knows, the best one first.
+/// Every method of this system, the best one first.
 pub(crate) const LOCATE_METHODS: &[LocateMethod] = &[
     #[cfg(target_os = "linux")]
     LocateMethod::Descriptor,
@@ -123,7 +124,7 @@ pub(crate) const LOCATE_METHODS: &[LocateMethod] = &[
 ];
 
 impl LocateMethod {
-    /// `None` if the system does not offer this way.
+    /// `None` if the system does not support this method.
     pub(crate) fn locate(self, path: &Path) -> Result<Option<LocatedFile>, FileError> {
         match self {
             #[cfg(target_os = "linux")]
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mounted_in_a_tree_is_no_part_of_it() {
+    fn opening_a_mount_point_is_an_error() {
         for way in LOCATE_METHODS {
             let top = way.locate(Path::new("/")).unwrap().unwrap().handle;
             let name = OsStr::new("proc");

@@ -1,3 +1,5 @@
+//! An open, checked file or directory: its metadata, contents and entries.
+
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
@@ -6,7 +8,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use crate::locate::{FileHandle, LocatedFile};
 use crate::{DirectoryEntry, EntryKind, FileError, FileKind, FileMetadata, ResolvedFile};
 
-/// A file or directory within the roots that is open: whatever happens to its path, this is the one that was checked.
+/// An open file or directory within the roots. It remains the entry that was checked, whatever happens to its path.
 #[derive(Debug)]
 pub struct OpenedFile {
     handle: FileHandle,
@@ -15,7 +17,7 @@ pub struct OpenedFile {
     version: FileVersion,
 }
 
-/// What changes when a file is written to.
+/// Values that change when a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     size: u64,
@@ -35,11 +37,11 @@ impl FileVersion {
 }
 
 impl OpenedFile {
-    /// Looks at what was reached, which lies within the roots.
+    /// Reads the metadata of an entry that is within the roots.
     pub(crate) fn new(reached: LocatedFile) -> Result<Self, FileError> {
         let facts = rustix::fs::fstat(reached.handle.descriptor())?;
         if facts.st_nlink == 0 {
-            // It was removed between being opened and being looked at.
+            // The entry was removed after it was opened.
             return Err(FileError::NotFound);
         }
         let kind = match FileType::from_raw_mode(facts.st_mode) {
@@ -53,7 +55,7 @@ impl OpenedFile {
         Ok(Self { handle: reached.handle, resolved: found, stat: facts, version: stamp })
     }
 
-    /// All that is told of it.
+    /// All metadata.
     pub fn metadata(&self) -> FileMetadata {
         FileMetadata::from_stat(
             self.resolved.path.clone(),
@@ -70,15 +72,15 @@ impl OpenedFile {
         self.handle
     }
 
-    /// What it is and where.
+    /// Its kind, size and real path.
     pub fn resolved(&self) -> &ResolvedFile {
         &self.resolved
     }
 
-    /// The contents of a regular file that is not larger than `most` bytes.
+    /// Reads a regular file of at most `most` bytes.
     ///
     /// # Errors
-    /// If it is no file, larger, or was written to since it was opened.
+    /// If it is not a file, is larger, or was written since it was opened.
     pub fn read(self, most: u64) -> Result<Vec<u8>, FileError> {
         if self.resolved.kind != FileKind::File {
             return Err(FileError::WrongKind);
@@ -88,7 +90,7 @@ impl OpenedFile {
         }
         let file = File::from(self.handle.into_readable()?);
         let mut contents = Vec::with_capacity(usize::try_from(self.version.size).unwrap_or_default());
-        // What it said about its size may be long past.
+        // The size may have changed since it was read.
         (&file).take(most.saturating_add(1)).read_to_end(&mut contents)?;
         let length = contents.len() as u64;
         if length > most {
@@ -100,10 +102,11 @@ impl OpenedFile {
         Ok(contents)
     }
 
-    /// The last `most` bytes of a regular file, which may grow meanwhile, and whether there are more before them.
+    /// Reads the last `most` bytes of a regular file, which may grow meanwhile. The flag is set if there are bytes
+    /// before them.
     ///
     /// # Errors
-    /// If it is no file, or the system refuses.
+    /// If it is not a file, or cannot be read.
     pub fn read_tail(self, most: u64) -> Result<(Vec<u8>, bool), FileError> {
         if self.resolved.kind != FileKind::File {
             return Err(FileError::WrongKind);
@@ -116,10 +119,10 @@ impl OpenedFile {
         Ok((contents, skipped > 0))
     }
 
-    /// What a directory with at most so many entries holds, by name.
+    /// Lists a directory of at most `most` entries, sorted by name.
     ///
     /// # Errors
-    /// If it is no directory, or has more entries.
+    /// If it is not a directory, or has more entries.
     pub fn list(self, most: usize) -> Result<Vec<DirectoryEntry>, FileError> {
         if self.resolved.kind != FileKind::Directory {
             return Err(FileError::WrongKind);
@@ -129,7 +132,7 @@ impl OpenedFile {
 }
 
 impl FileHandle {
-    /// What a directory with at most so many entries holds, by name.
+    /// Lists a directory of at most `most` entries, sorted by name.
     pub(crate) fn list(self, most: usize) -> Result<Vec<DirectoryEntry>, FileError> {
         use std::os::unix::ffi::OsStrExt as _;
         let mut directory = Dir::new(self.into_readable()?)?;
@@ -141,7 +144,7 @@ impl FileHandle {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Not every file system says so beside the name.
+                // Not every file system reports the type in a directory entry.
                 FileType::Unknown => match rustix::fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(facts) => FileType::from_raw_mode(facts.st_mode),
                     Err(rustix::io::Errno::NOENT) => continue,

@@ -1,3 +1,5 @@
+//! The target of a change: an open, checked directory and a name in it.
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
@@ -8,33 +10,34 @@ use rustix::io::Errno;
 use crate::locate::{LOCATE_METHODS, LocatedFile};
 use crate::{EntryKind, FileAccess, FileError, FileMetadata, OpenedFile, Roots};
 
-/// How many links may lead to one file, as the system has it.
+/// Limit of links to follow, the same as the kernel's.
 const MAX_SYMLINKS: usize = 40;
 
-/// A name in a directory that is open: where something is, or could be.
+/// A name in an open directory. The entry need not exist.
 #[derive(Debug)]
 pub(crate) struct PathTarget {
     pub(crate) directory: LocatedFile,
     pub(crate) name: OsString,
 }
 
-/// What becomes of a link at the end of a path.
+/// How a link at the end of a path is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FinalLink {
-    /// Where it leads is meant.
+    /// Use the link's target.
     Follow,
-    /// It is meant itself.
+    /// Use the link itself.
     Keep,
 }
 
 impl Roots {
-    /// All that is told of what is at a path; a link at its end is followed, or told of itself.
+    /// The metadata of a path. With `follow`, a link at its end is resolved; otherwise the metadata is that of the
+    /// link.
     ///
     /// # Errors
-    /// If there is nothing, if it is not within the roots, or if it is neither file, directory nor link.
+    /// If the path does not exist, is not within the roots, or is neither file, directory nor link.
     pub fn resolve(&self, path: &Path, follow: bool) -> Result<FileMetadata, FileError> {
         if !follow {
-            // What is no link is the same either way, the roots themselves included.
+            // For everything but a link both ways are equal, also for the roots themselves.
             match self.locate_target(path, FileAccess::Browse, FinalLink::Keep).and_then(|place| place.link_metadata())
             {
                 Ok(Some(facts)) => return Ok(facts),
@@ -45,7 +48,7 @@ impl Roots {
         Ok(self.open_with(LOCATE_METHODS, path, FileAccess::Browse)?.metadata())
     }
 
-    /// Where something is or could be, within a root that allows so much.
+    /// Locates an entry that may or may not exist, within a root that grants `access`.
     pub(crate) fn locate_target(
         &self,
         path: &Path,
@@ -62,13 +65,13 @@ impl Roots {
         Ok(place)
     }
 
-    /// As [`Roots::place`], where the directory itself is what changes: a root is not part of itself.
+    /// Like [`Roots::locate_target`], for operations that change the parent directory. A root itself is refused.
     pub(crate) fn locate_child_target(&self, path: &Path, access: FileAccess) -> Result<PathTarget, FileError> {
         let place = self.locate_target(path, access, FinalLink::Keep)?;
         if self.contains(&place.directory.path, access) { Ok(place) } else { Err(FileError::Outside) }
     }
 
-    /// Follows links at the end of a path, one by one: each is a name in a directory that is open.
+    /// Follows links at the end of a path one by one: each is a name in an open directory.
     fn follow_final_links(&self, path: &Path, last: FinalLink) -> Result<PathTarget, FileError> {
         let mut path = path.to_owned();
         for _ in 0..MAX_SYMLINKS {
@@ -85,12 +88,12 @@ impl Roots {
 }
 
 impl PathTarget {
-    /// Without links, if what is there is none.
+    /// The path without links, unless the entry is a link.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path.join(&self.name)
     }
 
-    /// What is there, links not followed.
+    /// The metadata of the entry; links are not followed.
     pub(crate) fn stat(&self) -> Result<Option<Stat>, FileError> {
         match rustix::fs::statat(&self.directory.handle, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -99,7 +102,7 @@ impl PathTarget {
         }
     }
 
-    /// The file or directory that is there.
+    /// Opens the entry, a file or a directory.
     pub(crate) fn open(&self, roots: &Roots) -> Result<OpenedFile, FileError> {
         let handle = self.directory.handle.open_child(&self.name)?;
         roots.check_not_private(OpenedFile::new(LocatedFile { handle, path: self.path() })?)
@@ -108,13 +111,13 @@ impl PathTarget {
     fn read_link(&self) -> Result<Option<PathBuf>, FileError> {
         match rustix::fs::readlinkat(&self.directory.handle, &self.name, Vec::new()) {
             Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target.into_bytes())))),
-            // There is nothing, or it is no link.
+            // The entry does not exist, or is not a link.
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What is told of a link that is there.
+    /// The metadata of the entry if it is a link.
     fn link_metadata(&self) -> Result<Option<FileMetadata>, FileError> {
         let stat = self.stat()?.ok_or(FileError::NotFound)?;
         let facts = FileMetadata::from_stat(self.path(), &stat, None);
@@ -122,7 +125,7 @@ impl PathTarget {
     }
 }
 
-/// A path's directory, and the name in it.
+/// Splits a path into its directory and the name in it.
 fn split_path(path: &Path) -> Result<(&Path, &OsStr), FileError> {
     if !path.is_absolute() {
         return Err(FileError::Outside);

@@ -1,4 +1,4 @@
-//! The files of directories that no root holds, known by device and inode: a hard link to one of them lies somewhere else.
+//! Files of excluded directories, by device and inode: a hard link to one of them may be elsewhere.
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 
 use rustix::fs::{FileType, Stat};
 
-/// Which files they are. Looked up at the first file that has several names, and true of that moment: roots are made anew
-/// for each operation.
+/// The device and inode numbers. They are collected when the first file with several links is checked. Roots are built
+/// anew for each operation, so the set does not become stale.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PrivateFiles(OnceLock<HashSet<(u64, u64)>>);
 
 impl PrivateFiles {
-    /// Whether a file is another name of one that lies in these directories.
+    /// Whether a file is a hard link to one in these directories.
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "the fields' types differ between systems")]
     pub(crate) fn contains(&self, directories: &[impl AsRef<Path>], stat: &Stat) -> bool {
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -29,7 +29,8 @@ impl PrivateFiles {
     }
 }
 
-/// Files below a path that have several names; links are not followed. What cannot be read here has no reader elsewhere.
+/// Collects files with several links below a path; symbolic links are not followed. A directory that cannot be read is
+/// skipped: this user cannot read its files by another name either.
 fn collect_hard_linked(path: &Path, files: &mut HashSet<(u64, u64)>) {
     let Ok(facts) = fs_err::symlink_metadata(path) else { return };
     if facts.is_file() && facts.nlink() > 1 {

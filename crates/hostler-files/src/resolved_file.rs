@@ -1,9 +1,11 @@
+//! Kinds of entries, and what a lookup returns.
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use rustix::fs::FileType;
 
-/// What a path leads to.
+/// The kind of a resolved path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -12,34 +14,34 @@ pub enum FileKind {
     Directory,
 }
 
-/// Something that lies within the roots.
+/// A file or directory within the roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedFile {
     /// Its path, all links resolved.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its size in bytes.
     pub size: u64,
 }
 
-/// What a directory holds under a name.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirectoryEntry {
-    /// The name, which need not be text.
+    /// The name, which need not be UTF-8.
     pub name: OsString,
-    /// What it is, links not followed.
+    /// Its kind; links are not followed.
     pub kind: EntryKind,
 }
 
-/// What an entry of a directory is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A link. Where it leads, and whether that is within the roots, is found by its path.
+    /// A link. Its target, and whether that is within the roots, is determined by resolving its path.
     Link,
     /// A pipe, a socket or a device.
     Special,

@@ -1,3 +1,5 @@
+//! The granted roots, and the checks of whether a path is within them.
+
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
@@ -5,11 +7,11 @@ use crate::locate::{LOCATE_METHODS, LocateMethod, LocatedFile};
 use crate::private_files::PrivateFiles;
 use crate::{DirectoryEntry, FileAccess, FileError, OpenedFile, ResolvedFile, Root};
 
-/// Directories that were granted.
+/// The granted files and directories.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
     roots: Vec<Root>,
-    /// What is in no root, wherever it lies.
+    /// Paths that are excluded from all roots.
     excluded: Vec<PathBuf>,
     private_files: PrivateFiles,
 }
@@ -21,19 +23,19 @@ impl FromIterator<Root> for Roots {
 }
 
 impl Roots {
-    /// Grants reading of directories, each by its absolute path, as they are now.
+    /// Grants read access to directories, by their absolute paths. Links are resolved now.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         directories.into_iter().map(|given| Root::directory(given, FileAccess::Read)).collect()
     }
 
-    /// Takes a directory, or a file, out of whatever root it lies in, and the hard links to its files. It is named without links.
+    /// Excludes a directory or file from all roots, with the hard links to its files. The path must not contain links.
     #[must_use]
     pub fn excluding(mut self, directory: PathBuf) -> Self {
         self.excluded.push(directory);
         self
     }
 
-    /// Whether so much is allowed at an absolute path, be there something or not.
+    /// Whether an absolute path, existing or not, is granted `access`.
     pub fn is_allowed(&self, path: &Path, access: FileAccess) -> bool {
         find_existing_ancestor(self, path).is_ok_and(|(top, missing)| {
             let whole = missing.iter().fold(top.path, |path, name| path.join(name));
@@ -41,31 +43,31 @@ impl Roots {
         })
     }
 
-    /// The granted directories, by the names that they were granted by.
+    /// The granted directories, by the paths with which they were granted.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.roots.iter().map(|root| root.granted_path.as_path())
     }
 
-    /// Opens what is at an absolute path.
+    /// Opens an absolute path.
     ///
     /// # Errors
-    /// If there is nothing, if it may not be read, or if it is neither a file nor a directory.
+    /// If the path does not exist, may not be read, or is neither a file nor a directory.
     pub fn open(&self, path: &Path) -> Result<OpenedFile, FileError> {
         self.open_with(LOCATE_METHODS, path, FileAccess::Read)
     }
 
-    /// Looks whether something is there.
+    /// Looks up a path without reading it.
     ///
     /// # Errors
-    /// If there is nothing, if it is not within the roots, or if it is neither a file nor a directory.
+    /// If the path does not exist, is not within the roots, or is neither a file nor a directory.
     pub fn find(&self, path: &Path) -> Result<ResolvedFile, FileError> {
         Ok(self.open_with(LOCATE_METHODS, path, FileAccess::Browse)?.resolved().clone())
     }
 
-    /// Reads a regular file that is not larger than `most` bytes.
+    /// Reads a regular file of at most `most` bytes.
     ///
     /// # Errors
-    /// As [`Roots::open`] and [`Opened::read`].
+    /// Those of [`Roots::open`] and [`OpenedFile::read`].
     pub fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
         self.open(path)?.read(most)
     }
@@ -73,7 +75,7 @@ impl Roots {
     /// Lists a directory with at most `most` entries.
     ///
     /// # Errors
-    /// As [`Roots::find`] and [`Opened::list`].
+    /// Those of [`Roots::find`] and [`OpenedFile::list`].
     pub fn list(&self, path: &Path, most: usize) -> Result<Vec<DirectoryEntry>, FileError> {
         self.open_with(LOCATE_METHODS, path, FileAccess::Browse)?.list(most)
     }
@@ -91,9 +93,9 @@ impl Roots {
         }
     }
 
-    /// Opens whatever is at a path, within the roots or not: whoever asks has yet to look where it is.
+    /// Opens a path without checking the roots. The caller has to check the real path.
     pub(crate) fn locate_with(&self, ways: &[LocateMethod], path: &Path) -> Result<LocatedFile, FileError> {
-        // What a relative path leads to depends on where the host was started.
+        // A relative path would depend on the host's current directory.
         if !path.is_absolute() {
             return Err(FileError::Outside);
         }
@@ -105,30 +107,30 @@ impl Roots {
         Err(FileError::Outside)
     }
 
-    /// Refuses another name of a file that is taken out of the roots.
+    /// Refuses a hard link to an excluded file.
     pub(crate) fn check_not_private(&self, opened: OpenedFile) -> Result<OpenedFile, FileError> {
         if self.private_files.contains(&self.excluded, opened.stat()) { Err(FileError::Private) } else { Ok(opened) }
     }
 
-    /// Whether there is something outside, and what, is nobody's business.
+    /// Replaces errors about paths outside the roots, so that they do not reveal what exists there.
     pub(crate) fn hide_outside_error(&self, path: &Path, error: FileError) -> FileError {
         if self.appears_inside(path) { error } else { FileError::Outside }
     }
 
-    /// Whether a path without links lies within a root that allows so much.
+    /// Whether a path without links is within a root that grants `access`.
     pub(crate) fn contains(&self, path: &Path, access: FileAccess) -> bool {
         let roots = self.roots.iter().filter(|root| root.access >= access);
         let held = roots.filter_map(Root::real_path).any(|real| path.starts_with(real));
         held && !self.excluded.iter().any(|except| path.starts_with(except))
     }
 
-    /// A whole tree can be taken only if everything in it can.
+    /// Refuses a tree that contains an excluded path.
     pub(crate) fn check_no_exclusions_below(&self, tree: &Path) -> Result<(), FileError> {
         let holed = self.excluded.iter().any(|except| except.starts_with(tree));
         if holed { Err(FileError::Outside) } else { Ok(()) }
     }
 
-    /// Whether a path looks as if it lay within a root. Decides what is said, never what is opened.
+    /// Whether a path looks as if it were within a root. Only selects the error message, never grants access.
     fn appears_inside(&self, path: &Path) -> bool {
         let mut folded = PathBuf::new();
         for component in path.components() {
@@ -145,7 +147,7 @@ impl Roots {
     }
 }
 
-/// The deepest directory on the way to a path that is there, and the names that are missing below it.
+/// Finds the deepest existing ancestor of a path, and the names that are missing below it.
 pub(crate) fn find_existing_ancestor<'a>(
     roots: &Roots,
     path: &'a Path,

@@ -1,3 +1,5 @@
+//! Reads within roots, by every method of locating a file.
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,7 +13,7 @@ use crate::{EntryKind, FileKind};
 const INSIDE: &[u8] = b"inside";
 const OUTSIDE: &[u8] = b"outside";
 
-/// Two roots and what lies beside them:
+/// Two roots and their surroundings:
 /// `one/` (file, sub/file, empty), `two/file`, `alias` -> one, `secret/file`.
 struct Place {
     dir: tempfile::TempDir,
@@ -45,7 +47,7 @@ impl Place {
     }
 }
 
-/// What a read is answered with, in a word.
+/// The result of a read as a short text.
 fn word(answer: Result<Vec<u8>, FileError>) -> String {
     match answer {
         Ok(contents) => String::from_utf8_lossy(&contents).into_owned(),
@@ -54,7 +56,7 @@ fn word(answer: Result<Vec<u8>, FileError>) -> String {
     }
 }
 
-/// Reads a path by each way there is.
+/// Reads a path by every method.
 #[track_caller]
 fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
     let path = place.dir.path().join(path);
@@ -66,7 +68,7 @@ fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
 }
 
 #[test]
-fn files_within_the_roots_are_read() {
+fn reads_files_within_the_roots() {
     let place = Place::new();
     place.link("sub/file", "one/relative");
     place.link(place.at("one/sub"), "one/absolute");
@@ -99,7 +101,7 @@ fn files_within_the_roots_are_read() {
 }
 
 #[test]
-fn nothing_else_is() {
+fn paths_outside_the_roots_are_refused() {
     let place = Place::new();
     place.link(place.at("secret/file"), "one/out");
     place.link("../secret/file", "one/relative-out");
@@ -123,7 +125,7 @@ fn nothing_else_is() {
         "one/zero",
         "/etc/passwd",
         "/",
-        // Nobody learns what there is outside.
+        // The error does not reveal whether a path outside exists.
         "secret/missing",
         "/proc/self/environ",
         "/proc/self/root/etc/passwd",
@@ -132,7 +134,7 @@ fn nothing_else_is() {
         check(&place, path, "Outside");
     }
     check(&place, "one/environment", "Outside");
-    // Over a link outside, into a root: what counts is where it ends.
+    // A link outside the roots that points into a root: the final target counts.
     check(&place, "secret/back", "inside");
     for link in ["one/cwd/Cargo.toml", "one/tty"] {
         assert!(place.roots.read(&place.at(link), 1 << 20).is_err(), "{link}");
@@ -143,7 +145,7 @@ fn nothing_else_is() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn read_errors_state_the_cause() {
     let place = Place::new();
     place.link("nowhere", "one/dangling");
     place.link("circle", "one/circle");
@@ -157,7 +159,7 @@ fn what_cannot_be_read_says_why() {
         ("one/file/", "NotFound"),
         ("one/file/x", "NotFound"),
         ("one/sub/zero\0byte", "NotFound"),
-        ("one/circle", "Circle"),
+        ("one/circle", "LinkLoop"),
         ("one/pipe", "Special"),
         ("one/socket", "Special"),
         ("one", "WrongKind"),
@@ -170,14 +172,14 @@ fn what_cannot_be_read_says_why() {
     check(&place, format!("one/{}file", "./".repeat(3000)), "Io InvalidFilename");
     fs_err::write(place.at("one/unreadable"), INSIDE).unwrap();
     fs_err::set_permissions(place.at("one/unreadable"), std::fs::Permissions::from_mode(0o000)).unwrap();
-    // The superuser reads it all the same.
+    // The superuser can read it.
     let answer = word(place.roots.read(&place.at("one/unreadable"), 64));
     let superuser = rustix::fs::access(place.at("one/unreadable"), rustix::fs::Access::READ_OK).is_ok();
     assert_eq!(answer, if superuser { "inside" } else { "Io PermissionDenied" });
 }
 
 #[test]
-fn what_was_found_says_where_it_really_is() {
+fn find_returns_the_real_path_kind_and_size() {
     let place = Place::new();
     let real = fs_err::canonicalize(place.dir.path()).unwrap();
     let file = ResolvedFile { path: real.join("one/sub/file"), kind: FileKind::File, size: 6 };
@@ -187,7 +189,7 @@ fn what_was_found_says_where_it_really_is() {
 }
 
 #[test]
-fn a_root_may_be_a_link_and_means_where_it_led_when_it_was_granted() {
+fn root_link_grants_the_target_it_had_when_granted() {
     let place = Place::new();
     let roots = Roots::new([place.at("alias")]);
     assert_eq!(word(roots.read(&place.at("alias/file"), 64)), "inside");
@@ -200,7 +202,7 @@ fn a_root_may_be_a_link_and_means_where_it_led_when_it_was_granted() {
 }
 
 #[test]
-fn a_root_that_vanishes_holds_nothing_until_it_is_back() {
+fn moved_root_grants_nothing_until_it_is_restored() {
     let place = Place::new();
     fs_err::rename(place.at("one"), place.at("gone")).unwrap();
     check(&place, "one/file", "NotFound");
@@ -213,7 +215,7 @@ fn a_root_that_vanishes_holds_nothing_until_it_is_back() {
 }
 
 #[test]
-fn what_is_no_directory_grants_nothing() {
+fn directory_root_that_is_not_a_directory_grants_nothing() {
     let place = Place::new();
     for root in [place.at("one/file"), place.at("missing"), PathBuf::from("src"), PathBuf::new()] {
         let roots = Roots::new([root]);
@@ -225,7 +227,7 @@ fn what_is_no_directory_grants_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn whoever_is_granted_everything_is_not_granted_processes() {
+fn root_of_the_file_system_does_not_grant_procfs_or_devices() {
     let place = Place { roots: Roots::new([PathBuf::from("/")]), ..Place::new() };
     check(&place, "secret/file", "outside");
     for path in ["/proc/self/environ", "/proc/self/cmdline", "/proc", "/dev/zero"] {
@@ -234,7 +236,7 @@ fn whoever_is_granted_everything_is_not_granted_processes() {
 }
 
 #[test]
-fn what_was_opened_is_read_whatever_happens_to_its_path() {
+fn opened_file_is_read_after_its_path_changes() {
     let place = Place::new();
     for way in LOCATE_METHODS {
         let path = place.at("one/moving");
@@ -244,7 +246,7 @@ fn what_was_opened_is_read_whatever_happens_to_its_path() {
         let (kept, other) = (place.at("one/kept"), place.at("one/other"));
         fs_err::rename(&path, &kept).unwrap();
         fs_err::rename(other, &path).unwrap();
-        // The move is a change of the file's own; the contents are never another file's.
+        // The move changes the file's own ctime. The contents are never those of another file.
         assert!(["inside", "Changed"].contains(&word(opened.read(64)).as_str()));
         fs_err::remove_file(kept).unwrap();
         fs_err::remove_file(path).unwrap();
@@ -254,7 +256,7 @@ fn what_was_opened_is_read_whatever_happens_to_its_path() {
 type Change = fn(&Path);
 
 #[test]
-fn a_file_that_is_written_to_meanwhile_has_changed() {
+fn read_fails_if_the_file_was_written_since_it_was_opened() {
     let place = Place::new();
     let path = place.at("one/file");
     let changes: [(&str, Change); 4] = [
@@ -282,7 +284,7 @@ fn a_file_that_is_written_to_meanwhile_has_changed() {
 }
 
 #[test]
-fn directories_are_listed_by_name_and_links_are_not_followed() {
+fn list_sorts_by_name_and_does_not_follow_links() {
     let place = Place::new();
     place.link(place.at("secret"), "one/link");
     rustix::fs::mknodat(CWD, place.at("one/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -309,10 +311,10 @@ fn directories_are_listed_by_name_and_links_are_not_followed() {
     assert!(place.roots.list(&place.at("two"), 1).is_ok());
 }
 
-/// How often something is put in another's place while it is read: so often, and until both sides were met.
+/// How often entries are swapped during the reads: at least the lower bound, then until both states were read.
 const SWAPS: std::ops::Range<usize> = 10_000..1_000_000;
 
-/// Swaps all the time, and reads meanwhile: there may be any answer but the contents of what lies outside.
+/// Swaps entries continuously during reads. Every result is allowed except contents from outside.
 fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
     let path = place.at(path);
     for way in LOCATE_METHODS {
@@ -344,7 +346,7 @@ fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
 }
 
 #[test]
-fn a_link_that_is_swapped_never_lets_anything_out() {
+fn swapped_link_never_exposes_outside_contents() {
     let place = Place::new();
     let targets = [place.at("one/sub/file"), place.at("secret/file")];
     let (link, fresh) = (place.at("one/link"), place.at("one/fresh"));
@@ -357,7 +359,7 @@ fn a_link_that_is_swapped_never_lets_anything_out() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_directory_that_is_swapped_for_a_link_never_lets_anything_out() {
+fn directory_swapped_for_a_link_never_exposes_outside_contents() {
     let place = Place::new();
     place.link(place.at("secret"), "one/other");
     let (sub, other) = (place.at("one/sub"), place.at("one/other"));

@@ -1,3 +1,5 @@
+//! New entries under temporary names, and moving them to their final names.
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,15 +12,15 @@ use rustix::io::Errno;
 use crate::path_target::PathTarget;
 use crate::{FileError, tree};
 
-/// How the names begin under which something is made before it gets its own.
+/// Prefix of temporary names.
 const TEMP_NAME_PREFIX: &str = ".hostler-new-";
 
-/// Whether a name is one that is used while something is made. It is gone in a moment, or was left by a host that died.
+/// Whether a name is temporary. Such an entry is short-lived, or remained after a host crashed.
 pub fn is_temp_name(name: &OsStr) -> bool {
     name.as_bytes().starts_with(TEMP_NAME_PREFIX.as_bytes())
 }
 
-/// Something new in a directory that has no name of its own yet. Dropped without one, it is removed.
+/// A new entry with a temporary name. It is removed on drop unless it was moved to its final name.
 #[derive(Debug)]
 pub(crate) struct TempEntry<'a> {
     directory: BorrowedFd<'a>,
@@ -26,7 +28,7 @@ pub(crate) struct TempEntry<'a> {
 }
 
 impl<'a> TempEntry<'a> {
-    /// An empty file. What the mode allows, the process's mask may take away.
+    /// Creates an empty file. The process's umask applies to the mode.
     pub(crate) fn create_file(directory: BorrowedFd<'a>, mode: Mode) -> Result<(Self, File), FileError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = |name: &OsStr| rustix::fs::openat(directory, name, flags, mode);
@@ -34,7 +36,7 @@ impl<'a> TempEntry<'a> {
         Ok((Self { directory, name }, File::from(file)))
     }
 
-    /// An empty directory, for its owner alone.
+    /// Creates an empty directory that only its owner can access.
     pub(crate) fn create_directory(directory: BorrowedFd<'a>) -> Result<(Self, OwnedFd), FileError> {
         let (name, ()) = create_with_unique_name(|name| rustix::fs::mkdirat(directory, name, Mode::RWXU))?;
         let fresh = Self { directory, name };
@@ -43,12 +45,12 @@ impl<'a> TempEntry<'a> {
         Ok((fresh, opened))
     }
 
-    /// Gives it its name. What has that name is replaced, and removed.
+    /// Moves the entry to its final name, replacing and removing an existing entry.
     pub(crate) fn persist_replacing(self, place: &PathTarget) -> Result<(), FileError> {
         replace(self.directory, &self.name, place)
     }
 
-    /// Gives it its name, unless something has it.
+    /// Moves the entry to its final name, unless that exists.
     pub(crate) fn persist_new(self, place: &PathTarget) -> Result<(), FileError> {
         create(self.directory, &self.name, place)
     }
@@ -56,12 +58,13 @@ impl<'a> TempEntry<'a> {
 
 impl Drop for TempEntry<'_> {
     fn drop(&mut self) {
-        // With a name of its own it is not there any more. What cannot be removed is called by what it is.
+        // After a move the temporary name no longer exists. An entry that cannot be removed is recognizable by its
+        // name.
         let _ = tree::remove_tree(self.directory, &self.name);
     }
 }
 
-/// Finds a name that nothing has.
+/// Creates an entry under an unused temporary name.
 fn create_with_unique_name<T>(make: impl Fn(&OsStr) -> Result<T, Errno>) -> Result<(OsString, T), FileError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -69,18 +72,18 @@ fn create_with_unique_name<T>(make: impl Fn(&OsStr) -> Result<T, Errno>) -> Resu
         let name = OsString::from(format!("{TEMP_NAME_PREFIX}{}-{number}", std::process::id()));
         match make(&name) {
             Ok(made) => return Ok((name, made)),
-            // An earlier host of the same number left it.
+            // The name remained from an earlier host with the same process id.
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Moves something to a place. What is there is replaced in one step, and removed.
+/// Moves an entry to its target. An existing target is replaced in one step, and then removed.
 pub(crate) fn replace(directory: impl AsFd + Copy, name: &OsStr, place: &PathTarget) -> Result<(), FileError> {
     let target = &place.directory.handle;
     match rustix::fs::renameat(directory, name, target, &place.name) {
-        // A directory is replaced, or something by one: they change places first.
+        // One of the two is a directory: they are exchanged first.
         Err(Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR) => {
             rustix::fs::renameat_with(directory, name, target, &place.name, RenameFlags::EXCHANGE)?;
             tree::remove_tree(directory, name)
@@ -89,11 +92,11 @@ pub(crate) fn replace(directory: impl AsFd + Copy, name: &OsStr, place: &PathTar
     }
 }
 
-/// Moves something to a place where nothing is.
+/// Moves an entry to a target that does not exist.
 pub(crate) fn create(directory: impl AsFd + Copy, name: &OsStr, place: &PathTarget) -> Result<(), FileError> {
     let target = &place.directory.handle;
     match rustix::fs::renameat_with(directory, name, target, &place.name, RenameFlags::NOREPLACE) {
-        // Not every file system can do that. A second name for a file cannot take another's place either.
+        // Not every file system supports `RENAME_NOREPLACE`. A hard link does not replace an existing entry either.
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(directory, name, target, &place.name, AtFlags::empty())?;
             Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?)

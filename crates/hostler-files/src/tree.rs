@@ -1,4 +1,5 @@
-//! Whole trees: copied and removed by handles from the top down, links never followed, other file systems never entered.
+//! Copies and removes whole trees by descriptors from the top down. Links are never followed, other file systems never
+//! entered.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,14 +13,14 @@ use rustix::io::Errno;
 use crate::locate::{FileHandle, LocatedFile, READ_FLAGS};
 use crate::{EntryKind, FileError, FileKind, OpenedFile, Roots};
 
-/// The most that one tree may be.
+/// Limits of one tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeLimits {
-    /// How many files, directories and links it may have.
+    /// Maximum number of files, directories and links.
     pub entries: usize,
-    /// How many bytes its files may have together.
+    /// Maximum size of all files together.
     pub bytes: u64,
-    /// How deep it may be: every directory on the way is open.
+    /// Maximum depth: every directory on the path to an entry is open at the same time.
     pub depth: usize,
 }
 
@@ -29,7 +30,7 @@ impl Default for TreeLimits {
     }
 }
 
-/// What is left of the limits.
+/// The unused part of the limits.
 struct TreeBudget {
     limits: TreeLimits,
     entries: usize,
@@ -41,7 +42,7 @@ impl TreeBudget {
         Self { limits: *limits, entries: limits.entries, bytes: limits.bytes }
     }
 
-    /// One more entry, so deep.
+    /// Counts one entry at this depth.
     fn take_entry(&mut self, depth: usize) -> Result<(), FileError> {
         if depth >= self.limits.depth {
             return Err(FileError::TooDeep(self.limits.depth));
@@ -51,10 +52,10 @@ impl TreeBudget {
     }
 }
 
-/// Copies what a directory holds into one that is empty.
+/// Copies the entries of a directory into an empty one.
 pub(crate) fn copy_tree(roots: &Roots, from: FileHandle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
     copy_directory(roots, from, into, &mut TreeBudget::new(limits), 0).map_err(|error| match error {
-        // What was left is of no use to anybody who reads it.
+        // The error states the limit, not the unused part of it.
         FileError::TooMany(_) => FileError::TooMany(limits.entries),
         FileError::TooLarge(_) => FileError::TooLarge(limits.bytes),
         error => error,
@@ -102,24 +103,24 @@ fn copy_directory(
     Ok(())
 }
 
-/// Copies a file of at most so many bytes, and says how many there were.
+/// Copies a file of at most `most` bytes; returns the number of bytes.
 pub(crate) fn copy_file(from: OpenedFile, mut into: &File, most: u64) -> Result<u64, FileError> {
     if from.resolved().kind != FileKind::File {
         return Err(FileError::Changed);
     }
     let from = File::from(from.into_handle().into_readable()?);
     let copied = io::copy(&mut (&from).take(most), &mut into)?;
-    // There is a byte more.
+    // The file is larger than `most`.
     if (&from).take(1).read(&mut [0])? > 0 {
         return Err(FileError::TooLarge(most));
     }
     Ok(copied)
 }
 
-/// How deep a tree may be that is removed.
+/// Maximum depth of a tree that is removed.
 const MAX_REMOVE_DEPTH: usize = 512;
 
-/// Removes what a directory holds under a name, with everything below it.
+/// Removes an entry of a directory, with everything below it.
 pub(crate) fn remove_tree(directory: impl AsFd, name: &OsStr) -> Result<(), FileError> {
     remove_entry(&directory, name, 0)
 }
@@ -135,7 +136,7 @@ fn remove_entry(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<(),
     let child = FileHandle::open_directory(directory, name)?;
     for entry in child.try_clone()?.list(usize::MAX)? {
         match remove_entry(&child, &entry.name, depth + 1) {
-            // Somebody else removes it too.
+            // Another process has removed it.
             Err(FileError::NotFound) => {}
             removed => removed?,
         }
@@ -143,12 +144,12 @@ fn remove_entry(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<(),
     Ok(rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)?)
 }
 
-/// Opens a directory that was just made.
+/// Opens a directory that was just created.
 fn open_new_directory(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(directory, name, READ_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// What a copy is allowed to whom: never to run as somebody else.
+/// Permissions for a copy, without set-user-ID, set-group-ID and sticky bits.
 pub(crate) fn permission_bits(mode: rustix::fs::RawMode) -> Mode {
     Mode::from_raw_mode(mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
 }

@@ -1,4 +1,5 @@
-//! Directories and whole trees: made, copied, moved, removed.
+//! Creates directories, and copies, moves and removes files and whole trees. Checks roots, access and overlap;
+//! [`crate::tree`] does the work.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
@@ -15,14 +16,14 @@ use crate::tree::{self, TreeLimits};
 use crate::{FileAccess, FileError, FileKind, FileOperations, OpenedFile, Roots};
 
 impl FileOperations {
-    /// Makes a directory, and those above it that are missing. One that is there is fine.
+    /// Creates a directory and its missing parents. An existing directory is not an error.
     ///
     /// # Errors
-    /// If it may not be made, or something else has its name.
+    /// If the directory may not be created, or its name belongs to another kind of entry.
     pub fn make_directory(&self, roots: &Roots, path: &Path) -> Result<(), FileError> {
         let (top, missing) =
             find_existing_ancestor(roots, path).map_err(|error| roots.hide_outside_error(path, error))?;
-        // Where it would be is where it will be: there are no links on the way from here.
+        // Below the existing ancestor there are no links, so this is the real path of the new directory.
         let whole = missing.iter().fold(top.path.clone(), |path, name| path.join(name));
         if !roots.contains(&whole, FileAccess::Write)
             || (!missing.is_empty() && !roots.contains(&top.path, FileAccess::Write))
@@ -36,12 +37,12 @@ impl FileOperations {
         let mut directory = opened.into_handle();
         for name in missing {
             match rustix::fs::mkdirat(&directory, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
-                // Somebody else makes it too.
+                // Another process has created it.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
             directory = match FileHandle::open_directory(&directory, name) {
-                // A link that leads nowhere, or a file.
+                // A dangling link, or a file.
                 Err(FileError::NotFound | FileError::LinkLoop) => return Err(FileError::AlreadyExists),
                 opened => opened?,
             };
@@ -49,11 +50,11 @@ impl FileOperations {
         Ok(())
     }
 
-    /// Copies a file or a tree; links in it stay links. What is there is replaced, all at once.
+    /// Copies a file or a tree; links in it remain links. An existing target is replaced in one step.
     ///
     /// # Errors
-    /// If either may not be used, if one lies within the other, if there is something and `keep` says that it stays, if there is
-    /// a pipe, a socket or a device in it, or if it is larger than the limits. Then nothing has changed.
+    /// If either path may not be used, if one contains the other, if the target exists and `keep` is set, if the source
+    /// contains a pipe, a socket or a device, or if it exceeds the limits. Nothing has changed then.
     pub fn copy(
         &self,
         roots: &Roots,
@@ -75,10 +76,10 @@ impl FileOperations {
         if keep { fresh.persist_new(&target) } else { fresh.persist_replacing(&target) }
     }
 
-    /// Moves a file, a link or a tree. What is there is replaced.
+    /// Moves a file, a link or a tree. An existing target is replaced.
     ///
     /// # Errors
-    /// As [`Files::copy`].
+    /// Those of [`FileOperations::copy`].
     pub fn rename(
         &self,
         roots: &Roots,
@@ -100,7 +101,7 @@ impl FileOperations {
         let old = check_replaceable(&target, keep)?;
         let directory = source.directory.handle.as_fd();
         if old.is_some_and(|old| (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)) {
-            // Two names of one file: the system would leave both.
+            // Source and target are hard links to one file: `rename` would keep both names.
             return Ok(rustix::fs::unlinkat(directory, &source.name, AtFlags::empty())?);
         }
         let moved = match keep {
@@ -121,10 +122,10 @@ impl FileOperations {
         }
     }
 
-    /// Removes a file, a link or a directory; one that holds something only if `recursive` says so.
+    /// Removes a file, a link or a directory. A directory that is not empty requires `recursive`.
     ///
     /// # Errors
-    /// If there is nothing, or it may not be removed.
+    /// If the path does not exist, or may not be removed.
     pub fn remove(&self, roots: &Roots, path: &Path, recursive: bool) -> Result<(), FileError> {
         let place = roots.locate_child_target(trim_trailing_slash(path), FileAccess::Write)?;
         roots.check_no_exclusions_below(&place.path())?;
@@ -135,13 +136,13 @@ impl FileOperations {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory if recursive => tree::remove_tree(directory, &place.name),
             FileType::Directory => Ok(rustix::fs::unlinkat(directory, &place.name, AtFlags::REMOVEDIR)?),
-            // One that is swapped for a directory meanwhile is not removed by this.
+            // This does not remove a directory that replaced the entry meanwhile.
             _ => Ok(rustix::fs::unlinkat(directory, &place.name, AtFlags::empty())?),
         }
     }
 }
 
-/// A copy beside the target that has no name of its own yet.
+/// Copies to a temporary name beside the target.
 fn copy_to_temp<'a>(
     roots: &Roots,
     source: OpenedFile,
@@ -164,7 +165,7 @@ fn copy_to_temp<'a>(
     Ok(fresh)
 }
 
-/// What is at a place and would be replaced.
+/// The metadata of an existing target, which would be replaced.
 fn check_replaceable(place: &PathTarget, keep: bool) -> Result<Option<Stat>, FileError> {
     let stat = place.stat()?;
     if keep && stat.is_some() {
@@ -174,7 +175,7 @@ fn check_replaceable(place: &PathTarget, keep: bool) -> Result<Option<Stat>, Fil
     Ok(stat)
 }
 
-/// Pipes, sockets and devices are left alone.
+/// Refuses pipes, sockets and devices.
 fn check_ordinary(stat: &Stat) -> Result<(), FileError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
@@ -188,7 +189,7 @@ enum PathOverlap {
     Disjoint,
 }
 
-/// Two paths without links, of which neither may lie within the other.
+/// Refuses two paths without links of which one contains the other.
 fn check_disjoint(one: &Path, other: &Path) -> Result<PathOverlap, FileError> {
     match (one.starts_with(other), other.starts_with(one)) {
         (true, true) => Ok(PathOverlap::Same),
@@ -197,8 +198,8 @@ fn check_disjoint(one: &Path, other: &Path) -> Result<PathOverlap, FileError> {
     }
 }
 
-/// A directory may be named with a slash at its end.
+/// Removes a slash at the end of a directory's path.
 fn trim_trailing_slash(path: &Path) -> &Path {
-    // The components' own path has none.
+    // `Components::as_path` omits it.
     path.components().as_path()
 }

@@ -1,5 +1,5 @@
-//! `file:` URIs. Read by ourselves: what other readers forgive (a backslash, a line's end, a drive) is another file's name
-//! to the system.
+//! `file:` URIs. This parser is stricter than a general one: characters that others normalize (a backslash, a line
+//! break, a drive letter) would name another file.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,13 +9,13 @@ use url::Url;
 
 use crate::FileError;
 
-/// The longest URI that is looked at: a path of the longest kind, all of it encoded.
+/// Length limit of a URI: the longest path, completely percent-encoded.
 const MAX_URI_BYTES: usize = 3 * 4096;
 
-/// The absolute path that a `file:` URI of this machine names.
+/// The absolute local path of a `file:` URI.
 ///
 /// # Errors
-/// If it is no such URI, or names something that no file can be called.
+/// If the text is not such a URI, or no file can have the name.
 pub fn file_uri_to_path(uri: &str) -> Result<PathBuf, FileError> {
     let (scheme, rest) = uri.split_once(':').ok_or(FileError::InvalidName("a resource is named by a URI"))?;
     if !scheme.eq_ignore_ascii_case("file") {
@@ -47,7 +47,7 @@ pub fn file_uri_to_path(uri: &str) -> Result<PathBuf, FileError> {
     Ok(PathBuf::from(OsString::from_vec(percent_decode(path)?)))
 }
 
-/// The bytes that a path stands for.
+/// Decodes the bytes of a path.
 fn percent_decode(path: &str) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut letters = path.bytes();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_of_this_machine_name_paths() {
+    fn local_file_uris_become_paths() {
         let long = format!("/{}", "x".repeat(300));
         for (uri, path) in [
             ("file:///a/b", &b"/a/b"[..]),
@@ -102,9 +102,9 @@ mod tests {
             ("file:///a%0Ab", b"/a\nb"),
             ("file:///C:/x", b"/C:/x"),
             ("file:///a./b../", b"/a./b../"),
-            // Encoded twice: decoded once.
+            // Encoded twice, decoded once.
             ("file:///%252e%252e/x", b"/%2e%2e/x"),
-            // What dots mean is for the system to say.
+            // The kernel resolves `..`.
             ("file:///a/../b", b"/a/../b"),
             ("file:///a/%2e%2E/b", b"/a/../b"),
             ("file:////a", b"//a"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn other_uris_name_nothing() {
+    fn other_uris_are_refused() {
         for uri in [
             "",
             "/etc/passwd",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_comes_back_from_its_uri() {
+    fn path_to_uri_round_trips() {
         for path in [&b"/a b/c?d#e%41\\f"[..], b"/\xff\n\xfe", "/ü/日本".as_bytes(), b"/C:/x", b"/"] {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
             assert_eq!(file_uri_to_path(&path_to_file_uri(path).unwrap()).unwrap(), path);

@@ -1,5 +1,5 @@
-//! Ways out that people have tried elsewhere, each tried with all that can be asked for: nothing outside is told, read or
-//! changed, and nothing is left behind.
+//! Known ways to escape from a root, each tried with every operation: nothing outside is revealed, read or changed, and
+//! no temporary entry remains.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -11,7 +11,7 @@ use std::path::Path;
 use common::{OUTSIDE, Place, pipe};
 use hostler_files::{FileAccess, FileError, FileWrite, TreeLimits, WriteMode, file_uri_to_path};
 
-/// A way out: its name, what is prepared, and the path that is asked for then.
+/// An escape attempt: its name, its preparation, and the path that is used then.
 type Trick = (&'static str, fn(&Place), &'static str);
 
 const TRICKS: &[Trick] = &[
@@ -124,7 +124,7 @@ const LONG: &str = concat!(
 );
 
 #[test]
-fn no_trick_leads_out() {
+fn no_escape_attempt_leaves_the_roots() {
     for (trick, prepare, path) in TRICKS {
         let place = Place::new();
         prepare(&place);
@@ -138,7 +138,7 @@ fn no_trick_leads_out() {
     assert!(TRICKS.len() >= 40);
 }
 
-/// All that can be asked for that reads or changes what a path leads to.
+/// Runs every operation that reads or changes what a path resolves to.
 fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileError>)> {
     let (roots, files, limits) = (&place.roots, &place.files, TreeLimits::default());
     let new = FileWrite { data: b"new", ..FileWrite::default() };
@@ -154,7 +154,7 @@ fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileE
         ("resolve", roots.resolve(path, true).map(drop)),
         ("remove below", files.remove(roots, &path.join("file"), true)),
     ];
-    // A link, and only it, may be created over, moved and removed itself, if it lies within.
+    // A link within the roots may itself be overwritten, moved and removed.
     if !std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink()) {
         answers.extend([
             ("create", files.write(roots, path, FileWrite { create_only: true, ..new }, 1 << 20)),
@@ -167,7 +167,7 @@ fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileE
 }
 
 #[test]
-fn no_trick_in_a_uri_leads_out() {
+fn no_uri_escape_attempt_leaves_the_roots() {
     let place = Place::new();
     let base = place.dir.path().to_str().unwrap();
     for uri in [
@@ -202,7 +202,7 @@ fn no_trick_in_a_uri_leads_out() {
 }
 
 #[test]
-fn names_that_are_no_text_stay_what_they_are() {
+fn non_utf8_and_unusual_names_are_used_unchanged() {
     let place = Place::new();
     for name in [&b"one/\xff\xfe"[..], b"one/new\nline", b"one/-rf", b"one/\xc0\xae", b"one/...", b"one/ ", b"one/\\"] {
         let name = OsStr::from_bytes(name);
@@ -214,7 +214,7 @@ fn names_that_are_no_text_stay_what_they_are() {
 }
 
 #[test]
-fn names_that_look_like_ways_out_are_names() {
+fn names_that_resemble_traversal_are_ordinary_names() {
     let place = Place::new();
     let before = place.outside();
     for name in ["one/..\\..\\secret\\file", "one/%2e%2e/secret/file", "one/\u{ff0e}\u{ff0e}/secret/file"] {
@@ -227,7 +227,7 @@ fn names_that_look_like_ways_out_are_names() {
 }
 
 #[test]
-fn a_hard_link_within_a_root_is_a_file_of_that_root() {
+fn hard_link_within_a_root_belongs_to_that_root() {
     let place = Place::new();
     fs_err::hard_link(place.at("secret/file"), place.at("one/hard")).unwrap();
     assert_eq!(place.read("one/hard").unwrap(), "outside");
@@ -236,7 +236,7 @@ fn a_hard_link_within_a_root_is_a_file_of_that_root() {
 }
 
 #[test]
-fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
+fn hard_link_to_an_excluded_file_is_refused() {
     let place = Place::new();
     place.mkdir("one/state/deep").unwrap();
     place.put("one/state/deep/key", "secret").unwrap();
@@ -253,7 +253,7 @@ fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
     place.link("../one/tree/key", "two/link");
     for path in ["two/link", "one/tree/key", "two/settings"] {
         for (what, answer) in everything(&place, &place.at(path)) {
-            // Its name is a name like any other: it may be moved or removed, and says nothing.
+            // Its name may be moved or removed: that reveals nothing of the file.
             let by_name = ["move from", "remove"].contains(&what);
             assert!(by_name || answer.is_err(), "{path}: {what}");
         }
@@ -268,9 +268,9 @@ fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
     assert_eq!(place.read("two/hard").unwrap(), "outside", "other files may have several names");
 }
 
-/// A file that the host writes after it was started is one of its own, too.
+/// A file that the host creates after its start is private, too.
 #[test]
-fn the_hosts_own_files_are_looked_up_anew_for_each_operation() {
+fn excluded_files_are_collected_for_each_operation() {
     let place = Place::new();
     place.mkdir("one/state").unwrap();
     let state = fs_err::canonicalize(place.at("one/state")).unwrap();
@@ -284,7 +284,7 @@ fn the_hosts_own_files_are_looked_up_anew_for_each_operation() {
 }
 
 #[test]
-fn what_is_taken_out_of_a_root_is_in_none() {
+fn excluded_directory_is_in_no_root() {
     let place = Place::new();
     place.mkdir("one/house/state").unwrap();
     place.put("one/house/state/key", "secret").unwrap();
@@ -299,7 +299,7 @@ fn what_is_taken_out_of_a_root_is_in_none() {
         }
         assert!(!place.roots.is_allowed(&place.at(path), FileAccess::Browse), "{path}");
     }
-    // Nor is it taken along with what it lies in, or put away.
+    // An operation on its parent is refused, too.
     for (from, to) in [("one/house", "two/house"), ("two/file", "one/house"), ("two/file", "one/house/state")] {
         assert!(matches!(place.copy(from, to, false), Err(FileError::Outside)), "{from} {to}");
         assert!(matches!(place.rename(from, to, false), Err(FileError::Outside)), "{from} {to}");
@@ -310,7 +310,7 @@ fn what_is_taken_out_of_a_root_is_in_none() {
 }
 
 #[test]
-fn what_is_allowed_is_told_also_where_there_is_nothing_yet() {
+fn is_allowed_covers_paths_that_do_not_exist_yet() {
     let place = Place::new();
     place.link(place.at("secret"), "one/out");
     for (path, access, expected) in [
@@ -329,7 +329,7 @@ fn what_is_allowed_is_told_also_where_there_is_nothing_yet() {
 }
 
 #[test]
-fn files_that_are_too_large_are_not_read() {
+fn oversized_files_are_not_read() {
     let place = Place::new();
     let huge = std::fs::File::create(place.at("one/huge")).unwrap();
     huge.set_len(1 << 40).unwrap();

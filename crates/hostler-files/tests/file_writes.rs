@@ -1,4 +1,4 @@
-//! Files are written in one step, where the caller says, and only over the version that the caller has seen.
+//! Writes replace a file in one step, at the requested position, and only over the version that the caller has seen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -15,7 +15,7 @@ fn placed(mode: WriteMode, position: u64) -> FileWrite<'static> {
 }
 
 #[test]
-fn bytes_go_where_mode_and_position_say() {
+fn write_mode_and_position_select_the_offset() {
     use WriteMode::{Append, Insert, Truncate};
     for (mode, position, expected) in [
         (Truncate, 0, "XY"),
@@ -40,7 +40,7 @@ fn bytes_go_where_mode_and_position_say() {
 }
 
 #[test]
-fn positions_count_bytes_and_not_characters() {
+fn positions_count_bytes() {
     let place = Place::new();
     fs_err::write(place.at("one/file"), "aüb").unwrap();
     place.write("one/file", placed(WriteMode::Insert, 3)).unwrap();
@@ -48,7 +48,7 @@ fn positions_count_bytes_and_not_characters() {
 }
 
 #[test]
-fn what_is_replaced_keeps_its_permissions_and_new_files_get_the_usual_ones() {
+fn replaced_file_keeps_permissions_and_new_file_gets_defaults() {
     let place = Place::new();
     let file = place.at("one/file");
     for mode in [0o600, 0o755, 0o444] {
@@ -56,7 +56,7 @@ fn what_is_replaced_keeps_its_permissions_and_new_files_get_the_usual_ones() {
         place.put("one/file", "new").unwrap();
         assert_eq!(fs_err::metadata(&file).unwrap().mode() & 0o7777, mode, "{mode:o}");
     }
-    // Whoever may run as somebody else is not given other contents to run.
+    // A set-user-ID bit is dropped, so that new contents do not run as another user.
     fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o4755)).unwrap();
     place.put("one/file", "new").unwrap();
     assert_eq!(fs_err::metadata(&file).unwrap().mode() & 0o7777, 0o755);
@@ -67,7 +67,7 @@ fn what_is_replaced_keeps_its_permissions_and_new_files_get_the_usual_ones() {
 }
 
 #[test]
-fn readers_see_the_old_contents_or_the_new_ones() {
+fn readers_see_old_or_new_contents() {
     let place = Place::new();
     let (old, new) = ("o".repeat(60), "n".repeat(40));
     place.put("one/file", &old).unwrap();
@@ -84,7 +84,7 @@ fn readers_see_the_old_contents_or_the_new_ones() {
     });
 }
 
-/// Lets eight begin at once, and says how each of them ended.
+/// Runs `act` in eight threads that start at the same time, and returns their results.
 fn together(act: impl Fn(usize) -> Result<(), FileError> + Sync) -> Vec<String> {
     let start = Barrier::new(8);
     std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn count(words: &[String], word: &str) -> usize {
 }
 
 #[test]
-fn of_those_who_create_one_wins() {
+fn concurrent_create_only_writes_have_one_winner() {
     let place = Place::new();
     for round in 0..50 {
         let name = format!("one/new-{round}");
@@ -121,7 +121,7 @@ fn of_those_who_create_one_wins() {
 }
 
 #[test]
-fn of_those_who_have_seen_one_version_one_wins() {
+fn concurrent_writes_with_the_same_etag_have_one_winner() {
     let place = Place::new();
     for _ in 0..50 {
         let etag = place.etag("one/file");
@@ -136,7 +136,7 @@ fn of_those_who_have_seen_one_version_one_wins() {
 }
 
 #[test]
-fn nothing_that_is_appended_at_the_same_time_is_lost() {
+fn concurrent_appends_lose_nothing() {
     let place = Place::new();
     fs_err::write(place.at("one/file"), "").unwrap();
     let words = together(|number| {
@@ -150,7 +150,7 @@ fn nothing_that_is_appended_at_the_same_time_is_lost() {
 }
 
 #[test]
-fn a_version_that_comes_back_in_the_same_moment_has_another_tag() {
+fn rapid_rewrites_get_distinct_etags() {
     let place = Place::new();
     let mut tags = std::collections::HashSet::new();
     for round in 0..500 {
@@ -160,7 +160,7 @@ fn a_version_that_comes_back_in_the_same_moment_has_another_tag() {
 }
 
 #[test]
-fn what_is_not_the_version_that_was_seen_stays() {
+fn write_with_a_stale_etag_changes_nothing() {
     let place = Place::new();
     let write = |if_match| FileWrite { data: b"new", if_match: Some(if_match), ..FileWrite::default() };
     let etag = place.etag("one/file");
@@ -175,7 +175,7 @@ fn what_is_not_the_version_that_was_seen_stays() {
 }
 
 #[test]
-fn what_cannot_be_written_says_why_and_stays() {
+fn failed_write_states_the_cause_and_changes_nothing() {
     let place = Place::new();
     common::pipe(&place.at("one/pipe"));
     let _listener = std::os::unix::net::UnixListener::bind(place.at("one/socket")).unwrap();
@@ -193,7 +193,7 @@ fn what_cannot_be_written_says_why_and_stays() {
         ("one/sub/..", "new", "Name"),
         ("one/pipe", "new", "Special"),
         ("one/socket", "new", "Special"),
-        ("one/circle", "new", "Circle"),
+        ("one/circle", "new", "LinkLoop"),
         ("one/zero\0byte", "new", "NotFound"),
         ("one/file", &long, "TooLarge(64)"),
         ("shelf/file", "new", "Outside"),
@@ -214,7 +214,7 @@ fn what_cannot_be_written_says_why_and_stays() {
 }
 
 #[test]
-fn a_link_is_written_through_where_it_stays_within_the_roots() {
+fn write_follows_a_link_within_the_roots() {
     let place = Place::new();
     place.link("sub/file", "one/link");
     place.link(place.at("two/new"), "one/dangling");
@@ -225,7 +225,7 @@ fn a_link_is_written_through_where_it_stays_within_the_roots() {
 }
 
 #[test]
-fn a_file_that_is_granted_alone_is_written_and_nothing_beside_it() {
+fn single_file_grant_does_not_cover_siblings() {
     let place = Place::new();
     let root = hostler_files::Root::file_or_directory(place.at("secret/file"), hostler_files::FileAccess::Write);
     let place = Place { roots: [root].into_iter().collect(), ..place };
@@ -238,7 +238,7 @@ fn a_file_that_is_granted_alone_is_written_and_nothing_beside_it() {
 }
 
 #[test]
-fn it_is_told_what_there_is() {
+fn resolve_returns_metadata_of_files_directories_and_links() {
     let place = Place::new();
     place.link("sub/file", "one/link");
     place.link(place.at("secret/file"), "one/out");
@@ -250,7 +250,7 @@ fn it_is_told_what_there_is() {
     assert_eq!(place.etag("one/link"), place.etag("one/sub/file"));
     let link = place.roots.resolve(&place.at("one/link"), false).unwrap();
     assert_eq!((link.path, link.kind), (real.join("one/link"), EntryKind::Link));
-    // A link that leads out is told of, where it leads is not.
+    // A link that points outside has metadata of its own; its target has none.
     assert_eq!(place.roots.resolve(&place.at("one/out"), false).unwrap().kind, EntryKind::Link);
     assert_eq!(word(place.roots.resolve(&place.at("one/out"), true)), "Outside");
     for follow in [true, false] {
@@ -268,7 +268,7 @@ fn it_is_told_what_there_is() {
 }
 
 #[test]
-fn contents_of_what_may_only_be_browsed_stay_unread() {
+fn browse_access_does_not_read_contents() {
     let place = Place::new();
     assert_eq!(place.roots.list(&place.at("hall"), 9).unwrap().len(), 2);
     assert_eq!(word(place.read("hall/file")), "Outside");

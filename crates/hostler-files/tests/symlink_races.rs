@@ -1,6 +1,6 @@
-//! Links are swapped under whoever reads or changes something: nothing outside is ever told, changed or taken along. This is the
-//! class of CVE-2026-25724 (a link that is swapped in after the check) and CVE-2026-39861 (a link on the way to a file that is
-//! written).
+//! Links that are swapped during reads and changes: nothing outside is ever revealed, changed or moved. This is the
+//! class of CVE-2026-25724 (a link that is swapped in after the check) and CVE-2026-39861 (a link in the path of a file
+//! that is written).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -13,10 +13,10 @@ use common::Place;
 use hostler_files::{FileError, FileWrite, WriteMode};
 use rustix::fs::{CWD, RenameFlags};
 
-/// How often something is put in another's place meanwhile: so often, and until both sides were met.
+/// How often entries are swapped: at least the lower bound, then until both outcomes occurred.
 const SWAPS: std::ops::Range<usize> = 3_000..300_000;
 
-/// Swaps all the time, and acts meanwhile.
+/// Swaps entries continuously while `act` runs.
 fn race(swap: impl Fn() + Sync, mut act: impl FnMut(usize) -> Vec<Result<(), FileError>>) {
     let (over, both) = (AtomicBool::new(false), AtomicBool::new(false));
     let (mut done, mut refused) = (0, 0);
@@ -47,9 +47,9 @@ fn exchange(one: &Path, other: &Path) {
     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
 }
 
-/// CVE-2026-25724: what is checked is what is read.
+/// CVE-2026-25724: the file that is checked is the file that is read.
 #[test]
-fn what_is_swapped_for_a_link_is_never_read() {
+fn file_swapped_for_a_link_is_never_read() {
     let place = Place::new();
     place.link(place.at("secret"), "one/other");
     race(
@@ -64,9 +64,9 @@ fn what_is_swapped_for_a_link_is_never_read() {
     );
 }
 
-/// CVE-2026-39861: the directory above the one that is written in is swapped, several levels up.
+/// CVE-2026-39861: a parent is swapped several levels above the written file.
 #[test]
-fn a_parent_that_is_swapped_for_a_link_is_never_written_through() {
+fn parent_swapped_for_a_link_is_never_written_through() {
     let place = Place::new();
     place.mkdir("one/up/middle/deep").unwrap();
     fs_err::create_dir_all(place.at("secret/middle/deep")).unwrap();
@@ -92,7 +92,7 @@ fn a_parent_that_is_swapped_for_a_link_is_never_written_through() {
 }
 
 #[test]
-fn a_directory_that_is_swapped_for_a_link_is_never_written_through() {
+fn directory_swapped_for_a_link_is_never_written_through() {
     let place = Place::new();
     place.link(place.at("secret"), "one/other");
     let before = place.outside();
@@ -114,14 +114,14 @@ fn a_directory_that_is_swapped_for_a_link_is_never_written_through() {
 }
 
 #[test]
-fn a_file_that_is_swapped_for_a_link_is_never_written_through() {
+fn file_swapped_for_a_link_is_never_written_through() {
     let place = Place::new();
     place.link(place.at("secret/file"), "one/other");
     let before = place.outside();
     race(
         || {
             let (file, other) = (place.at("one/file"), place.at("one/other"));
-            // Either may be on its way.
+            // The exchange may fail while a write replaces one of the files.
             let _ = rustix::fs::renameat_with(CWD, file, CWD, other, RenameFlags::EXCHANGE);
         },
         |_| {
@@ -136,7 +136,7 @@ fn a_file_that_is_swapped_for_a_link_is_never_written_through() {
 }
 
 #[test]
-fn a_tree_whose_directories_are_swapped_for_links_takes_nothing_along() {
+fn tree_with_swapped_directories_never_copies_outside_files() {
     let place = Place::new();
     place.mkdir("one/tree/sub").unwrap();
     place.link(place.at("secret"), "one/tree/other");
@@ -151,7 +151,7 @@ fn a_tree_whose_directories_are_swapped_for_links_takes_nothing_along() {
             answers
         },
     );
-    // The link or the directory, whichever has the name: never what the link leads to.
+    // This removes the link or the directory, whichever has the name at that moment, and never the link's target.
     place.remove("one/tree", true).unwrap();
     assert_eq!(place.outside(), before);
 }

@@ -1,4 +1,4 @@
-//! Directories and trees are made, copied, moved and removed, all of it or nothing.
+//! Directories and trees are created, copied, moved and removed completely or not at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{Place, pipe, word};
 use hostler_files::TreeLimits;
 
 #[test]
-fn directories_are_made_with_those_above_them() {
+fn make_directory_creates_missing_parents() {
     let place = Place::new();
     place.mkdir("one/a/b/c").unwrap();
     place.mkdir("one/a/b/c").unwrap();
@@ -40,7 +40,7 @@ fn directories_are_made_with_those_above_them() {
 }
 
 #[test]
-fn many_who_make_the_same_directory_all_have_it() {
+fn concurrent_make_directory_calls_all_succeed() {
     let place = Place::new();
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -50,7 +50,7 @@ fn many_who_make_the_same_directory_all_have_it() {
     assert!(place.at("one/a/b/c/d").is_dir());
 }
 
-/// A tree with all that a tree can have.
+/// A tree with files, directories, permissions and links.
 fn tree(place: &Place) {
     place.mkdir("one/tree/deep/deeper").unwrap();
     fs_err::write(place.at("one/tree/deep/script"), "run").unwrap();
@@ -69,7 +69,7 @@ fn copied(place: &Place, name: &str) {
 }
 
 #[test]
-fn files_and_trees_are_copied_and_replace_what_is_there() {
+fn copy_replaces_existing_files_and_trees() {
     let place = Place::new();
     tree(&place);
     place.copy("one/tree", "two/new", false).unwrap();
@@ -86,7 +86,7 @@ fn files_and_trees_are_copied_and_replace_what_is_there() {
     place.copy("one/file", "one/file", false).unwrap();
     assert_eq!(place.text("one/file"), "inside");
     copied(&place, "one/tree");
-    // What a link leads to is copied where the link is named itself, and a link is replaced itself.
+    // Copying a link copies its target; a link as the target of a copy is itself replaced.
     place.link("../two/file/deep/script", "one/link");
     place.copy("one/link", "one/copy", false).unwrap();
     assert_eq!(place.text("one/copy"), "run");
@@ -95,7 +95,7 @@ fn files_and_trees_are_copied_and_replace_what_is_there() {
 }
 
 #[test]
-fn files_links_and_trees_are_moved_and_replace_what_is_there() {
+fn rename_replaces_existing_files_links_and_trees() {
     let place = Place::new();
     tree(&place);
     place.rename("one/tree", "two/new", false).unwrap();
@@ -119,7 +119,7 @@ fn files_links_and_trees_are_moved_and_replace_what_is_there() {
 }
 
 #[test]
-fn what_is_there_stays_if_it_is_to() {
+fn existing_target_remains_with_no_replace() {
     let place = Place::new();
     tree(&place);
     let before = place.picture();
@@ -139,7 +139,7 @@ fn what_is_there_stays_if_it_is_to() {
 }
 
 #[test]
-fn what_cannot_be_copied_or_moved_says_why_and_leaves_nothing_behind() {
+fn failed_copy_or_move_states_the_cause_and_leaves_no_entries() {
     let place = Place::new();
     pipe(&place.at("one/pipe"));
     place.mkdir("one/mixed/below").unwrap();
@@ -177,7 +177,7 @@ fn what_cannot_be_copied_or_moved_says_why_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn files_links_and_directories_are_removed() {
+fn remove_deletes_files_links_and_directories() {
     let place = Place::new();
     tree(&place);
     place.link(place.at("secret"), "one/out");

@@ -1,4 +1,6 @@
-//! The bearer: `<nonce>.<id>`. The nonce proves that the caller got it from this gateway, the id says who it is.
+//! Bearers of agents: `<nonce>.<id>`. The nonce proves that this gateway issued the bearer; the id identifies the
+//! lease.
+//! This module does not know which ids are registered; `lease` does.
 
 use http::{HeaderMap, header};
 use secrecy::{ExposeSecret, SecretString};
@@ -8,7 +10,7 @@ use crate::error::{ApiError, ApiErrorKind};
 
 const NONCE_BYTES: usize = 32;
 
-/// The gateway's own secret, new at each start.
+/// The gateway's secret part of every bearer, generated at each start.
 pub(crate) struct BearerNonce(SecretString);
 
 impl BearerNonce {
@@ -19,23 +21,22 @@ impl BearerNonce {
         Ok(Self(hex.into()))
     }
 
-    /// The nonce itself.
     pub(crate) fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// A nonce that is known, for those who check the checks.
+    /// Creates a nonce with a known value, for tests.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn fixed(text: &str) -> Self {
         Self(text.to_owned().into())
     }
 
-    /// The bearer for an id.
+    /// Creates the bearer for an id.
     pub(crate) fn mint_bearer(&self, id: &str) -> SecretString {
         format!("{}.{id}", self.0.expose_secret()).into()
     }
 
-    /// The id that the request's bearer carries, if the bearer is ours.
+    /// Returns the id of the request's bearer if its nonce matches.
     pub(crate) fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, ApiError> {
         let refused = |message| ApiError::new(ApiErrorKind::Authentication, message);
         let header = headers
@@ -49,7 +50,7 @@ impl BearerNonce {
             .map(|(_, bearer)| bearer.trim_start())
             .ok_or_else(|| refused("The authorization header must have the form `Bearer <nonce>.<id>`."))?;
         let (nonce, id) = bearer.split_once('.').unwrap_or((bearer, ""));
-        // Compared before the id is looked at, so that nothing can be learnt without the nonce.
+        // The nonce is compared before the id is parsed, so that a caller without the nonce learns nothing.
         if !bool::from(nonce.as_bytes().ct_eq(self.0.expose_secret().as_bytes())) {
             return Err(refused("The bearer is not one of this gateway's; it may be from before a restart."));
         }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bearer_table() {
+    fn authenticate_accepts_only_bearers_with_the_nonce_and_an_id() {
         let nonce = BearerNonce::fixed("abc123");
         let check = |value: &str| {
             let mut headers = HeaderMap::new();

@@ -1,13 +1,14 @@
-//! Which entries of `anthropic-beta` reach an upstream.
+//! Filters the entries of `anthropic-beta` that are sent to an upstream.
 
 use http::HeaderMap;
 
 use crate::upstream::BetaPolicy;
 
-/// What an upstream that takes only some betas is told, unless the configuration says otherwise.
+/// Betas that are sent to an upstream with [`BetaPolicy::Allowed`], unless the configuration lists others; names
+/// without dates.
 pub const DEFAULT_ALLOWED_BETAS: [&str; 3] = ["interleaved-thinking", "context-management", "advanced-tool-use"];
 
-/// The betas of a request that this upstream is told, in their order.
+/// Returns the betas of a request that are sent to this upstream, in their original order.
 pub(crate) fn filter_for_upstream(headers: &HeaderMap, betas: BetaPolicy, allowed: &[String]) -> Vec<String> {
     let sent = headers
         .get_all("anthropic-beta")
@@ -24,7 +25,7 @@ pub(crate) fn filter_for_upstream(headers: &HeaderMap, betas: BetaPolicy, allowe
     told.map(str::to_owned).collect()
 }
 
-/// A beta is told with its edition only: the bare name says nothing about what is meant.
+/// Whether `beta` is `allowed` plus a date. A name without a date does not identify a version and is not sent.
 fn is_dated_version_of(beta: &str, allowed: &str) -> bool {
     beta.strip_prefix(allowed).and_then(|rest| rest.strip_prefix('-')).is_some_and(|edition| !edition.is_empty())
 }
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beta_table() {
+    fn betas_are_filtered_by_the_upstreams_policy() {
         let allowed = DEFAULT_ALLOWED_BETAS.map(str::to_owned);
         for (sent, all, some) in [
             (&[][..], "", ""),

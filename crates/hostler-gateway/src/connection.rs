@@ -1,8 +1,9 @@
-//! One connection: its place among the others, and how long it may do nothing.
+//! Limits on connections: how many there are in each state and how long they may be inactive.
 //!
-//! A connection is *unauthenticated* until a request on it shows a bearer, *busy* while an authenticated request is answered,
-//! and *idle* after that. Each of the three has bounds of its own. Where unauthenticated or idle connections are too many, the
-//! oldest is closed; so connections of other users of the machine, which have no bearer, never keep an agent out.
+//! A connection is *unauthenticated* until a request on it carries a valid bearer, *busy* while an authenticated
+//! request is answered, and *idle* after that. Each state has its own limits. When there are too many unauthenticated
+//! or idle connections, the oldest one is closed, so connections of other local users, which have no bearer, never lock
+//! out an agent.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,20 +19,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::relay::ResponseBody;
 
-/// Bounds of a gateway's connections.
+/// Limits on a gateway's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatewayConnectionLimits {
-    /// Connections on which no bearer was shown yet; the oldest is closed for the next one.
+    /// Connections without an authenticated request so far; when exceeded, the oldest one is closed.
     pub max_unauthenticated: usize,
-    /// Authenticated connections without a request; the one that has been idle for longest is closed for the next one.
+    /// Authenticated connections without a running request; when exceeded, the one that has been idle longest is
+    /// closed.
     pub max_idle: usize,
-    /// Authenticated requests at a time; the next one is answered with 503.
+    /// Concurrent authenticated requests; further requests are answered with 503.
     pub max_busy: usize,
-    /// How long a connection without a bearer may take to send the head of a request.
+    /// Maximum time for an unauthenticated connection to send a request head.
     pub head_timeout: Duration,
-    /// How long an authenticated connection is kept without a request.
+    /// Maximum time an authenticated connection stays open without a request.
     pub idle_timeout: Duration,
-    /// How long the next bytes of a request's body may take.
+    /// Maximum time between two chunks of a request body.
     pub body_timeout: Duration,
 }
 
@@ -48,7 +50,7 @@ impl Default for GatewayConnectionLimits {
     }
 }
 
-/// The connections of one gateway.
+/// Tracks the connections of one gateway.
 pub(crate) struct ConnectionTracker {
     limits: GatewayConnectionLimits,
     unauthenticated: Arc<EvictingSet>,
@@ -70,12 +72,12 @@ impl ConnectionTracker {
         &self.limits
     }
 
-    /// How many connections have shown no bearer.
+    /// Number of connections that have not authenticated.
     pub(crate) fn unauthenticated_count(&self) -> usize {
         self.unauthenticated.len()
     }
 
-    /// Adds a connection that was just accepted.
+    /// Tracks a newly accepted connection.
     pub(crate) fn accept(self: &Arc<Self>) -> Arc<TrackedConnection> {
         let evicted = CancellationToken::new();
         let place = ConnectionSlot::Evictable { _member: self.unauthenticated.insert(evicted.clone()) };
@@ -85,7 +87,7 @@ impl ConnectionTracker {
     }
 }
 
-/// One of them.
+/// One tracked connection.
 pub(crate) struct TrackedConnection {
     tracker: Arc<ConnectionTracker>,
     evicted: CancellationToken,
@@ -95,20 +97,20 @@ pub(crate) struct TrackedConnection {
 struct State {
     slot: ConnectionSlot,
     authenticated: bool,
-    /// A request is being answered.
+    /// Whether a request is being answered.
     in_request: bool,
-    /// When a connection without a request is closed.
+    /// When the connection is closed if no request runs.
     close_at: Instant,
 }
 
-/// What a connection is counted as, for as long as it is.
+/// The state that the connection is counted under; dropping it ends the count.
 enum ConnectionSlot {
     Evictable { _member: EvictingSetMember },
     Busy { _permit: OwnedSemaphorePermit },
     None,
 }
 
-/// As many requests are answered as may be.
+/// The limit of concurrent requests is reached.
 #[derive(Debug)]
 pub(crate) struct TooManyRequests;
 
@@ -117,13 +119,14 @@ impl TrackedConnection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The head of a request has arrived; the request lasts as long as what is returned.
+    /// Marks the start of a request, after its head has arrived. The request lasts until the guard is dropped.
     pub(crate) fn begin_request(self: &Arc<Self>) -> RequestGuard {
         self.state().in_request = true;
         RequestGuard(Arc::clone(self))
     }
 
-    /// The request has shown a bearer: nothing closes the connection before it is answered.
+    /// Marks the connection as busy after its request has authenticated: it is not closed before the request is
+    /// answered.
     pub(crate) fn mark_authenticated(&self) -> Result<(), TooManyRequests> {
         let permit = Arc::clone(&self.tracker.busy).try_acquire_owned().map_err(|_| TooManyRequests)?;
         let mut state = self.state();
@@ -144,7 +147,8 @@ impl TrackedConnection {
         }
     }
 
-    /// Returns once the connection is to be closed, and says why: it made room for another one, or had no request for too long.
+    /// Returns the reason once the connection should be closed: evicted for another connection, or inactive for too
+    /// long.
     pub(crate) async fn wait_until_overdue(&self) -> &'static str {
         loop {
             let until = {
@@ -163,13 +167,13 @@ impl TrackedConnection {
         }
     }
 
-    /// Whether a request with a bearer is being answered.
+    /// Whether an authenticated request is being answered.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.state().slot, ConnectionSlot::Busy { .. })
     }
 }
 
-/// A request that is being answered.
+/// Keeps a connection in its request; dropping it ends the request.
 pub(crate) struct RequestGuard(Arc<TrackedConnection>);
 
 impl Drop for RequestGuard {
@@ -178,7 +182,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A response's body; the request is over when it is dropped.
+/// A response body that ends its request when it is dropped.
 pub(crate) struct TrackedBody {
     pub(crate) body: ResponseBody,
     pub(crate) _guard: RequestGuard,

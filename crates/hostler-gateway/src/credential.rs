@@ -1,5 +1,5 @@
-//! Where an upstream's credential comes from. It is asked before every call, so that a new one counts without a
-//! restart.
+//! Sources of an upstream's credential: fixed, from a file, or missing. A source is queried before every call, so that
+//! a new credential applies without a restart. Does not know upstreams.
 
 pub(crate) mod keyring;
 pub(crate) mod vault;
@@ -12,48 +12,49 @@ use std::time::SystemTime;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// More is not a credential but a wrong path.
+/// Maximum size of a credential file; a larger file indicates a wrong path.
 const MAX_CREDENTIAL_FILE_BYTES: u64 = 64 * 1024;
 
-/// Gives the credential of one upstream.
+/// Provides the credential of one upstream.
 pub trait CredentialSource: Send + Sync + fmt::Debug {
-    /// The credential as it is now; nothing if none is configured. Asked before every call: be quick.
+    /// Returns the current credential, or `None` if none is configured. Called before every request, so it must be
+    /// fast.
     ///
     /// # Errors
-    /// If there should be one and it cannot be had.
+    /// If a credential is configured but unavailable.
     fn current(&self) -> Result<Option<SecretString>, CredentialError>;
 
-    /// Whether there is one, as far as can be said without asking anybody who may have to wait for a person.
+    /// Whether a credential exists, without querying anything that may wait for a person.
     fn status(&self) -> CredentialStatus {
         if self.current().is_ok() { CredentialStatus::Ready } else { CredentialStatus::Missing }
     }
 
-    /// The same without waiting for anybody: one who has to be waited for is asked, and gives it another time.
+    /// Like [`current`](Self::current), but never blocks: a slow source is queried in the background for a later call.
     ///
     /// # Errors
-    /// If there should be one and it cannot be had, or not yet.
+    /// If a credential is configured but unavailable, or not available yet.
     fn try_current(&self) -> Result<Option<SecretString>, CredentialError> {
         self.current()
     }
 
-    /// What tells one credential from the next without looking at them; nothing where there is never another one.
+    /// Identifies the current credential without reading it; `None` if the source never changes.
     fn version(&self) -> Option<CredentialVersion> {
         None
     }
 
-    /// The upstream refused this one: what was kept of it is forgotten.
+    /// Discards a cached credential, because the upstream rejected it.
     fn mark_rejected(&self, _secret: &SecretString) {}
 
-    /// The upstream took this one: an earlier refusal was a mistake.
+    /// Clears an earlier rejection, because the upstream accepted this credential.
     fn mark_accepted(&self, _secret: &SecretString) {}
 }
 
-/// When a credential was put where it is, and how long it is there.
+/// Modification time and length of a credential's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CredentialVersion(Option<SystemTime>, u64);
 
 impl CredentialVersion {
-    /// The stamp of a file; nothing if it is not there.
+    /// The version of a file; `None` if the file does not exist.
     fn of_file(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().as_ref().map(Self::from)
     }
@@ -65,18 +66,18 @@ impl From<&Metadata> for CredentialVersion {
     }
 }
 
-/// Whether an upstream can be called, as far as its credential goes.
+/// Whether an upstream has a usable credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialStatus {
-    /// There is one, or none is needed.
+    /// A credential exists, or none is needed.
     Ready,
-    /// There is none.
+    /// No credential exists.
     Missing,
-    /// There was one, and it is not good any more.
+    /// A credential existed and is no longer valid.
     Expired,
 }
 
-/// Why a credential that should be there is not. Never quotes it.
+/// Why a configured credential is unavailable. Never contains the credential.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct CredentialError(pub String);
@@ -91,7 +92,7 @@ impl CredentialSource for FixedCredential {
     }
 }
 
-/// A credential that should be there and is not: every call is told what to do about it.
+/// A credential that is configured but missing: every call fails with this message.
 #[derive(Debug, Clone)]
 pub struct MissingCredential(pub String);
 
@@ -101,14 +102,14 @@ impl CredentialSource for MissingCredential {
     }
 }
 
-/// A credential in a file, read again whenever the file has changed.
+/// A credential in a file, which is read again whenever the file changes.
 pub struct FileCredential {
     path: PathBuf,
     cached: Mutex<Option<(CredentialVersion, SecretString)>>,
 }
 
 impl FileCredential {
-    /// The whole content of this file, without the white space around it.
+    /// Uses the content of this file, trimmed.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, cached: Mutex::default() }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_anew_when_it_changes() {
+    fn file_credential_is_reread_when_the_file_changes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, "  one\n").unwrap();
@@ -173,14 +174,15 @@ mod tests {
         assert_eq!(shown(&source), "one");
         std::fs::write(&path, "another\n").unwrap();
         assert_eq!(shown(&source), "another");
-        // The same length within one tick of the clock is only noticed once the upstream has refused the old one.
+        // A file of the same length that changes within one clock tick is reread only after the upstream rejects the
+        // old one.
         std::fs::write(&path, "renewed\n").unwrap();
         source.mark_rejected(&"another".into());
         assert_eq!(shown(&source), "renewed");
     }
 
     #[test]
-    fn an_unusable_file_is_told_without_its_content() {
+    fn unusable_file_error_does_not_contain_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let source = FileCredential::new(path.clone());

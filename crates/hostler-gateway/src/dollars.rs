@@ -1,26 +1,25 @@
-//! Money: whole billionths of a dollar, so that sums are exact.
+//! Amounts of money in whole billionths of a dollar, so that sums are exact.
 
 use std::fmt;
 
 /// Billionths in a dollar.
 const NANOS_PER_DOLLAR: u64 = 1_000_000_000;
 
-/// An amount of US dollars, exact to a billionth; never negative, and it stops at the largest amount instead of
-/// wrapping around.
+/// An amount of US dollars, exact to a billionth; never negative. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dollars(u64);
 
 impl Dollars {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
 
-    /// So many billionths of a dollar.
+    /// An amount of billionths of a dollar.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// So many cents.
+    /// An amount of cents.
     #[must_use]
     pub const fn from_cents(cents: u64) -> Self {
         Self(cents.saturating_mul(NANOS_PER_DOLLAR / 100))
@@ -38,14 +37,14 @@ impl Dollars {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left after taking `other` away; nothing, if that is more.
+    /// The difference, or zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// As a person writes it: `$0.00`, `$12.50`, `$0.001305`.
+/// Writes `$0.00`, `$12.50` or `$0.001305`.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = format!("{:09}", self.0 % NANOS_PER_DOLLAR);
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_as_people_do() {
+    fn amounts_have_two_decimals_or_as_many_as_needed() {
         for (nanos, shown) in [
             (0, "$0.00"),
             (12_500_000_000, "$12.50"),
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_stop_at_the_ends() {
+    fn arithmetic_saturates() {
         let (one, most) = (Dollars::from_cents(100), Dollars::from_nanos(u64::MAX));
         assert_eq!((most.saturating_add(one), one.saturating_sub(most)), (most, Dollars::ZERO));
         assert_eq!(Dollars::from_cents(u64::MAX), most);

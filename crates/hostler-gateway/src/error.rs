@@ -1,4 +1,5 @@
-//! Errors as the Messages API shows them: a status, and an envelope with a type and a sentence.
+//! Errors of the Messages API: an HTTP status and a JSON envelope with an error type and a message. Does not know what
+//! caused them.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ pub(crate) enum ApiErrorKind {
     InvalidRequest,
     /// The credential is missing or wrong.
     Authentication,
-    /// The credential may not do this.
+    /// The credential does not permit this.
     Permission,
     /// No such route or model.
     NotFound,
@@ -25,7 +26,7 @@ pub(crate) enum ApiErrorKind {
     RequestTooLarge,
     /// Too many requests.
     RateLimit,
-    /// The server's own failure.
+    /// Internal server error.
     Api,
     /// The server did not answer in time.
     Timeout,
@@ -33,7 +34,7 @@ pub(crate) enum ApiErrorKind {
     Overloaded,
 }
 
-/// One row per kind: its name on the wire and the status that it normally comes with.
+/// Each kind with its name on the wire and its usual status.
 const ERROR_KINDS: [(ApiErrorKind, &str, u16); 9] = [
     (ApiErrorKind::InvalidRequest, "invalid_request_error", 400),
     (ApiErrorKind::Authentication, "authentication_error", 401),
@@ -47,12 +48,12 @@ const ERROR_KINDS: [(ApiErrorKind, &str, u16); 9] = [
 ];
 
 impl ApiErrorKind {
-    /// The name that stands in `error.type`.
+    /// The value of `error.type`.
     pub(crate) fn name(self) -> &'static str {
         ERROR_KINDS.iter().find(|row| row.0 == self).map_or("api_error", |row| row.1)
     }
 
-    /// The kind that a status stands for; statuses without a kind of their own fall to the client's or server's side.
+    /// The kind for a status; other statuses map to `InvalidRequest` (4xx) or `Api`.
     pub(crate) fn from_status(status: StatusCode) -> Self {
         match ERROR_KINDS.iter().find(|row| row.2 == status.as_u16()) {
             Some(row) => row.0,
@@ -61,7 +62,7 @@ impl ApiErrorKind {
         }
     }
 
-    /// The status for an error whose kind arrived by name, as in an `error` event; unknown names are 500.
+    /// The status for an error kind that arrived by name, as in an `error` event; unknown names map to 500.
     pub(crate) fn status_for_name(name: &str) -> StatusCode {
         ERROR_KINDS
             .iter()
@@ -88,20 +89,20 @@ struct ErrorDetail<'a> {
     message: Cow<'a, str>,
 }
 
-/// The envelope's bytes.
+/// Serializes the envelope.
 pub(crate) fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
     let envelope =
         ErrorBody { kind: "error".into(), error: ErrorDetail { kind: kind.name().into(), message: message.into() } };
     match serde_json::to_vec(&envelope) {
         Ok(json) => json.into(),
-        // Two borrowed strings always serialize; this arm only spares the callers a second error path.
+        // Two borrowed strings always serialize; this arm avoids a second error path in the callers.
         Err(_) => Bytes::from_static(
             br#"{"type":"error","error":{"type":"api_error","message":"The error could not be described."}}"#,
         ),
     }
 }
 
-/// The `error.type` of a well-formed envelope; nothing if the bytes are something else.
+/// The `error.type` of a well-formed envelope; `None` for other bytes.
 pub(crate) fn error_body_kind(json: &[u8]) -> Option<String> {
     let envelope: ErrorBody<'_> = serde_json::from_slice(json).ok()?;
     (envelope.kind == "error").then(|| envelope.error.kind.into_owned())
@@ -113,12 +114,12 @@ pub(crate) fn error_body_message(json: &[u8]) -> Option<String> {
     (envelope.kind == "error").then(|| envelope.error.message.into_owned())
 }
 
-/// The envelope as one server-sent `error` event, the way a started stream reports a failure.
+/// The envelope as a server-sent `error` event, which reports a failure in a stream that has started.
 pub(crate) fn error_event(kind: ApiErrorKind, message: &str) -> Bytes {
     sse::encode_event("error", &error_body(kind, message))
 }
 
-/// A request's failure before the first byte of its answer: an ordinary HTTP response.
+/// A failure before the first byte of the response, which becomes an ordinary HTTP response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -127,17 +128,17 @@ pub(crate) struct ApiError {
 }
 
 impl ApiError {
-    /// An error of our own, with the status that is usual for its kind.
+    /// An error of the gateway, with the usual status of its kind.
     pub(crate) fn new(kind: ApiErrorKind, message: &str) -> Self {
         Self::with_status(ApiErrorKind::status_for_name(kind.name()), kind, message)
     }
 
-    /// An error of our own whose status differs from the usual one.
+    /// An error of the gateway with an explicit status.
     pub(crate) fn with_status(status: StatusCode, kind: ApiErrorKind, message: &str) -> Self {
         Self { status, headers: Box::default(), body: error_body(kind, message) }
     }
 
-    /// An error that an upstream already put into an envelope.
+    /// An error whose envelope comes from an upstream.
     pub(crate) fn with_body(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
         Self { status, headers: Box::new(headers), body }
     }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_survives_the_way_over_its_status() {
+    fn every_kind_maps_to_its_status_and_back() {
         for (kind, name, status) in ERROR_KINDS {
             assert_eq!(ApiErrorKind::from_status(StatusCode::from_u16(status).unwrap()), kind);
             assert_eq!(ApiErrorKind::status_for_name(name).as_u16(), status);
@@ -168,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn statuses_without_a_kind_fall_to_the_side_that_they_accuse() {
+    fn other_statuses_map_to_a_client_or_server_error_kind() {
         assert_eq!(ApiErrorKind::from_status(StatusCode::CONFLICT), ApiErrorKind::InvalidRequest);
         assert_eq!(ApiErrorKind::from_status(StatusCode::BAD_GATEWAY), ApiErrorKind::Api);
     }
 
     #[test]
-    fn only_a_whole_envelope_counts_as_one() {
+    fn only_a_complete_envelope_is_parsed() {
         assert_eq!(
             error_body_kind(&error_body(ApiErrorKind::RateLimit, "a \"quoted\" word")).unwrap(),
             "rate_limit_error"

@@ -1,6 +1,7 @@
-//! One request from its arrival to its last byte: counted while it lasts, told about when it is over.
+//! Lifetime of one request, from its arrival to its last byte: counts it as in flight and reports its outcome at the
+//! end.
 //!
-//! A request ends in many ways, most of them by being dropped, so its end is the end of this value.
+//! A request can end in many ways, most often by being dropped, so its outcome is reported in `Drop`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,19 +12,19 @@ use crate::gateway::GatewayState;
 use crate::request_observer::{FinishedRequest, RequestOutcome};
 use crate::usage::TokenCounts;
 
-/// A request that is being answered; empty once it was handed over to a stream.
+/// A request that is being answered; empty after [`take`](Self::take) has moved it into a stream.
 pub(crate) struct ForwardedRequest(Option<Box<ForwardedRequestState>>);
 
 struct ForwardedRequestState {
     shared: Arc<GatewayState>,
     started: Instant,
     request: FinishedRequest,
-    /// It counts as in flight.
+    /// Whether it counts as in flight.
     is_in_flight: bool,
 }
 
 impl ForwardedRequest {
-    /// A request has arrived; nothing is known about its sender yet.
+    /// Starts tracking a request; its lease is not known yet.
     pub(crate) fn begin(shared: Arc<GatewayState>, method: &Method, path: &str) -> Self {
         let request = FinishedRequest {
             lease: None,
@@ -35,13 +36,13 @@ impl ForwardedRequest {
             duration: Duration::ZERO,
             time_to_first_event: None,
             tokens: TokenCounts::default(),
-            // What it is if nothing else is said until it is dropped.
+            // The outcome if the request is dropped before another one is set.
             outcome: RequestOutcome::ClientDisconnected,
         };
         Self(Some(Box::new(ForwardedRequestState { shared, started: Instant::now(), request, is_in_flight: false })))
     }
 
-    /// Leaves the rest of the way to somebody else.
+    /// Moves the request out; this value then reports nothing.
     pub(crate) fn take(&mut self) -> Self {
         Self(self.0.take())
     }
@@ -50,7 +51,7 @@ impl ForwardedRequest {
         self.update(|open| open.request.lease = Some(lease.to_owned()));
     }
 
-    /// It goes to an upstream; from here on it counts as a request that is being answered.
+    /// Marks the request as forwarded to an upstream; from here on it counts as in flight.
     pub(crate) fn mark_in_flight(&mut self) {
         self.update(|open| {
             open.is_in_flight = true;
@@ -69,7 +70,7 @@ impl ForwardedRequest {
         self.update(|open| open.request.tokens = tokens);
     }
 
-    /// There is a whole answer.
+    /// Records the status of a complete response.
     pub(crate) fn set_status(&mut self, status: StatusCode) {
         self.update(|open| {
             open.request.status = Some(status.as_u16());
@@ -77,7 +78,7 @@ impl ForwardedRequest {
         });
     }
 
-    /// The first event of a stream is there; how it ends is still open.
+    /// Records the first event of a stream; its outcome is still open.
     pub(crate) fn mark_streaming(&mut self) {
         self.update(|open| {
             open.request.status = Some(StatusCode::OK.as_u16());
@@ -85,7 +86,7 @@ impl ForwardedRequest {
         });
     }
 
-    /// The last event of a stream was handed out.
+    /// Records how the stream ended.
     pub(crate) fn set_outcome(&mut self, ending: RequestOutcome) {
         self.update(|open| open.request.outcome = ending);
     }

@@ -1,4 +1,5 @@
-//! The gateway as its owner sees it: start, register, watch, stop.
+//! Public API of the gateway: start, register agents, select models, read and set limits, stop. Owns the state that all
+//! connections share.
 
 mod client_sign_in;
 
@@ -32,39 +33,39 @@ use crate::sign_in::SignInStore;
 use crate::upstream_registry::{self, UpstreamRegistry, UpstreamScope, Upstreams};
 use crate::usage::UsageTotals;
 
-/// How a gateway is set up.
+/// Configuration of a gateway.
 pub struct GatewayConfig {
-    /// Who answers the requests.
+    /// The upstreams that answer requests.
     pub upstreams: Upstreams,
-    /// The betas that are told to upstreams which take only some, without their editions.
+    /// Betas for upstreams with [`BetaPolicy::Allowed`](crate::BetaPolicy::Allowed), without dates.
     pub allowed_betas: Vec<String>,
-    /// Where to listen; port 0 takes any free port.
+    /// Address to listen on; port 0 selects any free port.
     pub listen: SocketAddr,
-    /// Names that `Host` headers may have beside loopback, without a port.
+    /// Names that are accepted in `Host` headers besides loopback, without a port.
     pub allowed_hosts: Vec<String>,
-    /// How many connections there may be, and for how long.
+    /// Limits on connections.
     pub connections: GatewayConnectionLimits,
-    /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
+    /// Whether a bearer with the right nonce but an unknown id is served. False inside the host.
     pub accept_unregistered: bool,
-    /// How much may be used.
+    /// Limits on usage.
     pub limits: GatewayLimits,
     /// What happens to a request that is over a limit.
     pub over_limit_policy: OverLimitPolicy,
-    /// What tokens cost.
+    /// Token prices.
     pub prices: PriceList,
-    /// Is shown every authenticated request, and told what became of all.
+    /// Receives every authenticated request, and the outcome of every request.
     pub observer: Option<Arc<dyn RequestObserver>>,
-    /// Where what is known and what was used is kept from one run to the next; it exists. Absent: nowhere.
+    /// Existing directory for the ledger and the model cache; without it both are in memory only.
     pub state_dir: Option<PathBuf>,
-    /// Where the tokens are that clients bring.
+    /// Tokens that clients have provided.
     pub sign_ins: Arc<SignInStore>,
-    /// Whether `GET /metrics` and `GET /healthz` are answered, to anybody who can connect.
+    /// Whether `GET /metrics` and `GET /healthz` are served, without authentication.
     pub diagnostics_endpoints: bool,
 }
 
 impl GatewayConfig {
-    /// The setup inside the host: any loopback port, registered callers only, no limits, and whoever comes over one that
-    /// is set later waits.
+    /// The configuration inside the host: any loopback port, registered callers only, no limits; requests over a limit
+    /// that is set later wait.
     #[must_use]
     pub fn new(upstreams: Upstreams) -> Self {
         Self {
@@ -99,37 +100,37 @@ impl fmt::Debug for GatewayConfig {
     }
 }
 
-/// What a chosen model means for an agent.
+/// What a selected model id means for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSelection {
-    /// The upstream that the id names, for the agent's [`Lease`].
+    /// The upstream named in the id, for the agent's [`Lease`].
     pub upstream: Option<String>,
-    /// The id without the upstream's name: agents derive thinking and limits from it.
+    /// The id without the upstream's name; agents derive thinking and token limits from it.
     pub model: String,
-    /// Whether the agent's web searches can be served.
+    /// Whether the upstream can serve the agent's web searches.
     pub supports_web_search: bool,
 }
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The address cannot be listened on.
+    /// The gateway cannot listen on the address.
     #[error("the gateway cannot listen on {address}: {source}; choose another address or port 0")]
     Listen {
-        /// The address that was asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The system gave no random bytes.
+    /// The system provided no random bytes.
     #[error("the gateway cannot make its nonce: the system gives no random bytes ({0})")]
     Random(getrandom::Error),
-    /// The ledger cannot be kept where it should be.
+    /// The ledger cannot be opened.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
 
-/// A running gateway. Dropping it stops it too, without waiting for its tasks.
+/// A running gateway. Dropping it stops it as well, without waiting for its tasks.
 pub struct Gateway {
     shared: Arc<GatewayState>,
     address: SocketAddr,
@@ -137,10 +138,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Binds the address and begins to serve; must be called inside a tokio runtime.
+    /// Binds the address and starts serving; must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// If the address cannot be bound, the system has no random bytes, or the ledger cannot be opened.
+    /// If the address cannot be bound, the system provides no random bytes, or the ledger cannot be opened.
     pub async fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let nonce = BearerNonce::random().map_err(GatewayError::Random)?;
         let listen_error = |source| GatewayError::Listen { address: config.listen, source };
@@ -178,25 +179,25 @@ impl Gateway {
         Ok(Self { shared, address, tasks })
     }
 
-    /// The address that is really listened on.
+    /// The address that the gateway listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What an agent is given as its base URL.
+    /// The base URL for agents.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What stands before the dot of every bearer. Where unregistered callers are served, any id may follow it.
+    /// The part of every bearer before the dot. Where unregistered callers are served, any id may follow it.
     #[must_use]
     pub fn nonce(&self) -> &SecretString {
         self.shared.nonce.secret()
     }
 
-    /// What a model id that a person chose means for an agent: which upstream, which id, what that upstream can do.
+    /// Resolves a model id that a person selected: the upstream, the id there, and what that upstream supports.
     #[must_use]
     pub fn select_model(&self, model: &str) -> ModelSelection {
         let offers = self.shared.upstreams();
@@ -209,111 +210,111 @@ impl Gateway {
         }
     }
 
-    /// Whether a user's text is a script that some upstream plays.
+    /// Whether a user's text is a script for a scripted upstream.
     #[must_use]
     pub fn is_script(&self, text: &str) -> bool {
         self.shared.upstreams().all().iter().any(|offer| offer.upstream.is_script(text))
     }
 
-    /// Mints a bearer for one agent process.
+    /// Creates a bearer for one agent process.
     #[must_use = "dropping the registration revokes its bearer"]
     pub fn register(&self, lease: Lease) -> Registration {
         self.shared.registry.register(lease, &self.shared.nonce)
     }
 
-    /// Exchanges the upstreams. Requests that run stay with the upstream that they began with.
+    /// Replaces the upstreams. Running requests keep the upstream that they started with.
     pub fn set_upstreams(&self, upstreams: Upstreams) {
         let mut offers = self.shared.upstreams.write().unwrap_or_else(PoisonError::into_inner);
         let new = UpstreamRegistry::new(upstreams, Some(&offers));
         *offers = Arc::new(new);
     }
 
-    /// Exchanges the betas that are told to upstreams which take only some.
+    /// Replaces the betas for upstreams with [`BetaPolicy::Allowed`](crate::BetaPolicy::Allowed).
     pub fn set_allowed_betas(&self, allowed: Vec<String>) {
         *self.shared.allowed_betas.write().unwrap_or_else(PoisonError::into_inner) = allowed.into();
     }
 
-    /// The models that are known to be on offer, the default upstream's first; never empty.
+    /// The known models, the default upstream's first; never empty.
     #[must_use]
     pub fn models(&self) -> Vec<AvailableModel> {
         self.shared.upstreams().known_models(UpstreamScope::All)
     }
 
-    /// Asks all upstreams for their models; those that do not answer keep what is known about them.
+    /// Fetches the model lists of all upstreams; an upstream that fails keeps its previous list.
     pub async fn refresh_models(&self) -> Vec<AvailableModel> {
         self.shared.fetch_models().await.known_models(UpstreamScope::All)
     }
 
-    /// The limits as they are now.
+    /// The current limits.
     #[must_use]
     pub fn limits(&self) -> GatewayLimits {
         self.shared.admission.limits()
     }
 
-    /// Changes the limits. Requests that wait go on if they may now.
+    /// Replaces the limits. Waiting requests are checked again.
     pub fn set_limits(&self, limits: GatewayLimits) {
         self.shared.admission.set_limits(limits);
     }
 
-    /// Gives a session limits of its own; what they leave out is limited as in every session. They last as long as the
-    /// gateway, so whoever keeps them sets them anew after a restart. Requests that wait go on if they may now.
+    /// Sets the limits of one session; absent values use the default for sessions. They are not stored, so the caller
+    /// sets them again after a restart. Waiting requests are checked again.
     pub fn set_session_limits(&self, session: &str, limits: SessionLimits) {
         self.shared.admission.set_session_limits(session, limits);
     }
 
-    /// What a session has used, may use and waits for, now and whenever that changes.
+    /// A session's usage, limits and waiting request, now and at every change.
     #[must_use]
     pub fn session_status(&self, session: &str) -> watch::Receiver<SessionUsageStatus> {
         self.shared.admission.account(session).status()
     }
 
-    /// Forgets what a session has used, and its limits.
+    /// Deletes a session's usage and limits.
     pub fn delete_session_usage(&self, session: &str) {
         self.shared.admission.delete_session(session);
     }
 
-    /// What all sessions have used today (UTC).
+    /// Usage of all sessions today (UTC).
     #[must_use]
     pub fn usage_today(&self) -> UsageTotals {
         self.shared.admission.ledger().totals_today()
     }
 
-    /// Exchanges the prices. What has been used keeps its cost.
+    /// Replaces the prices. Past usage keeps its cost.
     pub fn set_prices(&self, prices: PriceList) {
         *self.shared.prices.write().unwrap_or_else(PoisonError::into_inner) = prices;
     }
 
-    /// Returns once all that has been counted so far is in the ledger's file; at once if there is none.
+    /// Returns once everything counted so far is in the ledger file; at once if there is none.
     pub async fn wait_until_ledger_written(&self) {
         self.shared.admission.ledger().wait_until_written().await;
     }
 
-    /// How many requests are being answered at this moment, streams included.
+    /// Number of requests that are being answered, streams included.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         *self.shared.in_flight.borrow()
     }
 
-    /// How many requests were taken on since the start.
+    /// Number of requests accepted since the start.
     #[must_use]
     pub fn requests_accepted(&self) -> u64 {
         self.shared.requests_accepted.load(Ordering::Relaxed)
     }
 
-    /// How many connections are open on which no bearer was shown.
+    /// Number of open connections that have not authenticated.
     #[must_use]
     pub fn unauthenticated_connections(&self) -> usize {
         self.shared.connections.unauthenticated_count()
     }
 
-    /// Returns as soon as no request is being answered.
+    /// Returns as soon as no request is in flight.
     pub async fn wait_until_idle(&self) {
-        // Fails only when the sender is gone, and `self` holds it.
+        // Fails only if the sender is dropped, and `self` holds it.
         let _ = self.shared.in_flight.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Stops: the listener closes, requests in flight end with an error, and no task is left when this returns. The
-    /// ledger is written and free for another gateway.
+    /// Stops the gateway: the listener closes, requests in flight end with an error, and all tasks have ended when this
+    /// returns. The ledger is written and unlocked.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.tasks.close();
@@ -340,7 +341,7 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// Opens the ledger; reading it is not for the threads that serve.
+/// Opens the ledger on a blocking thread.
 async fn open_ledger(dir: Option<PathBuf>) -> Result<Ledger, LedgerError> {
     let options = LedgerOptions::new(dir);
     match options.state_dir.clone() {
@@ -351,7 +352,7 @@ async fn open_ledger(dir: Option<PathBuf>) -> Result<Ledger, LedgerError> {
     }
 }
 
-/// What all connections of one gateway share.
+/// State that all connections of a gateway share.
 pub(crate) struct GatewayState {
     pub(crate) nonce: BearerNonce,
     pub(crate) host_names: HostHeaderCheck,
@@ -368,34 +369,34 @@ pub(crate) struct GatewayState {
     pub(crate) diagnostics_endpoints: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
-    /// Requests that were taken on since the start.
+    /// Requests accepted since the start.
     requests_accepted: AtomicU64,
 }
 
 impl GatewayState {
-    /// The upstreams as they are now.
+    /// The current upstreams.
     pub(crate) fn upstreams(&self) -> Arc<UpstreamRegistry> {
         Arc::clone(&self.upstreams.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The betas that upstreams which take only some are told.
+    /// The current betas for upstreams with [`BetaPolicy::Allowed`](crate::BetaPolicy::Allowed).
     pub(crate) fn allowed_betas(&self) -> Arc<[String]> {
         Arc::clone(&self.allowed_betas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the tokens of a model cost, if anybody knows.
+    /// The price of a model's tokens, if it is known.
     pub(crate) fn price(&self, model: &str) -> Option<ModelPrice> {
         self.prices.read().unwrap_or_else(PoisonError::into_inner).price_of(model)
     }
 
-    /// Asks all upstreams for their models, and remembers what they said.
+    /// Fetches the model lists of all upstreams and saves them in the model cache.
     pub(crate) async fn fetch_models(self: &Arc<Self>) -> Arc<UpstreamRegistry> {
         let offers = self.upstreams();
         offers.fetch_models().await;
         if self.model_cache.is_some() {
             let (shared, known) = (Arc::clone(self), Arc::clone(&offers));
             let kept = tokio::task::spawn_blocking(move || shared.model_cache.as_ref().map(|cache| cache.save(&known)));
-            // It fails only if it panics or the runtime ends.
+            // Fails only if the task panics or the runtime ends.
             let _ = kept.await;
         }
         offers

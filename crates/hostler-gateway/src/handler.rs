@@ -1,4 +1,4 @@
-//! One request: authenticated, read, routed, sent to the upstream.
+//! Handles one request: authenticates, reads, routes and forwards it to the upstream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::upstream::{UpstreamError, UpstreamRequest, UpstreamResponseBody};
 use crate::upstream_registry::{ModelResolution, RegisteredUpstream};
 use crate::usage::TokenMeter;
 
-/// The largest body that is taken, the Messages API's own limit.
+/// Maximum size of a request body; the same limit as that of the Messages API.
 const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
-/// How long a refused request may go on sending before the refusal is written anyway.
+/// Maximum time the body of a rejected request is read before the response is written anyway.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers any request; failures are answers too.
+/// Answers any request; failures become error responses.
 pub(crate) async fn handle_request(
     shared: &Arc<GatewayState>,
     connection: &TrackedConnection,
@@ -50,7 +50,7 @@ pub(crate) async fn handle_request(
         Ok(holder) => {
             passage.set_lease(&holder.id);
             let answering = handle_authenticated(shared, &holder, &parts, body, &mut passage);
-            // Dropping the call is what cancels it upstream, here as when the client leaves.
+            // Dropping the call cancels it at the upstream, here as when the client disconnects.
             holder.cancellation.run_until_cancelled(answering).await.unwrap_or_else(|| Err(lease_ended_error()))
         }
         Err(refused) => {
@@ -66,7 +66,7 @@ pub(crate) async fn handle_request(
     response
 }
 
-/// What anybody is told who can connect.
+/// Responses that need no bearer.
 fn public_response(shared: &GatewayState, parts: &Parts) -> Option<Bytes> {
     match (&parts.method, parts.uri.path()) {
         (&Method::GET | &Method::HEAD, "/") => Some(Bytes::from_static(b"Hostler gateway\n")),
@@ -132,13 +132,13 @@ async fn handle_authenticated(
     }
 }
 
-/// A request on its way to the upstream that was chosen for it.
+/// A request with the upstream that was selected for it.
 struct RoutedRequest {
     target: Arc<RegisteredUpstream>,
     request: UpstreamRequest,
 }
 
-/// Chooses the upstream, and puts the request into the words that it knows.
+/// Selects the upstream and adapts the request to it: model id, betas.
 async fn route_request(
     shared: &GatewayState,
     holder: &LeaseHolder,
@@ -210,7 +210,7 @@ async fn handle_count_tokens(
     passage: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, passage).await?;
-    // It counts as a request of its own: an upstream answers it, or the gateway itself with as much work.
+    // It counts as a request of its own: an upstream answers it, or the gateway with as much work.
     let permit = shared.admission.admit(&holder.account).await.map_err(|too_much| limit_error(holder, too_much))?;
     let _meter = TokenMeter::start(Arc::clone(holder), permit, None);
     let call = UpstreamRequest { stream: false, ..call };
@@ -238,14 +238,14 @@ fn build_response(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBo
     response
 }
 
-/// The answer to a request that the limits do not let through.
+/// The response to a request over a limit.
 fn limit_error(holder: &LeaseHolder, too_much: LimitExceeded) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
     tracing::info!(session, chat, reached = %too_much.limit, "a request was refused");
     too_much.into_api_error()
 }
 
-/// What the client is told about a failed call; the log is told whose it was.
+/// Converts a failed upstream call into a response, and logs it with its lease.
 fn upstream_error(holder: &LeaseHolder, offer: &RegisteredUpstream, error: UpstreamError) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
     tracing::warn!(session, chat, upstream = offer.name, %error, "the upstream call failed");
@@ -256,7 +256,7 @@ fn lease_ended_error() -> ApiError {
     ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ApiErrorKind::Api, relay::LEASE_ENDED_MESSAGE)
 }
 
-/// Reads the whole body, up to the limit; each piece of it has so long to arrive.
+/// Reads the whole body up to the limit; `timeout` applies to each chunk.
 async fn read_body(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced <= MAX_BODY_BYTES {
@@ -283,8 +283,8 @@ async fn read_body(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiEr
     Err(ApiError::new(ApiErrorKind::RequestTooLarge, "The body is larger than 32 MB; send less in one request."))
 }
 
-/// Reads on and forgets, within bounds. A connection that is closed while its peer still writes is reset, and the
-/// peer would see that instead of our answer.
+/// Reads and discards the body, within limits. If a connection is closed while its peer still writes, the peer gets a
+/// reset instead of the response.
 async fn discard_body(mut body: Incoming) {
     let reading = async {
         let mut left = 2 * MAX_BODY_BYTES;

@@ -1,8 +1,8 @@
-//! Which names a request may call the gateway by.
+//! Checks the `Host` header against DNS rebinding.
 //!
-//! A web page can make its own name resolve to this machine (DNS rebinding), and its requests then have that name in their
-//! `Host` header. Names that no DNS answer can change are accepted: loopback, and, where the gateway listens beyond loopback,
-//! every IP address. All others have to be allowed by name.
+//! A web page can make its own name resolve to this machine, and its requests then carry that name in their `Host`
+//! header. Names that no DNS answer can change are accepted: loopback, and, where the gateway listens beyond loopback,
+//! every IP address. All other names must be allowed by the configuration.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,7 +12,7 @@ use http::{StatusCode, header};
 
 use crate::error::{ApiError, ApiErrorKind};
 
-/// The names of one gateway.
+/// The accepted hosts of one gateway.
 pub(crate) struct HostHeaderCheck {
     address: SocketAddr,
     /// Further names, on any port.
@@ -24,14 +24,14 @@ impl HostHeaderCheck {
         Self { address, allowed }
     }
 
-    /// Refuses a request that has no `Host` header, several, or one with another name.
+    /// Rejects a request that has no `Host` header, several, or one with another name.
     pub(crate) fn check(&self, parts: &Parts) -> Result<(), ApiError> {
         let mut hosts = parts.headers.get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().ok(),
             _ => None,
         };
-        // An absolute request target names the host, too, and counts more than the header.
+        // The authority of an absolute request target takes precedence over the header.
         let target = parts.uri.authority().map(http::uri::Authority::as_str);
         if host.is_some_and(|host| self.is_allowed(host)) && target.is_none_or(|target| self.is_allowed(target)) {
             return Ok(());
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn on_loopback_only_loopback_on_the_right_port_and_allowed_names_are_ours() {
+    fn on_loopback_only_loopback_with_the_right_port_and_allowed_names_are_accepted() {
         let names = HostHeaderCheck::new("127.0.0.1:4000".parse().unwrap(), vec!["box.example".to_owned()]);
         for host in ["127.0.0.1:4000", "localhost:4000", "LOCALHOST:4000", "[::1]:4000", "box.example", "Box.Example:1"]
         {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_loopback_addresses_are_ours_and_names_are_not() {
+    fn beyond_loopback_ip_addresses_are_accepted_and_other_names_are_not() {
         let names = HostHeaderCheck::new("0.0.0.0:4000".parse().unwrap(), Vec::new());
         for host in ["192.168.1.5:8080", "0.0.0.0:4000", "[fe80::1]:4000", "localhost:4000"] {
             assert!(answers(&names, "/", &[host]), "{host}");

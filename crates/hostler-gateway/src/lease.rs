@@ -1,4 +1,5 @@
-//! Who may call: one lease per agent process, from its start to its end.
+//! Leases: one per agent process, from its start to its end. The registry maps bearer ids to leases and cancels
+//! requests of revoked ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,19 +15,18 @@ use crate::limits::{AdmissionControl, SessionAccount, SessionUsageStatus};
 use crate::upstream_registry::UpstreamScope;
 use crate::usage::{LeaseUsage, UsageTotals};
 
-/// What an agent process is registered for. The session is what its requests are counted
-/// and limited for; the chat is carried for logs only.
+/// What an agent process is registered for. Requests are counted and limited by session; the chat is only logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The session that the process works for.
     pub session: String,
     /// The chat of that session.
     pub chat: String,
-    /// The one upstream that its bearer reaches; the gateway's default if absent.
+    /// The only upstream that the bearer reaches; the gateway's default if absent.
     pub upstream: Option<String>,
 }
 
-/// A registered caller. Dropping it makes its bearer worthless and ends the calls that still use it.
+/// A registered agent process. Dropping it revokes its bearer and cancels the requests that use it.
 pub struct Registration {
     bearer: SecretString,
     holder: Arc<LeaseHolder>,
@@ -34,31 +34,31 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// What the agent sends as its bearer.
+    /// The agent's bearer.
     #[must_use]
     pub fn bearer(&self) -> &SecretString {
         &self.bearer
     }
 
-    /// The id behind the dot of the bearer; not a secret.
+    /// The id in the bearer, after the dot; not a secret.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.holder.id
     }
 
-    /// The tokens that this lease has used so far, running streams included.
+    /// Usage of this lease so far, running streams included.
     #[must_use]
     pub fn usage(&self) -> UsageTotals {
         self.holder.usage.totals()
     }
 
-    /// What its session has used, may use and waits for, now and whenever that changes.
+    /// The session's usage, limits and waiting request, now and at every change.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<SessionUsageStatus> {
         self.holder.account.status()
     }
 
-    /// Ends the lease now; the same as dropping it.
+    /// Revokes the lease; the same as dropping it.
     pub fn revoke(self) {
         drop(self);
     }
@@ -80,20 +80,20 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// A caller as the request path sees it.
+/// The caller of a request.
 pub(crate) struct LeaseHolder {
     pub(crate) id: String,
-    /// Absent for callers that were let in without a registration.
+    /// Absent for unregistered callers.
     pub(crate) lease: Option<Lease>,
     pub(crate) usage: LeaseUsage,
-    /// Where its requests are admitted and counted.
+    /// The account that its requests are admitted and counted under.
     pub(crate) account: Arc<SessionAccount>,
     /// Cancelled when the lease is revoked or the gateway stops.
     pub(crate) cancellation: CancellationToken,
 }
 
 impl LeaseHolder {
-    /// Which upstreams its requests may go to.
+    /// The upstreams that its requests may reach.
     pub(crate) fn upstream_scope(&self) -> UpstreamScope<'_> {
         match &self.lease {
             Some(lease) => UpstreamScope::Single(lease.upstream.as_deref()),
@@ -102,7 +102,7 @@ impl LeaseHolder {
     }
 }
 
-/// The leases that are alive.
+/// All active leases.
 pub(crate) struct LeaseRegistry {
     holders: RwLock<HashMap<String, Arc<LeaseHolder>>>,
     accept_unregistered: bool,
@@ -121,7 +121,7 @@ impl LeaseRegistry {
         Registration { bearer: nonce.mint_bearer(&holder.id), holder, registry: Arc::clone(self) }
     }
 
-    /// The caller with this id; nobody if it is unknown and only registered ones are served.
+    /// The caller with this id; `None` if it is unknown and only registered callers are served.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<LeaseHolder>> {
         let known = self.holders.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
         known.or_else(|| self.accept_unregistered.then(|| Arc::new(self.new_holder(id.to_owned(), None))))

@@ -1,16 +1,16 @@
-//! The loopback gateway: speaks the Anthropic Messages API to agents and calls the configured upstreams.
+//! Loopback gateway: serves the Anthropic Messages API to agents and calls the configured upstreams.
 //!
-//! An agent process gets a bearer that is worth something only here and only while the process is registered; the
-//! upstream's own credential never leaves this crate. One request goes this way:
+//! An agent process gets a bearer that is valid only at this gateway and only while the process is registered; the
+//! upstream's key never leaves this crate. The path of a request:
 //!
-//! 1. `server` accepts the connection, which `connection` bounds in number and time; `handler` checks the `Host` header and
-//!    authenticates (before anything else), reads and checks the body;
-//! 2. `limits` lets it through, holds it or refuses it, by what the `ledger` says is used;
+//! 1. `server` accepts the connection, which `connection` limits in number and time; `handler` checks the `Host`
+//!    header, authenticates before anything else, and reads and validates the body;
+//! 2. `limits` admits, queues or rejects it, based on the usage in the `ledger`;
 //! 3. an [`Upstream`] answers with a whole body or with a stream of server-sent events;
-//! 4. `relay` waits for the first event, then passes events on as they come, while `usage` reads the token counts
-//!    from the two event types that hold them.
+//! 4. `relay` waits for the first event, then forwards events as they arrive, while `usage` reads token counts from
+//!    them.
 //!
-//! The crate knows nothing of sessions, drivers or clients: a [`Lease`] only carries their names.
+//! The crate does not know sessions, drivers or clients: a [`Lease`] only carries their names.
 
 #![forbid(unsafe_code)]
 

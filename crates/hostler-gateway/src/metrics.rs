@@ -1,4 +1,4 @@
-//! Counters for `GET /metrics`, in Prometheus' text format.
+//! Counters for `GET /metrics`, in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,13 +10,13 @@ use crate::request_observer::{FinishedRequest, RequestOutcome};
 /// Upper bounds of the histograms' buckets, in seconds.
 const BUCKET_BOUNDS_SECONDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 20.0, 60.0, 300.0];
 
-/// What has been counted since the start.
+/// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Metrics(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
-    /// By upstream, status and ending. The names are ours, so there are few.
+    /// By upstream, status and outcome. Upstream names come from the configuration, so there are few.
     requests: BTreeMap<(String, u16, RequestOutcome), u64>,
     /// By upstream and kind.
     tokens: BTreeMap<(String, &'static str), u64>,
@@ -69,7 +69,7 @@ impl Metrics {
         counts.duration.observe(request.duration);
     }
 
-    /// All of it as text.
+    /// Renders all metrics.
     pub(crate) fn render(&self, in_flight: usize) -> String {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();

@@ -1,5 +1,5 @@
-//! The upstreams' lists of models, remembered from one run to the next: a client that connects right after the start
-//! sees the models at once, also without a network.
+//! Cache file of the upstreams' model lists: clients that connect right after the start get the models at once, also
+//! without a network.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use crate::upstream::UpstreamModel;
 use crate::upstream_registry::UpstreamRegistry;
 
 const FILE_NAME: &str = "models.json";
-/// A larger file is not one of ours.
+/// Maximum file size; a larger file is not a valid cache.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// By the upstream's name.
+/// By upstream name.
 type CachedLists = BTreeMap<String, CachedList>;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct CachedList {
-    /// A list counts only for an upstream of the same kind.
+    /// A list applies only to an upstream of the same kind.
     kind: String,
     models: Vec<UpstreamModel>,
 }
 
-/// The file.
+/// The cache file.
 pub(crate) struct ModelCache {
     path: PathBuf,
 }
@@ -33,7 +33,7 @@ impl ModelCache {
         Self { path: dir.join(FILE_NAME) }
     }
 
-    /// Tells the upstreams what an earlier run knew. A file that cannot be read is as good as none.
+    /// Restores the lists of an earlier run. An unreadable file is ignored.
     pub(crate) fn restore(&self, offers: &UpstreamRegistry) {
         let mut lists = self.read();
         for offer in offers.all() {
@@ -46,7 +46,7 @@ impl ModelCache {
         }
     }
 
-    /// Writes down what is known now, unless that is in the file already.
+    /// Saves the current lists, unless the file has them already.
     pub(crate) fn save(&self, offers: &UpstreamRegistry) {
         let before = self.read();
         let mut lists = before.clone();

@@ -1,4 +1,5 @@
-//! What is known about an upstream's models: asked for when needed, once for all who need it, and kept for a while.
+//! Model list of one upstream: fetched on demand, one fetch for all concurrent callers, and cached. `model_cache`
+//! stores it across runs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -7,27 +8,27 @@ use tokio::time::Instant;
 
 use crate::upstream::{Upstream, UpstreamError, UpstreamModel};
 
-/// A list that is older is asked for again; until the answer comes it still counts.
+/// Age after which a list is fetched again; the old list is used if that fails.
 const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(30 * 60);
-/// A model that a list lacks may be new, but not every wrong id is worth a call.
+/// Minimum age for a refetch because of a missing model, so that not every wrong id causes a call.
 const MISSING_MODEL_REFETCH_AGE: Duration = Duration::from_secs(60);
-/// How long a list may take.
+/// Maximum time for fetching a list.
 const MODEL_LIST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A model that an agent may be started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AvailableModel {
-    /// The id in the agent's form, as it stands in a request; `@name:id` for upstreams other than the default.
+    /// The id in the agent's form, as used in requests; `@name:id` for upstreams other than the default.
     pub id: String,
-    /// The name for people.
+    /// Display name.
     pub name: String,
     /// The upstream that serves it.
     pub upstream: String,
-    /// How many tokens it can read, if that is known.
+    /// Maximum input tokens, if known.
     pub context_window: Option<u64>,
-    /// How many tokens it can write, if that is known.
+    /// Maximum output tokens, if known.
     pub max_output: Option<u64>,
-    /// Whether it takes pictures, if that is known.
+    /// Whether it accepts images, if known.
     pub vision: Option<bool>,
 }
 
@@ -35,14 +36,14 @@ pub struct AvailableModel {
 #[derive(Default)]
 pub(crate) struct ModelList {
     cached: RwLock<Option<CachedModels>>,
-    /// Held while the upstream is asked; the others wait for the same answer.
+    /// Held during a fetch; concurrent callers wait for the same result.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
 struct CachedModels {
     models: Arc<[UpstreamModel]>,
-    /// Absent for a list that an earlier run knew.
+    /// Absent for a list from an earlier run.
     fetched_at: Option<Instant>,
 }
 
@@ -53,26 +54,25 @@ impl CachedModels {
 }
 
 impl ModelList {
-    /// What is known, however old.
+    /// The cached list, of any age.
     pub(crate) fn cached(&self) -> Option<Arc<[UpstreamModel]>> {
         self.read().map(|known| known.models)
     }
 
-    /// What an earlier run knew.
+    /// Sets the list of an earlier run.
     pub(crate) fn restore(&self, models: Vec<UpstreamModel>) {
         self.write(CachedModels { models: models.into(), fetched_at: None });
     }
 
-    /// The list, asked for if none is known or the one that is known is old.
+    /// The list, fetched if it is missing or old; an old list if that fails.
     pub(crate) async fn get_or_fetch(&self, upstream: &dyn Upstream) -> Result<Arc<[UpstreamModel]>, UpstreamError> {
         match self.fetch_if_older(upstream, MODEL_LIST_MAX_AGE).await {
             Ok(models) => Ok(models),
-            // An old list is better than none.
             Err(error) => self.cached().ok_or(error),
         }
     }
 
-    /// The list as it is now, give or take a minute.
+    /// The list, fetched if it is older than a minute; an older list if that fails.
     pub(crate) async fn get_recent_or_fetch(
         &self,
         upstream: &dyn Upstream,
@@ -113,7 +113,7 @@ impl ModelList {
     }
 }
 
-/// The list that is used while no upstream has told its own; never empty, the default first.
+/// The list for upstreams without a list of their own; never empty, the default first.
 pub(crate) fn bundled_models() -> Vec<UpstreamModel> {
     [
         ("claude-sonnet-4-5", "Claude Sonnet 4.5"),

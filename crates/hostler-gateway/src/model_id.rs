@@ -1,21 +1,21 @@
-//! Model ids: agents write `claude-sonnet-4-5`, with or without a date, where some upstreams write
-//! `claude-sonnet-4.5`. Ids that are none of Claude's pass as they are.
+//! Parses and compares model ids: agents write `claude-sonnet-4-5`, with or without a date; some upstreams write
+//! `claude-sonnet-4.5`. Ids of other models pass unchanged.
 
 use crate::upstream::UpstreamModel;
 
-/// What an id of a Claude model says.
+/// A parsed id of a Claude model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ClaudeId<'a> {
-    /// `sonnet`.
+    /// For example `sonnet`.
     family: &'a str,
     major: u32,
     /// Absent in `claude-opus-4`, which is the same model as `claude-opus-4-0`.
     minor: Option<u32>,
     /// Eight digits.
     date: Option<&'a str>,
-    /// What follows, such as `1m`: another model.
+    /// Suffix such as `1m`, which denotes another model.
     variant: Vec<&'a str>,
-    /// The version stands before the family, as it did up to the third generation.
+    /// The version precedes the family, as in ids up to the third generation.
     version_first: bool,
 }
 
@@ -39,13 +39,13 @@ impl<'a> ClaudeId<'a> {
         sound.then_some(Self { family: family?, major, minor, date, variant, version_first })
     }
 
-    /// Whether both name the same model; dates only tell its editions apart.
+    /// Whether both ids denote the same model, ignoring dates.
     fn is_same_model(&self, other: &Self) -> bool {
         let version = |id: &Self| (id.major, id.minor.unwrap_or(0));
         self.family == other.family && version(self) == version(other) && self.variant == other.variant
     }
 
-    /// The form that agents know.
+    /// The form that agents use.
     fn to_agent_id(&self) -> String {
         let version = match self.minor {
             Some(minor) => format!("{}-{minor}", self.major),
@@ -61,7 +61,7 @@ impl<'a> ClaudeId<'a> {
     }
 }
 
-/// `4` or `4.5`, but no date.
+/// Parses `4` or `4.5`, but not a date.
 fn parse_version(word: &str) -> Option<(u32, Option<u32>)> {
     let number = |text: &str| (matches!(text.len(), 1..=2)).then(|| text.parse::<u32>().ok()).flatten();
     match word.split_once('.') {
@@ -78,12 +78,12 @@ fn is_date(word: &str) -> bool {
     word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The agent's form of an upstream's id; nothing if the id is not one of Claude's.
+/// The agent's form of an upstream's id; `None` if it is not a Claude model.
 pub(crate) fn agent_form(upstream: &str) -> Option<String> {
     ClaudeId::parse(upstream).map(|id| id.to_agent_id())
 }
 
-/// Whether two ids of either form mean the same model.
+/// Whether two ids of either form denote the same model.
 pub(crate) fn same_model(one: &str, other: &str) -> bool {
     match (ClaudeId::parse(one), ClaudeId::parse(other)) {
         (Some(one), Some(other)) => one.is_same_model(&other),
@@ -91,7 +91,7 @@ pub(crate) fn same_model(one: &str, other: &str) -> bool {
     }
 }
 
-/// The model that an id of either form means, out of an upstream's list.
+/// Finds the model for an id of either form in an upstream's list.
 pub(crate) fn find_model<'a>(listed: &'a [UpstreamModel], asked: &str) -> Option<&'a UpstreamModel> {
     if let Some(exact) = listed.iter().find(|model| model.id == asked) {
         return Some(exact);
@@ -99,7 +99,7 @@ pub(crate) fn find_model<'a>(listed: &'a [UpstreamModel], asked: &str) -> Option
     let asked = ClaudeId::parse(asked)?;
     let editions = listed.iter().filter_map(|model| Some((ClaudeId::parse(&model.id)?, model)));
     let same = editions.filter(|(id, _)| id.is_same_model(&asked));
-    // The edition that was asked for, else one without a date, else the latest.
+    // Prefers the requested date, then an id without a date, then the latest date.
     same.max_by_key(|(id, _)| (asked.date.is_some() && id.date == asked.date, id.date.is_none(), id.date))
         .map(|(_, model)| model)
 }
@@ -120,17 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_form_of_each_of_the_six_forms() {
+    fn agent_form_converts_all_six_id_forms() {
         for (id, expected) in [
-            // The family first: a version of one number, of two with a dash, of two with a dot.
+            // Family first: a version of one number, of two with a dash, of two with a dot.
             ("claude-opus-4", Some("claude-opus-4")),
             ("claude-sonnet-4-5", Some("claude-sonnet-4-5")),
             ("claude-sonnet-4.5", Some("claude-sonnet-4-5")),
-            // The version first, in the same three ways.
+            // Version first, in the same three ways.
             ("claude-3-opus", Some("claude-3-opus")),
             ("claude-3-5-sonnet", Some("claude-3-5-sonnet")),
             ("claude-3.5-sonnet", Some("claude-3-5-sonnet")),
-            // Each with a date or a variant.
+            // With a date or a variant.
             ("claude-opus-4-20250514", Some("claude-opus-4-20250514")),
             ("claude-haiku-4-5-20251001", Some("claude-haiku-4-5-20251001")),
             ("claude-haiku-4.5-20251001", Some("claude-haiku-4-5-20251001")),
@@ -138,7 +138,7 @@ mod tests {
             ("claude-3-5-sonnet-20241022", Some("claude-3-5-sonnet-20241022")),
             ("claude-opus-4.6-1m", Some("claude-opus-4-6-1m")),
             ("claude-sonnet-10.12", Some("claude-sonnet-10-12")),
-            // None of Claude's.
+            // Not Claude models.
             ("gpt-5", None),
             ("claude", None),
             ("claude-", None),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_of_either_form_finds_its_model() {
+    fn find_model_accepts_ids_of_either_form() {
         let copilot = list(&["claude-sonnet-4", "claude-sonnet-4.5", "claude-opus-4.6", "claude-opus-4.6-1m", "gpt-5"]);
         let anthropic = list(&["claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20260101", "claude-opus-4-20250514"]);
         for (listed, asked, expected) in [

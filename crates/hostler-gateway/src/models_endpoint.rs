@@ -1,4 +1,4 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`: the merged catalogue in the shape of the Messages API.
+//! `GET /v1/models` and `GET /v1/models/{id}`: the merged model list in the format of the Messages API.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::model_id;
 use crate::relay::ResponseBody;
 use crate::upstream_registry;
 
-/// The page that holds them all.
+/// The only page of the list.
 #[derive(Serialize)]
 struct ModelsPage<'a> {
     data: Vec<ListedModel<'a>>,
@@ -31,7 +31,7 @@ struct ListedModel<'a> {
     kind: &'static str,
     id: &'a str,
     display_name: &'a str,
-    /// No upstream's list has it in common; clients require it.
+    /// A constant, because not every upstream reports it and clients require it.
     created_at: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_input_tokens: Option<u64>,
@@ -52,7 +52,7 @@ impl<'a> ListedModel<'a> {
     }
 }
 
-/// All models.
+/// Lists all models.
 pub(crate) async fn list_models(
     shared: &Arc<GatewayState>,
     holder: &LeaseHolder,
@@ -67,7 +67,7 @@ pub(crate) async fn list_models(
     json_response(&page)
 }
 
-/// One of them, by an id of any form.
+/// Returns one model, by an id of any form.
 pub(crate) async fn get_model(
     shared: &Arc<GatewayState>,
     holder: &LeaseHolder,
@@ -90,7 +90,7 @@ pub(crate) async fn get_model(
 }
 
 async fn available_models(shared: &Arc<GatewayState>, holder: &LeaseHolder) -> Vec<AvailableModel> {
-    // The lists are asked for here, where a client waits for them, and nowhere on the way of a message.
+    // All lists are fetched only here, where a client waits for them, and not while a message is forwarded.
     let offers = shared.fetch_models().await;
     offers.known_models(holder.upstream_scope())
 }

@@ -1,31 +1,32 @@
-//! What tokens cost: a list of model ids with prices, of which the configuration may replace any.
+//! Token prices by model id. The configuration can override the bundled list.
 //!
-//! The bundled list holds the public prices per token of the Messages API. What an upstream charges beside them (web
-//! searches, long prompts at a higher rate, subscriptions) is not in it.
+//! The bundled list contains the public prices per token of the Messages API. Other charges (web searches, higher rates
+//! for long prompts, subscriptions) are not included.
 
 use crate::dollars::Dollars;
 use crate::usage::TokenCounts;
 
-/// Tokens that a price is for.
+/// Number of tokens that a price applies to.
 const TOKENS_PER_PRICE: u128 = 1_000_000;
 
-/// The prices of one model, each for a million tokens.
+/// Prices of one model, each per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelPrice {
-    /// Read without a cache.
+    /// Input without a cache.
     pub input: Dollars,
-    /// Written by the model.
+    /// Output.
     pub output: Dollars,
-    /// Read from the prompt cache.
+    /// Cache reads.
     pub cache_read: Dollars,
-    /// Written to the prompt cache for five minutes.
+    /// Cache writes for five minutes.
     pub cache_write: Dollars,
-    /// Written to the prompt cache for an hour.
+    /// Cache writes for an hour.
     pub cache_write_1h: Dollars,
 }
 
 impl ModelPrice {
-    /// The usual ratios: reading from the cache costs a tenth of the input, writing to it 5/4 and for an hour twice.
+    /// Derives cache prices by the usual ratios: a read costs a tenth of the input, a write 5/4, and a write for an
+    /// hour twice.
     #[must_use]
     pub const fn new(input: Dollars, output: Dollars) -> Self {
         let nanos = input.nanos();
@@ -38,8 +39,8 @@ impl ModelPrice {
         }
     }
 
-    /// What these tokens cost together; `hour` of those written to the cache are kept for an hour. Rounded down once for all of them, so a growing answer is charged by the
-    /// difference of two costs and not by the cost of differences.
+    /// The cost of these tokens; `hour` of the cache writes are for an hour. Rounded down once for the sum, so a
+    /// growing response is charged by the difference of two costs, not by the cost of differences.
     pub(crate) fn cost(&self, tokens: TokenCounts, hour: u64) -> Dollars {
         let hour = hour.min(tokens.cache_write);
         let sum: u128 = [
@@ -56,12 +57,12 @@ impl ModelPrice {
     }
 }
 
-/// Why a pattern was not taken into the list.
+/// Why a pattern is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} names no models; write a model id, or the beginning of one and a * at its end")]
 pub struct InvalidPricePattern(String);
 
-/// Which model costs what.
+/// Prices by model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceList {
     entries: Vec<PriceEntry>,
@@ -69,15 +70,15 @@ pub struct PriceList {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PriceEntry {
-    /// Set by the configuration, which beats the bundled list.
+    /// Set by the configuration, which overrides the bundled list.
     is_configured: bool,
-    /// The id stands for itself alone, not for all ids that begin with it.
+    /// Whether the pattern is a complete id rather than a prefix.
     is_exact: bool,
     id: String,
     price: ModelPrice,
 }
 
-/// The bundled list: input and output in cents per million tokens. Models that are not in it have no price.
+/// Bundled prices: input and output in cents per million tokens. Other models have no price.
 const BUNDLED_PRICES: [(&str, u64, u64); 12] = [
     ("claude-opus-4-6*", 500, 2_500),
     ("claude-opus-4-5*", 500, 2_500),
@@ -105,7 +106,7 @@ impl PriceList {
         Self { entries: BUNDLED_PRICES.into_iter().map(entry).collect() }
     }
 
-    /// Adds a price that beats the bundled ones. `pattern` is a model id, or the beginning of one and a `*`.
+    /// Adds a price that overrides the bundled ones. `pattern` is a model id, or a prefix and a `*`.
     ///
     /// # Errors
     /// If the pattern is empty or has a `*` anywhere but at its end.
@@ -120,8 +121,8 @@ impl PriceList {
         Ok(self)
     }
 
-    /// The price of a model. The configuration beats the bundled list, a whole id beats a beginning, and of two
-    /// beginnings the longer one wins.
+    /// The price of a model. The configuration overrides the bundled list, a complete id overrides a prefix, and a
+    /// longer prefix overrides a shorter one.
     #[must_use]
     pub fn price_of(&self, model: &str) -> Option<ModelPrice> {
         let model = normalize_model_id(model);
@@ -138,7 +139,7 @@ impl Default for PriceList {
     }
 }
 
-/// Agents write `claude-sonnet-4-5`, some upstreams `claude-sonnet-4.5`: for prices they are the same.
+/// Agents write `claude-sonnet-4-5`, some upstreams `claude-sonnet-4.5`; both have the same price.
 fn normalize_model_id(id: &str) -> String {
     id.trim().to_ascii_lowercase().replace('.', "-")
 }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bundled_prices() {
+    fn bundled_models_have_the_published_prices() {
         for (model, price) in [
             ("claude-sonnet-4-5", Some(cents(300, 1_500))),
             ("claude-sonnet-4.5", Some(cents(300, 1_500))),
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_tokens_of_each_kind_cost_what_the_list_says() {
+    fn cost_of_a_million_tokens_of_each_kind_is_the_listed_price() {
         let sonnet = cents(300, 1_500);
         let million = 1_000_000;
         let none = TokenCounts::default();
@@ -191,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn absurd_counts_do_not_overflow() {
+    fn extreme_token_counts_do_not_overflow() {
         let tokens = TokenCounts { input: u64::MAX, output: u64::MAX, ..TokenCounts::default() };
         let most = Dollars::from_nanos(u64::MAX);
         assert_eq!(ModelPrice::new(most, most).cost(tokens, 0), most);
     }
 
     #[test]
-    fn the_configuration_beats_the_list_and_the_more_precise_pattern_wins() {
+    fn configured_prices_override_bundled_ones_and_longer_patterns_win() {
         let prices = PriceList::bundled()
             .with_price("*", cents(1, 1))
             .and_then(|prices| prices.with_price("claude-sonnet*", cents(2, 2)))

@@ -1,8 +1,8 @@
-//! Passes an upstream's events on to the client.
+//! Forwards an upstream's events to the client.
 //!
-//! The first event is awaited before anything is written, so that an early failure can still be an ordinary error
-//! response. After that a failure is one `error` event. There is no task and no buffer between the two connections:
-//! the upstream is read when the client can take more.
+//! The first event is awaited before anything is written, so that an early failure becomes an ordinary error response.
+//! A later failure becomes one `error` event. There is no task and no buffer between the two connections: the upstream
+//! is read when the client accepts more data.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -28,31 +28,31 @@ use crate::sse::{self, SseEventSplitter};
 use crate::upstream::{EventByteStream, Upstream, UpstreamError, UpstreamErrorResponse};
 use crate::usage::TokenMeter;
 
-/// The body of every response: whole, or relayed.
+/// The body of every response: complete, or relayed.
 pub(crate) type ResponseBody = Either<Full<Bytes>, StreamRelay>;
 
-/// What a client is told whose lease ended under its request.
+/// Error message for requests whose lease ended.
 pub(crate) const LEASE_ENDED_MESSAGE: &str = "The gateway is stopping or the agent's registration has ended.";
 
-/// Tells clients whether another try makes sense.
+/// Response header that states whether a retry makes sense.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
-/// Events are gathered up to this size before they are written.
+/// Events are collected up to this size before they are written.
 const WRITE_BATCH_BYTES: usize = 16 * 1024;
-/// How often a relay lets others go first. Once would do, but hyper asks a body that has nothing yet a second time
-/// before it really lets go.
+/// How often a relay yields before it writes. Once would be enough, but hyper polls a pending body a second time before
+/// it returns to the scheduler.
 const MAX_YIELDS: u8 = 2;
 
-/// A stream in mid-flight, as a response body.
+/// A running stream, as a response body.
 ///
-/// The task that reads the upstream's connection hands over one chunk, mostly one event, at a time. Where more have
-/// arrived, writing each by itself would cost a system call per event, so the relay lets that task go on before it
-/// writes. It waits for no time and no event: what is there when its turn comes again is written.
+/// The task that reads the upstream's connection delivers one chunk, mostly one event, at a time. If more have arrived,
+/// writing each of them would cost a system call per event, so the relay yields to that task before it writes. It does
+/// not wait for a time or an event: whatever has arrived when it is polled again is written.
 pub(crate) struct StreamRelay {
     events: EventByteStream,
     inspector: EventInspector,
-    /// Whole events that are not written yet; the first ones come from before the response.
+    /// Complete events that are not written yet; the first ones were received before the response started.
     pending: BytesMut,
-    /// How often others were let go first since the last event came.
+    /// Number of yields since the last event.
     yields: u8,
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     is_over: bool,
@@ -60,7 +60,7 @@ pub(crate) struct StreamRelay {
 }
 
 impl StreamRelay {
-    /// Waits for the first event; its failure, or an `error` event in its place, fails the request.
+    /// Waits for the first event; a failure or an `error` event in its place fails the request.
     pub(crate) async fn begin(
         mut events: EventByteStream,
         upstream: Arc<dyn Upstream>,
@@ -84,7 +84,7 @@ impl StreamRelay {
         passage.mark_streaming();
         let passage = passage.take();
         let ended = Box::pin(ended.cancelled_owned());
-        // The first events go out together with the head.
+        // The first events are sent together with the response head.
         Ok(Self {
             events,
             inspector: watch,
@@ -96,8 +96,8 @@ impl StreamRelay {
         })
     }
 
-    /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
-    /// once: a client that takes its time to read the rest does not keep the call alive.
+    /// Ends the stream, with an `error` event unless the final event has passed. The upstream call is dropped at once,
+    /// so a slow client does not keep it alive.
     fn end_stream(&mut self, why: impl FnOnce() -> (ApiErrorKind, String)) {
         self.is_over = true;
         self.inspector.meter.charge_unreported();
@@ -161,18 +161,18 @@ impl Body for StreamRelay {
     }
 }
 
-/// Sees every event that passes and reads the few that matter.
+/// Inspects every event that passes and parses the few that matter.
 struct EventInspector {
     splitter: SseEventSplitter,
     upstream: Arc<dyn Upstream>,
     meter: TokenMeter,
     /// A named event has passed.
     has_begun: bool,
-    /// The event that ends a stream has passed.
+    /// The final event of the stream has passed.
     is_finished: bool,
-    /// An error has passed, or was put in the place of the end.
+    /// An `error` event has passed or was sent in place of the end.
     has_failed: bool,
-    /// The data of an `error` event that was the very first one.
+    /// The data of an `error` event that was the first event.
     early_error: Option<Bytes>,
 }
 
@@ -189,7 +189,7 @@ impl EventInspector {
         }
     }
 
-    /// Gives back the bytes that may be passed on: whole events only, and no error that quotes the credential.
+    /// Returns the bytes to forward: complete events only, and no error that contains the credential.
     fn inspect(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
         let Self {
             splitter,
@@ -238,7 +238,7 @@ impl EventInspector {
     }
 }
 
-/// A failure before the first event, as a response.
+/// Converts a failure before the first event into a response.
 pub(crate) fn into_api_error(failure: UpstreamError) -> ApiError {
     let (kind, message) = describe_failure(&failure);
     match failure {
@@ -249,7 +249,7 @@ pub(crate) fn into_api_error(failure: UpstreamError) -> ApiError {
             ApiError::with_body(status, headers, body)
         }
         UpstreamError::MissingCredential { .. } => {
-            // Agents try a 401 again and again; this one stays until a person does something, and says what.
+            // Agents retry a 401 repeatedly; this one persists until a person acts, and its message states how.
             let headers = HeaderMap::from_iter([(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"))]);
             ApiError::with_body(StatusCode::UNAUTHORIZED, headers, error::error_body(kind, &message))
         }
@@ -261,7 +261,7 @@ pub(crate) fn into_api_error(failure: UpstreamError) -> ApiError {
     }
 }
 
-/// What the client is told about a failure.
+/// The error kind and message of a failure, for the client.
 fn describe_failure(failure: &UpstreamError) -> (ApiErrorKind, String) {
     match failure {
         UpstreamError::ErrorResponse(refusal) => {

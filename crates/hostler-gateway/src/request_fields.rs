@@ -1,4 +1,4 @@
-//! The few fields of a Messages request that the gateway itself must understand; the rest passes unread.
+//! Parses the few fields of a Messages request that the gateway needs; all other fields pass unparsed.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use serde_json::value::RawValue;
 
 use crate::error::{ApiError, ApiErrorKind};
 
-/// What a valid request says about itself.
+/// The parsed fields of a valid request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MessagesRequestFields {
     pub(crate) model: String,
     pub(crate) stream: bool,
-    /// Where the model's string stands in the body.
+    /// Byte range of the model's string in the body.
     model_range: Range<usize>,
 }
 
-/// Raw values, so that each wrong field gets a sentence of its own and `messages` is not decoded twice.
+/// Raw values, so that each invalid field gets its own message and `messages` is not decoded twice.
 #[derive(Deserialize)]
 struct RawRequestFields<'a> {
     #[serde(borrow)]
@@ -30,7 +30,7 @@ struct RawRequestFields<'a> {
 }
 
 impl MessagesRequestFields {
-    /// Checks a body; the error is the 400 that the caller gets.
+    /// Validates a body; the error is the 400 response.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let invalid = |message: &str| ApiError::new(ApiErrorKind::InvalidRequest, message);
         let raw: RawRequestFields<'_> = serde_json::from_slice(body)
@@ -52,13 +52,13 @@ impl MessagesRequestFields {
         Ok(Self { model, stream, model_range: model_at })
     }
 
-    /// The body with another model in it; the same bytes if it is the same model.
+    /// The body with another model; the same bytes if the model is the same.
     pub(crate) fn with_model(&self, body: Bytes, model: &str) -> Bytes {
         if model == self.model { body } else { replace_range(&body, &self.model_range, model) }
     }
 }
 
-/// Replaces the model in the JSON of a message, or of a `message_start` event, if `rename` has another id for it.
+/// Replaces the model in the JSON of a message or of a `message_start` event, if `rename` returns another id.
 pub(crate) fn rename_model(json: &[u8], rename: impl Fn(&str) -> Option<String>) -> Option<Bytes> {
     let answer: ResponseModel<'_> = serde_json::from_slice(json).ok()?;
     let model = answer.model.or(answer.message.and_then(|message| message.model))?;
@@ -67,7 +67,7 @@ pub(crate) fn rename_model(json: &[u8], rename: impl Fn(&str) -> Option<String>)
     Some(replace_range(json, &value_range(json, model), &known))
 }
 
-/// A message, or an event that holds one.
+/// A message, or an event that contains one.
 #[derive(Deserialize)]
 struct ResponseModel<'a> {
     #[serde(borrow)]
@@ -82,14 +82,14 @@ struct Message<'a> {
     model: Option<&'a RawValue>,
 }
 
-/// Where a value that was borrowed from `json` stands in it.
+/// Byte range in `json` of a value borrowed from it.
 fn value_range(json: &[u8], value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr().addr().saturating_sub(json.as_ptr().addr());
     start..start + value.get().len()
 }
 
 fn replace_range(json: &[u8], at: &Range<usize>, text: &str) -> Bytes {
-    // A string always serializes; were it not so, an empty string would be refused by whoever reads it.
+    // A string always serializes; otherwise the receiver would reject the empty string.
     let value = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
     let mut new = BytesMut::with_capacity(json.len() + value.len());
     new.extend_from_slice(json.get(..at.start).unwrap_or_default());
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn valid_requests_are_read() {
+    fn valid_requests_are_parsed() {
         for (body, stream) in [
             (r#"{"model":"m","messages":[]}"#, false),
             (r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[]}"#, true),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_replaced_and_nothing_else() {
+    fn with_model_replaces_only_the_model() {
         for (body, expected) in [
             (r#"{"model":"m","messages":[]}"#, r#"{"model":"a \"b\"","messages":[]}"#),
             (
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_renamed_where_they_name_their_model() {
+    fn rename_model_replaces_the_model_of_a_message() {
         let rename = |model: &str| (model == "m.1").then(|| "m-1".to_owned());
         for (json, expected) in [
             (r#"{"id":"x","model":"m.1","content":[]}"#, Some(r#"{"id":"x","model":"m-1","content":[]}"#)),
@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_does_not_quote_the_body() {
+    fn an_error_does_not_contain_the_body() {
         let refused = format!("{:?}", MessagesRequestFields::parse(br#""planted""#).unwrap_err());
         assert!(refused.contains("invalid type: string, expected ") && !refused.contains("planted"), "{refused}");
     }
 
     #[test]
-    fn invalid_requests_are_refused() {
+    fn invalid_requests_are_rejected() {
         for body in [
             "",
             "nonsense",

@@ -1,4 +1,4 @@
-//! A window on what agents send and what becomes of it, for tests and diagnostics.
+//! Observers of requests and their outcomes, for tests and diagnostics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,18 +11,18 @@ use tokio::sync::watch;
 
 use crate::usage::TokenCounts;
 
-/// Is shown every authenticated request, before it is routed. Called on the request's path: be quick.
+/// Receives every authenticated request before it is routed. Called on the request's path, so it must be fast.
 pub trait RequestObserver: Send + Sync {
-    /// Takes one request.
+    /// Receives one request.
     fn observe(&self, request: ObservedRequest);
 
-    /// Is told when a request is over, also one that was not authenticated.
+    /// Called when a request has ended, also one that was not authenticated.
     fn observe_finished(&self, request: &FinishedRequest) {
         let _ = request;
     }
 }
 
-/// What became of a request. Holds nothing of its content.
+/// Outcome of a request. Contains none of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedRequest {
     /// The id of the lease that the bearer carried; absent if the request was not authenticated.
@@ -31,17 +31,17 @@ pub struct FinishedRequest {
     pub method: String,
     /// The path without its query.
     pub path: String,
-    /// The model that the upstream was asked for, once that was known.
+    /// The model that was requested from the upstream, if known.
     pub model: Option<String>,
-    /// The upstream that was chosen, once that was known.
+    /// The selected upstream, if known.
     pub upstream: Option<String>,
-    /// The status of the answer; absent if the client left before there was one.
+    /// The response status; absent if the client disconnected before there was one.
     pub status: Option<u16>,
-    /// From the request to its end.
+    /// From the request's arrival to its end.
     pub duration: Duration,
-    /// From the request to the first event, for streams.
+    /// From the request's arrival to the first event, for streams.
     pub time_to_first_event: Option<Duration>,
-    /// The tokens that were counted.
+    /// The counted tokens.
     pub tokens: TokenCounts,
     /// How it ended.
     pub outcome: RequestOutcome,
@@ -50,18 +50,18 @@ pub struct FinishedRequest {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestOutcome {
-    /// With a whole answer.
+    /// With a complete response.
     Completed,
-    /// With an error in its place.
+    /// With an error response.
     Failed,
     /// With an error in the middle of its stream.
     StreamInterrupted,
-    /// The client did not wait for the end.
+    /// The client disconnected before the end.
     ClientDisconnected,
 }
 
 impl RequestOutcome {
-    /// In a word.
+    /// Name of the outcome in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl ObservedRequest {
     }
 }
 
-/// Prompts do not belong into logs: the body is shown by its length only.
+/// The body is shown by its length only, because it contains prompts.
 impl fmt::Debug for ObservedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObservedRequest")
@@ -112,7 +112,7 @@ impl fmt::Debug for ObservedRequest {
 const CREDENTIAL_HEADERS: [HeaderName; 4] =
     [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE, HeaderName::from_static("x-api-key")];
 
-/// The headers with their credentials replaced.
+/// The headers with credentials redacted.
 pub(crate) fn redact_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
@@ -127,7 +127,7 @@ pub(crate) fn redact_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// An observer that keeps the last requests; older ones are forgotten.
+/// An observer that stores the last requests.
 #[derive(Debug)]
 pub struct RequestLog {
     capacity: usize,
@@ -136,21 +136,21 @@ pub struct RequestLog {
 }
 
 impl RequestLog {
-    /// A log that keeps this many requests.
+    /// Stores at most this many requests.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { capacity, requests: Mutex::default(), seen_count: watch::Sender::new(0) }
     }
 
-    /// The requests kept, oldest first.
+    /// The stored requests, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<ObservedRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Returns once this many requests have been seen in all.
+    /// Returns once this many requests have been observed in total.
     pub async fn wait_for(&self, count: u64) {
-        // Fails only when the sender is gone, and `self` holds it.
+        // Fails only if the sender is dropped, and `self` holds it.
         let _ = self.seen_count.subscribe().wait_for(|seen| *seen >= count).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: accepted, served, ended. Knows nothing of what is asked on them.
+//! Accepts, serves and closes connections. Does not know the requests on them; `handler` answers those.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::connection::{TrackedBody, TrackedConnection};
 use crate::gateway::GatewayState;
 use crate::handler;
 
-/// How long a connection may take to write its last bytes when the gateway stops.
+/// Maximum time for a connection to write its last bytes when the gateway stops.
 const STOP_GRACE_PERIOD: Duration = Duration::from_secs(1);
-/// How long to wait after a failed accept; such failures (too many open files) do not go away by retrying at once.
+/// Pause after a failed accept; such errors (too many open files) do not disappear by retrying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a connection may hold that is not yet written, or of a request not yet taken.
+/// Maximum size of a connection's read and write buffers.
 const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Accepts until the gateway stops; the listener closes when this returns.
+/// Accepts connections until the gateway stops; the listener is closed when this returns.
 pub(crate) async fn accept_connections(listener: TcpListener, shared: Arc<GatewayState>, tasks: TaskTracker) {
     let stop = shared.stop.clone();
     let accepting = async {
@@ -42,7 +42,7 @@ pub(crate) async fn accept_connections(listener: TcpListener, shared: Arc<Gatewa
     stop.run_until_cancelled(accepting).await;
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it closes.
 async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shared: Arc<GatewayState>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
@@ -65,7 +65,8 @@ async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shar
             ended = connection.as_mut() => break Ok(ended),
             reason = place.wait_until_overdue(), if !is_last_request => {
                 tracing::debug!(reason, "a connection was closed");
-                // A request with a bearer may have begun at this very moment; it is answered, and the last one here.
+                // An authenticated request may have started at this moment; it is answered, and then the connection
+                // closes.
                 if !place.is_busy() {
                     return;
                 }
@@ -73,7 +74,7 @@ async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shar
                 is_last_request = true;
             }
             () = stop.cancelled() => {
-                // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
+                // The leases are cancelled, so requests in flight end by themselves; this flushes their last bytes.
                 connection.as_mut().graceful_shutdown();
                 break tokio::time::timeout(STOP_GRACE_PERIOD, connection.as_mut()).await;
             }

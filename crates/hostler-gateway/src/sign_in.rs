@@ -1,8 +1,8 @@
-//! Credentials that clients bring, by what they are good for. They live in memory alone, and end: by themselves when
-//! their time is over, when the upstream refuses them, or when a client takes them back.
+//! Tokens that clients provide, by protected resource. They are in memory only; the engine passes them on without
+//! storing them. A token ends when it expires, when the upstream rejects it, or when a client signs out.
 //!
-//! A credential of the host's own goes first; one that a client has brought is used where there is none, or where the
-//! host's own was refused.
+//! The host's own credential takes precedence; a client's token is used if the host has none, or if the upstream
+//! rejected it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,94 +16,96 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::credential::{CredentialError, CredentialSource, CredentialStatus, CredentialVersion};
 
-/// What somebody signs in to, in the words of RFC 9728.
+/// A resource that clients sign in to, as in RFC 9728.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedResource {
     /// Its identifier, a URL.
     pub id: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// Who issues tokens for it.
+    /// URL of the server that issues tokens for it.
     pub authorization_server: String,
-    /// What a token has to be good for.
+    /// Scopes that a token needs.
     pub scopes: Vec<String>,
 }
 
-/// A resource that upstreams need, and whether they have what they need.
+/// A resource that upstreams use, and whether a credential for it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedResourceStatus {
     /// The resource.
     pub resource: ProtectedResource,
-    /// Whether there is a credential for it.
+    /// Status of its credential.
     pub credential_status: CredentialStatus,
-    /// Whether no upstream at all can be used without it.
+    /// Whether no upstream can be used without it.
     pub required: bool,
 }
 
-/// Why nobody was signed in.
+/// Why a sign-in failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
-    /// No upstream needs it.
+    /// No upstream uses this resource.
     #[error("no upstream of this host takes a sign-in to {0:?}")]
     UnknownResource(String),
-    /// No upstream has to be asked about this.
+    /// The token is malformed; no upstream was called.
     #[error("{0}")]
     InvalidToken(String),
-    /// The upstream does not take the token.
+    /// The upstream rejected the token.
     #[error("{0}")]
     Rejected(String),
 }
 
-/// What clients have brought, by the resource's identifier.
+/// Tokens by resource identifier.
 pub struct SignInStore {
     entries: Mutex<HashMap<String, SignInEntry>>,
     changes: watch::Sender<u64>,
     next_sequence: AtomicU64,
 }
 
-/// When a sign-in or a sign-out was asked for. However long each takes, what was asked for last is what counts.
+/// Order in which sign-ins and sign-outs were requested. The latest request wins, even if an earlier one finishes after
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SignInSequence(pub u64);
 
-/// What became of the sign-ins to one resource.
+/// State of the sign-in to one resource.
 #[derive(Default)]
 struct SignInEntry {
     token: Option<SecretString>,
-    /// When this was asked for, so that nothing earlier takes its place, nor the end of an earlier token for its own.
+    /// Sequence of the request that set this entry, so that an earlier request or the expiry of an earlier token does
+    /// not replace it.
     sequence: SignInSequence,
-    /// Whether the last one came to an end that nobody asked for.
+    /// Whether the last token expired or was rejected, as opposed to a sign-out.
     is_expired: bool,
-    /// Ends the token when its time is over.
+    /// Removes the token when it expires.
     _expiry_task: Option<AbortOnDropHandle<()>>,
 }
 
 impl SignInStore {
-    /// Nobody has signed in.
+    /// Creates a store without tokens.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self { entries: Mutex::default(), changes: watch::Sender::new(0), next_sequence: AtomicU64::new(1) })
     }
 
-    /// Somebody asks for something now.
+    /// Returns the sequence for a request that starts now.
     pub(crate) fn next_sequence(&self) -> SignInSequence {
         SignInSequence(self.next_sequence.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Says whenever something may have changed, in what was brought or in what the host has itself.
+    /// Signals that a token or the host's own credential may have changed.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// A source that gives the host's own credential or, where that does not do, what clients have brought.
+    /// Returns a source of the host's own credential or, if that is missing or rejected, of the client's token.
     #[must_use]
     pub fn credential_source(self: &Arc<Self>, resource: &str, own: Arc<dyn CredentialSource>) -> ProvidedCredential {
         let (sign_ins, resource) = (Arc::clone(self), resource.to_owned());
         ProvidedCredential { sign_ins, resource, host_credential: own, rejected: Mutex::default() }
     }
 
-    /// Takes a token that was found good, for as long as it lasts, unless something later was done meanwhile. Must be
-    /// called inside a tokio runtime.
+    /// Stores a verified token until it expires, unless a later request was applied meanwhile. Must be called inside a
+    /// tokio runtime.
     pub(crate) fn store_token(
         self: &Arc<Self>,
         turn: SignInSequence,
@@ -130,7 +132,7 @@ impl SignInStore {
         self.notify_changed();
     }
 
-    /// Forgets a token, because a client says so, unless something later was done meanwhile.
+    /// Removes a token because a client signed out, unless a later request was applied meanwhile.
     pub(crate) fn remove_token(&self, turn: SignInSequence, resource: &str) {
         let mut brought = self.lock();
         let entry = brought.entry(resource.to_owned()).or_default();
@@ -144,7 +146,7 @@ impl SignInStore {
         }
     }
 
-    /// What was brought for a resource, if it is still good.
+    /// The token for a resource, if it is still valid.
     fn token(&self, resource: &str) -> Option<SecretString> {
         self.lock().get(resource)?.token.clone()
     }
@@ -153,7 +155,7 @@ impl SignInStore {
         self.lock().get(resource).is_some_and(|entry| entry.is_expired)
     }
 
-    /// A token has come to an end; says whether it was there.
+    /// Removes a token that expired or was rejected; returns whether it was present.
     fn expire_token(&self, resource: &str, is_meant: impl Fn(&SignInEntry) -> bool) -> bool {
         let mut brought = self.lock();
         let Some(entry) = brought.get_mut(resource).filter(|entry| entry.token.is_some() && is_meant(entry)) else {
@@ -183,23 +185,23 @@ impl fmt::Debug for SignInStore {
     }
 }
 
-/// One upstream's credential: the host's own, or what clients have brought.
+/// Credential of one upstream: the host's own, or a client's token.
 pub struct ProvidedCredential {
     sign_ins: Arc<SignInStore>,
     resource: String,
     host_credential: Arc<dyn CredentialSource>,
-    /// The host's own credential that was refused; another one is worth a try again.
+    /// The host's own credential that was rejected; a different one is tried again.
     rejected: Mutex<Option<RejectedCredential>>,
 }
 
 struct RejectedCredential {
     secret: SecretString,
-    /// Tells without looking at it whether there is another one.
+    /// Detects a new credential without reading it.
     version: Option<CredentialVersion>,
 }
 
 impl ProvidedCredential {
-    /// Whether the host's own credential is one that was refused.
+    /// Whether the host's own credential is the one that was rejected.
     fn was_rejected(&self, own: &SecretString) -> bool {
         let mut refused = self.lock();
         let is_it = refused.as_ref().map(|refused| is_same_secret(&refused.secret, own));
@@ -219,7 +221,7 @@ impl ProvidedCredential {
 impl CredentialSource for ProvidedCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
         let brought = self.sign_ins.token(&self.resource);
-        // Nobody waits for the host's own while there is another one to go on with.
+        // A call does not wait for the host's own credential if there is a client's token.
         let own = if brought.is_some() { self.host_credential.try_current() } else { self.host_credential.current() };
         match &own {
             Ok(Some(token)) if !self.was_rejected(token) => own,
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_brings_is_used_until_it_is_taken_back() {
+    async fn a_provided_token_is_used_until_sign_out() {
         let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
         assert_eq!((shown(&source), source.status()), (None, CredentialStatus::Missing));
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sign_in_ends_with_its_time_and_not_with_that_of_the_one_before() {
+    async fn a_token_ends_with_its_own_expiry_and_not_that_of_an_earlier_one() {
         let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
         let minute = Duration::from_secs(60);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_asked_for_last_counts_however_long_it_takes() {
+    async fn the_latest_request_wins_even_if_it_finishes_first() {
         let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
         let [first, second, third, fourth] = std::array::from_fn(|_| sign_ins.next_sequence());
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_ends_the_token_that_was_refused_and_no_other() {
+    async fn a_rejection_removes_only_the_rejected_token() {
         let sign_ins = SignInStore::new();
         let source = lacking(&sign_ins);
         sign_ins.store_token(sign_ins.next_sequence(), PLACE, "newer".into(), None);
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_hosts_own_goes_first_until_it_is_refused() {
+    async fn the_hosts_own_credential_takes_precedence_until_it_is_rejected() {
         let sign_ins = SignInStore::new();
         let source = sign_ins.credential_source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
         sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_credential_that_is_taken_after_all_is_good_again() {
+    async fn an_accepted_credential_is_no_longer_marked_as_rejected() {
         let sign_ins = SignInStore::new();
         let source = sign_ins.credential_source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
         source.mark_rejected(&"of old".into());
@@ -393,7 +395,7 @@ mod tests {
         assert!(!changes.has_changed().unwrap(), "every call may say so");
     }
 
-    /// A credential of the host's own that nobody gets at once.
+    /// A credential of the host that is not available at once.
     #[derive(Debug)]
     struct Locked;
 
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_a_locked_keyring_while_there_is_another_token() {
+    async fn a_locked_keyring_does_not_delay_a_provided_token() {
         let sign_ins = SignInStore::new();
         let source = sign_ins.credential_source(PLACE, Arc::new(Locked));
         sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn another_credential_of_the_hosts_own_is_worth_a_try() {
+    fn a_changed_host_credential_is_tried_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         std::fs::write(&path, "one").unwrap();

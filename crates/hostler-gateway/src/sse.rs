@@ -1,16 +1,16 @@
-//! A small incremental codec for server-sent events.
+//! Incremental codec for server-sent events.
 //!
-//! The gateway passes bytes through; it only needs to know where events end (so that it never forwards half of one
-//! before an error event) and which events hold token counts. Knows nothing of the Messages API.
+//! The gateway forwards bytes; it only needs to know where events end (so that it never forwards half of one before an
+//! error event) and which events contain token counts. This module does not know the Messages API.
 
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 
-/// The most that one event may hold before its end; a stream beyond it is not an event stream that we serve.
+/// Maximum size of an event; a longer one fails the stream.
 pub(crate) const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
-/// One event as bytes: a name and a single line of data.
+/// Encodes an event with a name and a single line of data.
 pub(crate) fn encode_event(name: &str, data: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(name.len() + data.len() + 16);
     frame.extend_from_slice(b"event: ");
@@ -21,26 +21,26 @@ pub(crate) fn encode_event(name: &str, data: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// An event grew beyond [`MAX_EVENT_BYTES`] without ending.
+/// An event exceeded [`MAX_EVENT_BYTES`] without ending.
 #[derive(Debug, thiserror::Error)]
 #[error("one event of the stream is larger than {MAX_EVENT_BYTES} bytes")]
 pub(crate) struct SseEventTooLarge;
 
-/// Cuts a byte stream, however it is chunked, at the ends of its events.
+/// Splits a byte stream, in any chunking, at the ends of its events.
 #[derive(Debug, Default)]
 pub(crate) struct SseEventSplitter {
-    /// The beginning of an event whose end has not come yet.
+    /// Start of an event whose end has not arrived yet.
     incomplete: BytesMut,
     blank_lines: BlankLines,
-    /// Ends of the events found in the current chunk; kept to reuse its memory.
+    /// Ends of the events in the current chunk; a field to reuse its memory.
     ends: Vec<usize>,
 }
 
 impl SseEventSplitter {
-    /// Takes the next chunk and gives back all bytes that now form whole events, showing each to `see`.
+    /// Takes the next chunk and returns all bytes that now form complete events, passing each event to `see`.
     ///
-    /// The bytes given back, one after the other, are exactly the bytes taken, up to the last event end.
-    /// A chunk of whole events is given back without a copy.
+    /// The returned bytes, concatenated, equal the bytes taken, up to the end of the last event. A chunk of complete
+    /// events is returned without a copy.
     pub(crate) fn push(&mut self, chunk: Bytes, mut see: impl FnMut(SseEvent<'_>)) -> Result<Bytes, SseEventTooLarge> {
         self.ends.clear();
         self.blank_lines.find_ends(&chunk, &mut self.ends);
@@ -71,7 +71,7 @@ impl SseEventSplitter {
     }
 }
 
-/// Finds the ends of blank lines; remembers across chunks what the last bytes were. Lines end in LF, CR LF or CR.
+/// Finds the ends of blank lines, across chunks. Lines end in LF, CR LF or CR.
 #[derive(Debug, Default)]
 struct BlankLines {
     line_has_bytes: bool,
@@ -105,24 +105,24 @@ impl BlankLines {
     }
 }
 
-/// A whole event, fields unparsed until asked for.
+/// A complete event; fields are parsed on demand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SseEvent<'a> {
     raw: &'a [u8],
 }
 
 impl<'a> SseEvent<'a> {
-    /// How many bytes it takes, its end included.
+    /// Length in bytes, including its end.
     pub(crate) fn len(self) -> usize {
         self.raw.len()
     }
 
-    /// The value of the `event` field; nothing for comments, blank lines and unnamed events.
+    /// The value of the `event` field; `None` for comments, blank lines and unnamed events.
     pub(crate) fn name(self) -> Option<&'a [u8]> {
         self.fields(b"event").next()
     }
 
-    /// The value of the `data` field; several `data` lines are one value with line breaks in it.
+    /// The value of the `data` field; several `data` lines are joined by line breaks.
     pub(crate) fn data(self) -> Cow<'a, [u8]> {
         let mut lines = self.fields(b"data");
         let first = lines.next().unwrap_or_default();
@@ -151,7 +151,7 @@ mod tests {
 
     type Seen = Vec<(Option<Vec<u8>>, Vec<u8>)>;
 
-    /// Feeds the chunks; gives back the bytes passed on and the events seen.
+    /// Feeds the chunks; returns the forwarded bytes and the events.
     fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Seen) {
         let mut splitter = SseEventSplitter::default();
         let (mut passed, mut seen) = (Vec::new(), Seen::new());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_read_back_as_it_was_written() {
+    fn an_encoded_event_is_decoded_unchanged() {
         let bytes = encode_event("message_stop", b"{\"type\":\"message_stop\"}");
         let (passed, seen) = split([bytes.as_ref()]);
         assert_eq!(passed, bytes);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_line_endings_and_all_field_forms_are_read() {
+    fn all_line_endings_and_field_forms_are_parsed() {
         for text in [
             "event: a\ndata: 1\ndata:2\nid: 7\n\n",
             "event: a\r\ndata: 1\r\ndata:2\r\nid: 7\r\n\r\n",
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn half_an_event_is_held_back() {
+    fn an_incomplete_event_is_not_returned() {
         let (passed, seen) = split([&b"event: a\ndata: 1\n\nevent: b\ndata: 2\n"[..]]);
         assert_eq!(passed, b"event: a\ndata: 1\n\n");
         assert_eq!(named(&seen), [(&b"a"[..], &b"1"[..])]);
     }
 
     #[test]
-    fn an_event_without_an_end_is_refused_before_it_fills_the_memory() {
+    fn an_event_over_the_maximum_size_is_an_error() {
         let mut splitter = SseEventSplitter::default();
         let chunk = Bytes::from(vec![b'x'; MAX_EVENT_BYTES]);
         assert!(splitter.push(chunk, |_| ()).is_ok());
@@ -216,13 +216,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_split_gives_the_same_events_and_the_same_bytes(bytes in events()) {
+        fn every_split_gives_equal_events_and_bytes(bytes in events()) {
             let (_, expected) = split([bytes.as_slice()]);
             for at in 0..=bytes.len() {
                 let (left, right) = bytes.split_at(at);
                 let (passed, seen) = split([left, right]);
                 prop_assert_eq!(named(&seen), named(&expected));
-                // A CR at the very end already ends the event, so an LF that follows may still be held.
+                // A CR at the end already ends the event, so an LF after it may still be pending.
                 prop_assert!(bytes.starts_with(&passed) && bytes.len() - passed.len() <= 1);
             }
             let (_, one_by_one) = split(bytes.chunks(1));
@@ -230,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_pass_unchanged_up_to_the_last_event_end(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+        fn any_bytes_are_returned_unchanged_up_to_the_last_event_end(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
             let all = chunks.concat();
             let (passed, _) = split(chunks.iter().map(Vec::as_slice));
             prop_assert!(all.starts_with(&passed));

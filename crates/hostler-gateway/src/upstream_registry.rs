@@ -1,4 +1,5 @@
-//! The upstreams of one gateway: named, the first is the default, and exchangeable while requests run.
+//! The upstreams of one gateway by name; the first is the default. They can be replaced while requests run. Routes
+//! requests by model id and lease.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,16 +9,16 @@ use crate::model_catalog::{self, AvailableModel, ModelList};
 use crate::model_id;
 use crate::upstream::{UnknownModelPolicy, Upstream, UpstreamError, UpstreamModel};
 
-/// An upstream under the name that sessions and model ids choose it by.
+/// An upstream with the name that sessions and model ids refer to.
 #[derive(Clone)]
 pub struct NamedUpstream {
     /// Lower-case letters, digits and dashes.
     pub name: String,
-    /// Who answers.
+    /// The implementation.
     pub upstream: Arc<dyn Upstream>,
 }
 
-/// The upstreams of a gateway: at least one, no name twice.
+/// The upstreams of a gateway: at least one, with unique names.
 #[derive(Clone)]
 pub struct Upstreams(Vec<NamedUpstream>);
 
@@ -27,25 +28,25 @@ impl fmt::Debug for Upstreams {
     }
 }
 
-/// Why some upstreams are no usable set.
+/// Why a set of upstreams is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamsError {
-    /// There is none.
+    /// There is no upstream.
     #[error("at least one upstream is needed")]
     Empty,
     /// A name occurs twice.
     #[error("two upstreams are called {0:?}; give one of them another name")]
     DuplicateName(String),
-    /// A name cannot stand in `@name:model`.
+    /// A name cannot be used in `@name:model`.
     #[error("{0:?} is no name for an upstream; use lower-case letters, digits and dashes")]
     InvalidName(String),
 }
 
 impl Upstreams {
-    /// A checked set; the first is the default.
+    /// Validates a set; the first upstream is the default.
     ///
     /// # Errors
-    /// If there is none, or if their names are unusable.
+    /// If the set is empty, or if a name is invalid or not unique.
     pub fn new(upstreams: Vec<NamedUpstream>) -> Result<Self, UpstreamsError> {
         if upstreams.is_empty() {
             return Err(UpstreamsError::Empty);
@@ -62,24 +63,24 @@ impl Upstreams {
         Ok(Self(upstreams))
     }
 
-    /// One upstream alone, named after its kind.
+    /// A single upstream, named after its kind.
     #[must_use]
     pub fn single(upstream: Arc<dyn Upstream>) -> Self {
         Self(vec![NamedUpstream { name: upstream.kind().to_owned(), upstream }])
     }
 }
 
-/// Which upstreams a caller's requests may go to.
+/// The upstreams that a caller's requests may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpstreamScope<'a> {
-    /// The one of this name, or the default.
+    /// The one with this name, or the default.
     Single(Option<&'a str>),
-    /// All of them; the default for a model that names none.
+    /// All of them; the default for a model id without an upstream.
     All,
 }
 
 impl<'a> UpstreamScope<'a> {
-    /// The upstream for models that name none, if it is not the default.
+    /// The upstream for model ids that name none, if it is not the default.
     fn preferred(self) -> Option<&'a str> {
         match self {
             Self::Single(own) => own,
@@ -88,18 +89,18 @@ impl<'a> UpstreamScope<'a> {
     }
 }
 
-/// An upstream on offer, with what is known about its models.
+/// An upstream with its model list.
 pub(crate) struct RegisteredUpstream {
     pub(crate) name: String,
     pub(crate) upstream: Arc<dyn Upstream>,
     pub(crate) models: ModelList,
 }
 
-/// All upstreams on offer, the default first.
+/// All upstreams, the default first.
 pub(crate) struct UpstreamRegistry(Vec<Arc<RegisteredUpstream>>);
 
 impl UpstreamRegistry {
-    /// Takes over from `before` the offers that stay the same, with what is known about them.
+    /// Creates the registry; upstreams that are unchanged since `before` keep their model lists.
     pub(crate) fn new(upstreams: Upstreams, before: Option<&Self>) -> Self {
         let offer = |NamedUpstream { name, upstream }| {
             let kept = before.and_then(|before| before.get(&name));
@@ -119,10 +120,10 @@ impl UpstreamRegistry {
         self.0.iter().find(|offer| offer.name == name)
     }
 
-    /// Who serves a request: the upstream that its model id names, else the caller's own, else the default. A caller that
-    /// reaches one upstream is refused another one.
+    /// Selects the upstream of a request: the one that its model id names, else the caller's own, else the default. A
+    /// caller with one upstream is rejected for another one.
     ///
-    /// Gives back the model id without the upstream's name too.
+    /// Also returns the model id without the upstream's name.
     pub(crate) fn route<'a>(
         &self,
         reach: UpstreamScope<'_>,
@@ -147,7 +148,7 @@ impl UpstreamRegistry {
 }
 
 impl UpstreamRegistry {
-    /// Asks all upstreams at once for their models. One that does not answer does not hide the others.
+    /// Fetches the models of all upstreams concurrently. A failing upstream does not hide the others.
     pub(crate) async fn fetch_models(&self) {
         let asking = self.0.iter().map(|offer| async move {
             if let Err(error) = offer.models.get_or_fetch(&*offer.upstream).await {
@@ -157,8 +158,7 @@ impl UpstreamRegistry {
         futures::future::join_all(asking).await;
     }
 
-    /// The models that are known and that a caller reaches, as it asks for them: its own upstream's first and by their plain
-    /// ids.
+    /// The known models that a caller reaches, by the ids that it uses: its own upstream's first and without a name.
     pub(crate) fn known_models(&self, reach: UpstreamScope<'_>) -> Vec<AvailableModel> {
         let own = reach.preferred().and_then(|name| self.get(name)).or(self.0.first());
         let is_own = |offer: &Arc<RegisteredUpstream>| own.is_some_and(|own| Arc::ptr_eq(own, offer));
@@ -186,12 +186,12 @@ impl UpstreamRegistry {
     }
 }
 
-/// `@name:model`, taken apart.
+/// Splits `@name:model`.
 pub(crate) fn split_model_id(model: &str) -> Option<(&str, &str)> {
     model.strip_prefix('@')?.split_once(':').filter(|(_, model)| !model.is_empty())
 }
 
-/// The id under which the model of a named upstream is asked for.
+/// The id of a model of a named upstream.
 pub(crate) fn join_model_id(name: &str, model: &str) -> String {
     format!("@{name}:{model}")
 }
@@ -205,16 +205,16 @@ fn upstream_not_allowed_error(name: &str, own: &str) -> ApiError {
     ApiError::new(ApiErrorKind::Permission, &message)
 }
 
-/// What a request for a model comes to.
+/// Result of resolving a model id.
 pub(crate) enum ModelResolution {
-    /// The upstream is asked for this id.
+    /// The id at the upstream.
     Model(String),
-    /// The upstream does not have it.
+    /// The upstream does not list the model.
     Unknown,
 }
 
 impl RegisteredUpstream {
-    /// The upstream's id for a model that was asked for in either form.
+    /// Resolves a model id of either form to the upstream's id.
     pub(crate) async fn resolve(&self, asked: &str) -> Result<ModelResolution, UpstreamError> {
         let listed = match self.upstream.capabilities().unknown_models {
             UnknownModelPolicy::Forward => return Ok(ModelResolution::Model(asked.to_owned())),
@@ -227,13 +227,13 @@ impl RegisteredUpstream {
         if let Some(found) = model_id::find_model(&listed, asked) {
             return Ok(ModelResolution::Model(found.id.clone()));
         }
-        // It may be newer than the list.
+        // The model may be newer than the list.
         let renewed = self.models.get_recent_or_fetch(&*self.upstream).await?;
         Ok(model_id::find_model(&renewed, asked)
             .map_or(ModelResolution::Unknown, |found| ModelResolution::Model(found.id.clone())))
     }
 
-    /// A listed model as agents know it.
+    /// The agent's id of a listed model.
     pub(crate) fn agent_id(model: &UpstreamModel) -> String {
         model_id::agent_form(&model.id).unwrap_or_else(|| model.id.clone())
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked() {
+    fn invalid_and_duplicate_names_are_rejected() {
         assert_eq!(Upstreams::new(vec![]).err(), Some(UpstreamsError::Empty));
         for name in ["", "Work", "a:b", "a b", "@a", "ä"] {
             assert_eq!(Upstreams::new(vec![named(name)]).err(), Some(UpstreamsError::InvalidName(name.to_owned())));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_reaches_one_upstream_and_other_callers_reach_all() {
+    fn a_lease_reaches_one_upstream_and_unregistered_callers_reach_all() {
         use UpstreamScope::{All, Single};
         let offers = UpstreamRegistry::new(Upstreams::new(vec![named("a"), named("b"), named("c")]).unwrap(), None);
         for (own, model, expected) in [
@@ -276,7 +276,7 @@ mod tests {
             (All, "m", Some(("a", "m"))),
             (All, "@c:x:y", Some(("c", "x:y"))),
             (All, "@d:m", None),
-            // Not the form `@name:model`: an id like any other.
+            // Not of the form `@name:model`, so an ordinary id.
             (All, "@c", Some(("a", "@c"))),
             (Single(None), "@c:", Some(("a", "@c:"))),
         ] {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_upstream_keeps_what_is_known_about_it() {
+    fn an_unchanged_upstream_keeps_its_model_list() {
         let (a, b) = (named("a"), named("b"));
         let before = UpstreamRegistry::new(Upstreams::new(vec![a.clone(), b]).unwrap(), None);
         let after = UpstreamRegistry::new(Upstreams::new(vec![named("b"), a]).unwrap(), Some(&before));

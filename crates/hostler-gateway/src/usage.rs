@@ -1,9 +1,9 @@
-//! Token counts, read from the answers as they pass.
+//! Token counts, read from responses as they pass.
 //!
-//! Counts go to the lease, the session and the day as soon as they are seen. A stream that is cut off, by the client or by the
-//! upstream, never reports its last count: what the model has written since the last report is then estimated from the deltas
-//! that have passed, at four bytes for a token and at least one token for a delta. What was reported is never undercut. Input that
-//! an upstream reports only at the end of a stream is not estimated.
+//! Counts are added to the lease, the session and the day as soon as they are read. A stream that is interrupted, by
+//! the client or by the upstream, never reports its last count: output after the last report is then estimated from the
+//! deltas, at four bytes per token and at least one token per delta. The estimate is never below what was reported.
+//! Input that an upstream reports only at the end of a stream is not estimated.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,27 +17,27 @@ use crate::limits::RequestPermit;
 use crate::prices::ModelPrice;
 use crate::sse::SseEvent;
 
-/// What a lease, a session or a day has used.
+/// Usage of a lease, a session or a day.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageTotals {
-    /// Requests that were sent to the upstream.
+    /// Requests sent to the upstream.
     pub requests: u64,
-    /// Tokens read without a cache.
+    /// Input tokens without a cache.
     pub input_tokens: u64,
-    /// Tokens written by the model.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Tokens read from the prompt cache.
     pub cache_read_tokens: u64,
     /// Tokens written to the prompt cache.
     pub cache_write_tokens: u64,
-    /// What the tokens of models with a known price cost.
+    /// Cost of the tokens of models with a known price.
     pub dollars: Dollars,
-    /// Tokens of models without a known price; they are counted above too, and cost nothing in `dollars`.
+    /// Tokens of models without a known price; they are included in the counts above and cost nothing in `dollars`.
     pub unpriced_tokens: u64,
 }
 
 impl UsageTotals {
-    /// One request, before any token.
+    /// One request without tokens.
     pub(crate) const ONE_REQUEST: Self = Self {
         requests: 1,
         input_tokens: 0,
@@ -68,21 +68,21 @@ impl UsageTotals {
     }
 }
 
-/// The tokens of one request.
+/// Tokens of one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TokenCounts {
-    /// Read without a cache.
+    /// Input without a cache.
     pub input: u64,
-    /// Written by the model.
+    /// Output.
     pub output: u64,
-    /// Read from the prompt cache.
+    /// Cache reads.
     pub cache_read: u64,
-    /// Written to the prompt cache.
+    /// Cache writes.
     pub cache_write: u64,
 }
 
 impl TokenCounts {
-    /// All of them together.
+    /// Sum of all counts.
     #[must_use]
     pub fn total(self) -> u64 {
         self.by_kind().into_iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
@@ -100,7 +100,7 @@ impl TokenCounts {
     }
 }
 
-/// The totals of one lease, added to by all of its requests.
+/// Usage of one lease, from all of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseUsage(Mutex<UsageTotals>);
 
@@ -114,28 +114,28 @@ impl LeaseUsage {
     }
 }
 
-/// The meter of one request; holds the request's permit until the answer is over.
+/// Counts the tokens of one request; holds the request's permit until the response ends.
 pub(crate) struct TokenMeter {
     holder: Arc<LeaseHolder>,
     permit: RequestPermit,
-    /// Absent if nobody knows what the model costs.
+    /// Absent if the model's price is unknown.
     price: Option<ModelPrice>,
     counted: TokenCounts,
-    /// The part of what was written to the cache that is kept for an hour, which costs more.
+    /// Cache writes for an hour, which cost more.
     cache_write_1h: u64,
     /// Output tokens that a `message_delta` event has reported.
     reported_output: u64,
-    /// The content that has passed since then.
+    /// Content since that report.
     unreported: UnreportedContent,
 }
 
 impl TokenMeter {
-    /// What this request has used so far.
+    /// Tokens of this request so far.
     pub(crate) fn tokens(&self) -> TokenCounts {
         self.counted
     }
 
-    /// Starts the meter of a request that is about to be sent to the upstream; the permit has counted it already.
+    /// Starts metering a request that is about to be sent to the upstream; the permit has counted the request already.
     pub(crate) fn start(holder: Arc<LeaseHolder>, permit: RequestPermit, price: Option<ModelPrice>) -> Self {
         holder.usage.add(&UsageTotals::ONE_REQUEST);
         let counted = TokenCounts::default();
@@ -167,14 +167,14 @@ impl TokenMeter {
         }
     }
 
-    /// Measures a `content_block_delta` event, in case that its stream is cut off before it reports its usage.
+    /// Measures a `content_block_delta` event, in case the stream is interrupted before it reports its usage.
     pub(crate) fn measure_content_delta(&mut self, event: SseEvent<'_>) {
         if let Ok(ContentDelta { delta }) = serde_json::from_slice::<ContentDelta>(&event.data()) {
             self.unreported.add(delta.bytes());
         }
     }
 
-    /// The stream is over: content after the last report is charged by its estimate.
+    /// Charges the estimate for content after the last report, at the end of a stream.
     pub(crate) fn charge_unreported(&mut self) {
         let unreported = std::mem::take(&mut self.unreported).estimate_tokens();
         if unreported > 0 {
@@ -183,14 +183,14 @@ impl TokenMeter {
         }
     }
 
-    /// Reads the counts of a whole message.
+    /// Reads the counts of a complete message.
     pub(crate) fn read_message(&mut self, json: &[u8]) {
         if let Ok(UsageField { usage: Some(usage) }) = serde_json::from_slice::<UsageField>(json) {
             self.report(&usage);
         }
     }
 
-    /// Later counts of one message replace earlier ones, so only what they have grown by is added.
+    /// Later counts of a message replace earlier ones, so only the difference is added.
     fn report(&mut self, usage: &Usage) {
         let (before, hour_before) = (self.counted, self.cache_write_1h);
         let (now, hour) = (usage.merge_with(&before), hour_before.max(usage.cache_write_1h()));
@@ -213,10 +213,10 @@ impl TokenMeter {
     }
 }
 
-/// Bytes of UTF-8 that one token of output holds on average; tokens of prose and code hold three to five.
+/// Average UTF-8 bytes per output token; tokens of prose and code have three to five.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What the model has written.
+/// Content that the model has written.
 #[derive(Default)]
 struct UnreportedContent {
     bytes: u64,
@@ -230,13 +230,13 @@ impl UnreportedContent {
         self.deltas += u64::from(bytes > 0);
     }
 
-    /// An estimate: a delta that is not empty holds at least one token.
+    /// Estimates the tokens; a non-empty delta has at least one.
     fn estimate_tokens(&self) -> u64 {
         self.bytes.div_ceil(BYTES_PER_TOKEN).max(self.deltas)
     }
 }
 
-/// A piece of content that the model has written: text, thinking, or the input of a tool.
+/// A delta of content: text, thinking, or the input of a tool.
 #[derive(Deserialize)]
 struct ContentDelta {
     delta: WrittenContent,
@@ -258,7 +258,7 @@ impl WrittenContent {
     }
 }
 
-/// The length of a string in bytes; the string itself is not kept.
+/// The length of a string in bytes, without the string.
 #[derive(Default)]
 struct StringLength(u64);
 
@@ -310,7 +310,7 @@ struct CacheCreation {
 }
 
 impl Usage {
-    /// The counts after these have been seen: what is not told stays, and nothing shrinks, since it has been charged.
+    /// Merges new counts: absent ones are unchanged, and none decreases, since it has been charged.
     fn merge_with(&self, before: &TokenCounts) -> TokenCounts {
         TokenCounts {
             input: before.input.max(self.input_tokens.unwrap_or(0)),
@@ -320,7 +320,7 @@ impl Usage {
         }
     }
 
-    /// What is kept in the cache for an hour.
+    /// Cache writes for an hour.
     fn cache_write_1h(&self) -> u64 {
         self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0)
     }

@@ -1,14 +1,14 @@
-//! A bounded set of connections in which the oldest makes room for the newest.
+//! A bounded set of connections in which the newest evicts the oldest.
 //!
-//! Connections that have not authenticated belong into one: a program that opens many of them closes its own older ones, and
-//! a connection that authenticates leaves the set before it can be closed.
+//! Used for connections that have not authenticated: a program that opens many of them evicts its own older ones, and a
+//! connection that authenticates leaves the set before it can be evicted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// A set of at most so many connections.
+/// A set with a maximum number of connections.
 #[derive(Debug)]
 pub struct EvictingSet {
     capacity: usize,
@@ -36,7 +36,7 @@ impl EvictingSet {
         Arc::new(Self { capacity, state: Mutex::default() })
     }
 
-    /// Adds a connection, whose token is canceled if it has to make room. The oldest others make room for it.
+    /// Adds a connection, whose token is canceled on eviction. Evicts the oldest others if the set is full.
     #[must_use = "dropping the membership leaves the set"]
     pub fn insert(self: &Arc<Self>, evicted: CancellationToken) -> EvictingSetMember {
         let mut state = self.lock_state();
@@ -51,13 +51,13 @@ impl EvictingSet {
         EvictingSetMember { set: Arc::clone(self), id }
     }
 
-    /// How many connections are in it.
+    /// Number of connections in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock_state().members.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_makes_room_and_those_who_left_do_not_count() {
+    fn the_oldest_member_is_evicted_and_dropped_ones_do_not_count() {
         let set = EvictingSet::new(2);
         let tokens: [CancellationToken; 5] = std::array::from_fn(|_| CancellationToken::new());
         let [first, second, third, fourth, fifth] = &tokens;

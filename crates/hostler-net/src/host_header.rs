@@ -1,8 +1,8 @@
-//! The value of a `Host` header, taken apart.
+//! Parses the value of a `Host` header.
 
 use std::net::IpAddr;
 
-/// The name and, if there is one, the port. Brackets of an IPv6 address are taken off; a broken value has an empty name.
+/// The name and, if present, the port. Brackets of an IPv6 address are removed; a malformed value has an empty name.
 #[must_use]
 pub fn split_host_and_port(host: &str) -> (&str, Option<&str>) {
     if let Some(rest) = host.strip_prefix('[') {
@@ -15,7 +15,7 @@ pub fn split_host_and_port(host: &str) -> (&str, Option<&str>) {
     host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)))
 }
 
-/// Whether a name means this machine wherever it is resolved, so that no DNS answer can change it.
+/// Whether a name always means this machine, so that no DNS answer can change it.
 #[must_use]
 pub fn is_loopback_name(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_taken_apart() {
+    fn host_values_are_split() {
         for (host, parts) in [
             ("localhost", ("localhost", None)),
             ("localhost:80", ("localhost", Some("80"))),

@@ -1,7 +1,7 @@
-//! What the listeners of the host share: bounded sets of connections, and names in `Host` headers.
+//! Shared by the host's listeners: bounded sets of connections, and names in `Host` headers.
 //!
-//! Owns no socket and no task, and knows nothing of HTTP, bearers or tokens: the gateway and the AHP listener decide what a
-//! connection may do, and this crate decides which connection makes room when there are too many.
+//! Owns no socket and no task, and knows nothing of HTTP, bearers or tokens: the gateway and the AHP listener decide
+//! what a connection may do, and this crate decides which connection is evicted when there are too many.
 
 #![forbid(unsafe_code)]
 

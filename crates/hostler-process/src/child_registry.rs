@@ -1,7 +1,8 @@
-//! The children that this process has started itself and will reap itself.
+//! Registry of children that the host starts in a session of their own and reaps itself.
 //!
-//! A subreaper also gets children that it never started. Those in the host's own session are taken for its own, since
-//! everything below a supervisor lives in other sessions; a child that begins a session of its own is registered here.
+//! A subreaper also becomes the parent of processes that it never started. Children in the host's own session count
+//! as its own, because everything below a supervisor runs in other sessions; a child that starts a session of its own
+//! is registered here.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,8 +12,8 @@ use nix::unistd::Pid;
 
 static REGISTERED_CHILDREN: Mutex<Option<HashSet<Pid>>> = Mutex::new(None);
 
-/// Starts a child that will call `setsid` (a terminal's shell, for example), so that it is never taken for an orphan of
-/// an agent. `start` starts it and gives back its process number; no orphan is looked for meanwhile.
+/// Starts a child that calls `setsid` (a terminal's shell, for example) and registers it, so that it is never
+/// mistaken for an orphan of an agent. `start` starts it and returns its pid; no orphan is collected meanwhile.
 ///
 /// Children that stay in the host's session need no registration.
 pub fn spawn_registered_child<T>(start: impl FnOnce() -> io::Result<(u32, T)>) -> io::Result<RegisteredChild<T>> {
@@ -23,10 +24,10 @@ pub fn spawn_registered_child<T>(start: impl FnOnce() -> io::Result<(u32, T)>) -
     Ok(RegisteredChild { child, _registration: Registration { pid } })
 }
 
-/// A registered child and what its start gave back. Drop it when the child has been waited for.
+/// A registered child and the value that `start` returned. Drop it after the child has been waited for.
 #[derive(Debug)]
 pub struct RegisteredChild<T> {
-    /// What the start gave back.
+    /// The value that `start` returned.
     pub child: T,
     _registration: Registration,
 }
@@ -44,7 +45,7 @@ impl Drop for Registration {
     }
 }
 
-/// The registered children. None is started or forgotten while this is held.
+/// The registered children. While this is held, none is added or removed.
 pub(crate) struct RegisteredChildren(MutexGuard<'static, Option<HashSet<Pid>>>);
 
 impl RegisteredChildren {

@@ -1,4 +1,4 @@
-//! The environment that an agent is given: explicit, ordered, and silent about its values.
+//! An agent's environment: explicit and ordered; its `Debug` shows no values.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ impl Environment {
         Self { vars: vars.into_iter().collect() }
     }
 
-    /// Sets a variable, replacing what was there.
+    /// Sets a variable, replacing an earlier value.
     pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.vars.insert(name.into(), value.into());
     }
@@ -37,7 +37,7 @@ impl Environment {
         self.retain(|name, _| !name.as_bytes().starts_with(prefix.as_bytes()));
     }
 
-    /// Keeps the variables (name, value) that `keep` approves of.
+    /// Keeps the variables for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&OsStr, &OsStr) -> bool) {
         self.vars.retain(|name, value| keep(name, value));
     }
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_takes_all_its_variables_and_no_other() {
+    fn remove_prefix_removes_only_matching_variables() {
         let mut env = sample();
         env.remove_prefix("ANTHROPIC_");
         assert_eq!(env.iter().collect::<Vec<_>>(), [(OsStr::new("PATH"), OsStr::new("/bin"))]);
     }
 
     #[test]
-    fn set_get_remove_and_retain_do_what_they_say() {
+    fn set_get_remove_and_retain_change_single_variables() {
         let mut env = sample();
         env.set("PATH", "/usr/bin");
         assert_eq!(env.get("PATH"), Some(OsStr::new("/usr/bin")));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_names_and_no_value() {
+    fn debug_shows_names_without_values() {
         let shown = format!("{:?}", sample());
         assert!(shown.contains("ANTHROPIC_API_KEY"));
         assert!(!shown.contains("planted"));

@@ -1,11 +1,12 @@
-//! How an agent ended.
+//! How an agent exited: exit code or signal.
 
 use std::fmt;
 
-/// The agent's own end: an exit code or the signal that killed it. Both are absent only when nobody was left to see it.
+/// The agent's own exit: an exit code or the signal that killed it. Both are absent only if the exit was not
+/// observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitReport {
-    /// The exit code, if the agent ended by itself.
+    /// The exit code, if the agent exited by itself.
     pub code: Option<i32>,
     /// The signal, if one ended the agent.
     pub signal: Option<i32>,
@@ -22,7 +23,7 @@ impl ExitReport {
         Self { code: None, signal: Some(signal) }
     }
 
-    /// Whether the agent ended by itself with exit code 0.
+    /// Whether the agent exited with code 0.
     pub fn success(&self) -> bool {
         self.code == Some(0)
     }

@@ -1,7 +1,8 @@
-//! How many files the process may have open: as many as the system allows for a host, and as before for its children.
+//! The limit of open files: raised to the hard limit for the host, restored for its children.
 //!
-//! A host has a descriptor for each connection, agent and terminal, and the usual limit of 1024 is soon reached. Programs that agents
-//! run may rely on that limit (`select` takes no larger descriptors), so they are started with the one that the host had.
+//! A host has a descriptor for each connection, agent and terminal, and soon reaches the usual limit of 1024.
+//! Programs that agents run may rely on that limit (`select` accepts no larger descriptors), so they start with the
+//! host's original limit.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// The soft and the hard limit before they were raised.
 static ORIGINAL_LIMITS: OnceLock<(libc::rlim_t, libc::rlim_t)> = OnceLock::new();
 
-/// macOS takes at most this many open files, although it calls the hard limit infinite.
+/// macOS accepts at most this many open files, although it reports an infinite hard limit.
 #[cfg(target_os = "macos")]
 const MAX_OPEN_FILES: libc::rlim_t = 10_240;
 
@@ -31,7 +32,7 @@ pub(crate) fn raise_soft_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// The limits that children are started with; none if they were never raised.
+/// The limits that children start with; `None` if they were never raised.
 pub(crate) fn original_limits() -> Option<libc::rlimit> {
     ORIGINAL_LIMITS.get().map(|&(rlim_cur, rlim_max)| libc::rlimit { rlim_cur, rlim_max })
 }
@@ -39,7 +40,7 @@ pub(crate) fn original_limits() -> Option<libc::rlimit> {
 /// Sets the limits of the calling process. Async-signal-safe.
 #[expect(unsafe_code, reason = "nix's own function is not documented as async-signal-safe")]
 pub(crate) fn set_limits(limits: &libc::rlimit) -> io::Result<()> {
-    // SAFETY: it is one system call, which reads a value that outlives it.
+    // SAFETY: this is one system call, which reads a value that outlives it.
     Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limits) })?;
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! Agent processes: supervised spawn, line framing, stderr tail, exit watching, close ladder, conversation locks.
+//! Agent processes: supervised spawn, line framing, stderr tail, exit watching, termination, conversation locks.
 //!
 //! ```text
-//!   host ──lifeline (fd 3)──► supervisor ──► agent ──► shells, tools, whatever calls setsid
+//!   host ──lifeline (fd 3)──► supervisor ──► agent ──► shells, tools, processes that call setsid
 //!    └────────── pipes: stdin, stdout, stderr ──┘
 //! ```
 //!
-//! Each agent runs under a tiny supervisor: a re-exec of the running binary that only starts the agent, watches it and
-//! ends its whole tree when the host says so or dies. The agent holds the host's pipes directly, so no byte of a
-//! conversation passes through the supervisor. A program that needs a terminal gets one end of a pty instead of pipes,
-//! begins a session that the terminal belongs to, and is ended in the same way.
+//! Each agent runs under a small supervisor: a re-exec of the running binary that only starts the agent, watches it
+//! and ends its whole tree on the host's order or when the host dies. The agent holds the host's pipes directly, so
+//! no byte of a conversation passes through the supervisor. A program that needs a terminal gets one end of a pty
+//! instead of pipes, starts a session that controls the terminal, and is ended in the same way.
 //!
-//! **Invariants.** No process of a tree outlives the tree's reason: its [`ProcessHandle`]s, the host, the agent itself.
-//! A [`ConversationLock`] is free only when its tree is empty. Nothing here knows what the lines mean that it carries.
+//! **Invariants.** No process of a tree outlives all of its [`ProcessHandle`]s, the host or the agent itself. A
+//! [`ConversationLock`] is free only when its tree is empty. This crate does not interpret the lines that it carries.
 //!
-//! This is the one crate that may contain `unsafe`: between `fork` and `exec`, and for file descriptors that a process
-//! is born with. Each such block says why it is sound.
+//! This is the one crate that may contain `unsafe`: between `fork` and `exec`, and for inherited file descriptors.
+//! Each such block states why it is sound.
 
 mod child_registry;
 mod environment;

@@ -1,10 +1,11 @@
-//! What host and supervisor say to each other over the lifeline.
+//! The messages between host and supervisor over the lifeline.
 //!
-//! The host says one thing, a [`Launch`], and then keeps its end open for as long as the agent may live: the end of the
-//! stream is the order to end the tree, so that a host which dies has given it too. The supervisor answers with
-//! [`Report`]s, one per line.
+//! The host sends one [`LaunchMessage`] and keeps its end open as long as the agent may live: the end of the stream
+//! is the order to end the tree, so a host that dies gives it too. The supervisor sends [`SupervisorReport`]s, one
+//! per line.
 //!
-//! The launch goes this way, and not by arguments or environment, so that the supervisor itself shows no secret.
+//! The launch travels on the lifeline, not in arguments or environment, so that the supervisor's process entry
+//! contains no secret.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,13 +19,13 @@ use crate::exit_report::ExitReport;
 /// The supervisor's file descriptor for its end of the lifeline.
 pub(crate) const LIFELINE_FD: i32 = 3;
 
-/// The supervisor's file descriptor for what it keeps locked, if there is something.
+/// The supervisor's file descriptor for the inherited lock, if there is one.
 pub(crate) const LOCK_FD: i32 = 4;
 
-/// More than any kernel takes as arguments and environment of a program.
+/// Larger than any kernel accepts as a program's arguments and environment.
 const MAX_LAUNCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// What the supervisor starts. Holds secrets, so it has no `Debug`.
+/// What the supervisor starts. It contains secrets, so it has no `Debug`.
 pub(crate) struct LaunchMessage {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
@@ -32,12 +33,12 @@ pub(crate) struct LaunchMessage {
     pub(crate) cwd: PathBuf,
     /// The lock file that the supervisor removes when the tree is empty.
     pub(crate) lock: Option<PathBuf>,
-    /// Whether standard input is a terminal that the program is to control: it begins a session of its own.
+    /// Whether standard input is a terminal that the program controls: it then starts a session of its own.
     pub(crate) terminal: bool,
 }
 
 impl LaunchMessage {
-    /// The message: its length, then strings and counts, each with its length before it.
+    /// The encoded message: its length, then counts and length-prefixed strings.
     pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         put_string(&mut body, self.program.as_os_str())?;
@@ -59,7 +60,7 @@ impl LaunchMessage {
         Ok(message)
     }
 
-    /// Reads the message; `None` if the host went away before it had said everything.
+    /// Reads the message; `None` if the host closed the lifeline before it was complete.
     pub(crate) fn read_from(lifeline: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = [0; 4];
         if let Err(error) = lifeline.read_exact(&mut length) {
@@ -128,16 +129,16 @@ fn none_if_closed<T>(error: io::Error) -> io::Result<Option<T>> {
     }
 }
 
-/// What the supervisor tells the host.
+/// What the supervisor reports to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SupervisorReport {
-    /// The agent runs.
+    /// The agent is running.
     Started { pid: u32 },
     /// The agent could not be started.
     Failed { step: StartStep, errno: i32 },
-    /// The agent ended; its tree may still be there.
+    /// The agent exited; processes of its tree may remain.
     Exited(ExitReport),
-    /// No process of the tree is left; the supervisor ends.
+    /// The tree is empty; the supervisor exits.
     TreeEmpty,
 }
 
@@ -167,7 +168,7 @@ impl fmt::Display for SupervisorReport {
     }
 }
 
-/// A line on the lifeline that is no report: something else than our supervisor runs there.
+/// A line on the lifeline that is no report: the process there is not our supervisor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParseReportError;
 
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_arrives_as_it_was_sent() {
+    fn launch_message_round_trips() {
         let sent = launch();
         let got = LaunchMessage::read_from(&mut &sent.encode().unwrap()[..]).unwrap().unwrap();
         assert_eq!(
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_breaks_off_anywhere_starts_nothing() {
+    fn truncated_launch_message_is_none() {
         let message = launch().encode().unwrap();
         for end in 0..message.len() {
             assert!(LaunchMessage::read_from(&mut &message[..end]).unwrap().is_none(), "at {end}");
@@ -228,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_garbled_launch_is_an_error() {
+    fn malformed_launch_message_is_an_error() {
         for bad in [&[255, 255, 255, 255][..], &[4, 0, 0, 0, 9, 0, 0, 0], &[1, 0, 0, 0, 7]] {
             assert!(LaunchMessage::read_from(&mut &bad[..]).is_err());
         }
     }
 
     #[test]
-    fn every_report_can_be_read_back() {
+    fn reports_round_trip() {
         for report in [
             SupervisorReport::Started { pid: 7 },
             SupervisorReport::Failed { step: StartStep::Directory, errno: 2 },

@@ -1,4 +1,4 @@
-//! Lines from a byte stream, bounded, split wherever the pipe pleases.
+//! Reads lines from a byte stream, with a maximum length, independent of chunk boundaries.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe;
 
-/// The longest line that is kept: 64 MiB, without its line feed.
+/// The longest line that is returned: 64 MiB, without its line feed.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is asked for in one read.
+/// Size of one read.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
 
-/// A buffer that grew beyond this for one long line is given back once the line has been handed out.
+/// A buffer that grew beyond this for one long line is released after the line has been returned.
 const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
 
 /// Why a line could not be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// The line was skipped to its end; the next call goes on with the line after it.
+    /// The line was skipped to its end; the next call continues with the line after it.
     #[error("a line of {length} bytes was skipped because it is longer than the {limit} bytes allowed")]
     TooLong {
         /// The length of the skipped line, without its line feed.
@@ -38,27 +38,27 @@ pub struct LineReader<R = pipe::Receiver> {
     limit: usize,
     /// Bytes of the current line and of those after it.
     buffer: BytesMut,
-    /// How much of `buffer` is known to hold no line feed.
+    /// Length of the prefix of `buffer` that contains no line feed.
     scanned: usize,
-    /// Bytes dropped so far from a line that is too long.
+    /// Bytes of the current line that were discarded because it is too long.
     skipped: Option<u64>,
     ended: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// A reader with the usual cap, [`MAX_LINE`].
+    /// A reader with the default limit, [`MAX_LINE_BYTES`].
     pub fn new(source: R) -> Self {
         Self::with_limit(source, MAX_LINE_BYTES)
     }
 
-    /// A reader with another cap.
+    /// A reader with another limit.
     pub fn with_limit(source: R, limit: usize) -> Self {
         Self { source, limit, buffer: BytesMut::new(), scanned: 0, skipped: None, ended: false }
     }
 
     /// The next line without its line feed, or `None` at the end of the stream. A last line without a line feed counts.
     ///
-    /// Cancel safe: what was read stays for the next call.
+    /// Cancel safe: bytes that were read stay for the next call.
     pub async fn next_line(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             if let Some(line) = self.take_buffered_line() {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_the_same_wherever_the_stream_is_split() {
+    async fn chunk_boundaries_do_not_change_lines() {
         let text = "first\n\nzwölf 🐎\ntoo long for it\nend".as_bytes();
         let expected = ["first", "", "zwölf 🐎", "too long: 15", "end"];
         for a in 0..=text.len() {
@@ -165,19 +165,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
+    async fn line_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
         assert_eq!(all(reader(&[b"12345\n123456\nok\n"], 5)).await, ["12345", "too long: 6", "ok"]);
     }
 
     #[tokio::test]
-    async fn a_last_line_that_is_too_long_is_reported_and_then_the_stream_ends() {
+    async fn too_long_last_line_is_reported_before_the_end() {
         assert_eq!(all(reader(&[b"1234", b"5678"], 5)).await, ["too long: 8"]);
         assert_eq!(all(reader(&[b"a\n"], 5)).await, ["a"]);
         assert!(all(reader(&[], 5)).await.is_empty());
     }
 
     #[tokio::test]
-    async fn a_skipped_line_is_not_kept_in_memory() {
+    async fn skipped_line_is_not_buffered() {
         let chunk = vec![b'x'; READ_CHUNK_BYTES];
         let chunks: Vec<&[u8]> = std::iter::repeat_n(&chunk[..], 64).collect();
         let mut reader = reader(&chunks, 1000);

@@ -1,8 +1,8 @@
 //! One agent process per conversation, across all hosts of a user.
 //!
-//! The lock is a `flock`, which belongs to an open file and not to a process: the supervisor inherits it, and it stays
-//! until the last copy is closed. So nothing resumes a conversation beside an agent that is still dying, even when the
-//! host is gone.
+//! The lock is a `flock`, which belongs to an open file and not to a process: the supervisor inherits it, and it
+//! holds until the last copy is closed. So nothing resumes a conversation beside an agent that is still being ended,
+//! even after the host has died.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -11,13 +11,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The longest file name that common file systems take is 255 bytes.
+/// Common file systems accept file names of at most 255 bytes.
 const MAX_LOCK_NAME_BYTES: usize = 240;
 
-/// How much of the holder's text is read back.
+/// How much of the holder's description is read.
 const MAX_HOLDER_BYTES: u64 = 1024;
 
-/// Between opening and locking, another process may remove the file. That this happens so often in a row is absurd.
+/// Another process may remove the file between opening and locking it. So many removals in a row indicate an error.
 const MAX_LOCK_ATTEMPTS: usize = 64;
 
 /// Why a conversation could not be locked.
@@ -26,10 +26,10 @@ pub enum LockError {
     /// Another process runs this conversation.
     #[error("the conversation is already running in {holder}; close it there first")]
     Held {
-        /// What the holder said about itself.
+        /// The holder's description of itself.
         holder: String,
     },
-    /// The conversation's name cannot be a file's name.
+    /// The conversation's name cannot be a file name.
     #[error("a conversation needs a name of 1 to {MAX_LOCK_NAME_BYTES} bytes, this one has {length}")]
     InvalidName {
         /// Its length as a file name, in bytes.
@@ -40,23 +40,23 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// The right to run a conversation. Dropping it gives the right back; [`spawn`](crate::spawn) passes it on to the
-/// supervisor, which keeps it until the agent's tree is empty.
+/// The right to run a conversation. Dropping it releases the right; [`spawn`](crate::spawn) shares it with the
+/// supervisor, which holds it until the agent's tree is empty.
 #[derive(Debug)]
 pub struct ConversationLock {
     file: File,
     path: PathBuf,
-    /// Whether dropping this removes the file: not once a supervisor may hold the lock as well.
+    /// Whether dropping this removes the file: not while a supervisor may hold the lock as well.
     removes_file: bool,
 }
 
 impl ConversationLock {
-    /// Locks `conversation` or says who holds it. `holder` is the text that others will be told.
+    /// Locks `conversation`, or reports its holder. `holder` is the description that other processes receive.
     pub fn acquire(runtime_dir: &Path, conversation: &str, holder: &str) -> Result<Self, LockError> {
         let path = runtime_dir.join(lock_file_name(conversation)?);
         match lock_file(&path) {
@@ -73,17 +73,17 @@ impl ConversationLock {
         }
     }
 
-    /// A lock that a process was given by the one that started it.
+    /// A lock that this process inherited.
     pub(crate) fn inherited(file: File, path: PathBuf) -> Self {
         Self { file, path, removes_file: true }
     }
 
-    /// From now on a supervisor shares the lock and will remove the file.
+    /// The supervisor now shares the lock and will remove the file.
     pub(crate) fn hand_file_to_supervisor(&mut self) {
         self.removes_file = false;
     }
 
-    /// The supervisor is gone without having removed the file.
+    /// The supervisor has exited without removing the file.
     pub(crate) fn reclaim_file(&mut self) {
         self.removes_file = true;
     }
@@ -91,19 +91,19 @@ impl ConversationLock {
 
 impl Drop for ConversationLock {
     fn drop(&mut self) {
-        // Removed while still locked: whoever waits at the old file notices that it is no longer the one at this path.
+        // Removed while still locked: a process that waits on the old file detects that this path no longer names it.
         if self.removes_file && is_same_file(&self.file, &self.path).unwrap_or(false) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// What stays locked until an agent's tree is empty, also when the host is gone by then.
+/// A lock that is held until an agent's tree is empty, even if the host has died by then.
 #[derive(Debug)]
 pub enum ProcessTreeLock {
-    /// The right to run a conversation. Its file goes with it.
+    /// The right to run a conversation. Its file is removed with it.
     Conversation(ConversationLock),
-    /// A file that the caller has locked for more than this tree: a copy of what it keeps. It stays where it is.
+    /// A copy of a file that the caller has locked for more than this tree. The file is not removed.
     File(File),
 }
 
@@ -163,13 +163,13 @@ fn read_holder(file: &mut File) -> io::Result<String> {
     file.take(MAX_HOLDER_BYTES).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     Ok(match text.trim() {
-        // It has the lock and is about to write its name.
+        // The holder has the lock and has not written its description yet.
         "" => "another process".to_owned(),
         holder => holder.to_owned(),
     })
 }
 
-/// Whether `path` still leads to `file`.
+/// Whether `path` still names `file`.
 fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
     match std::fs::symlink_metadata(path) {
@@ -179,7 +179,7 @@ fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A file name of its own for each conversation: letters, digits and a few signs as they are, all else by its code.
+/// A unique file name for each conversation: letters, digits and a few signs unchanged, all else by code.
 fn lock_file_name(conversation: &str) -> Result<String, LockError> {
     let mut name = String::new();
     for byte in conversation.bytes() {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_holder_is_told_who_the_first_is() {
+    fn second_holder_gets_the_description_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let first = ConversationLock::acquire(dir.path(), "c", "host 1").unwrap();
         match ConversationLock::acquire(dir.path(), "c", "host 2") {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_file_does_not_lock_anybody_out() {
+    fn stale_lock_file_is_reused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("c.lock"), "a host that died long ago").unwrap();
         let held = ConversationLock::acquire(dir.path(), "c", "me").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_and_recreated_file_belongs_to_its_new_holder() {
+    fn recreated_lock_file_belongs_to_its_new_holder() {
         let dir = tempfile::tempdir().unwrap();
         let old = ConversationLock::acquire(dir.path(), "c", "old").unwrap();
         std::fs::remove_file(&old.path).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_of_many_at_a_time_holds_the_lock() {
+    fn lock_has_one_holder_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let inside = std::sync::atomic::AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn any_name_becomes_one_plain_file_name() {
+    fn conversation_names_become_plain_file_names() {
         assert_eq!(lock_file_name("a/../b c").unwrap(), "a%2f..%2fb%20c.lock");
         assert_ne!(lock_file_name("a/b").unwrap(), lock_file_name("a%2fb").unwrap());
         assert!(matches!(lock_file_name(""), Err(LockError::InvalidName { length: 0 })));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_lock_files_place_is_not_followed() {
+    fn symlink_in_place_of_the_lock_file_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("precious");
         std::fs::write(&target, "text").unwrap();

@@ -1,4 +1,4 @@
-//! The host as a subreaper: it inherits what a killed supervisor leaves behind.
+//! The host as a subreaper: it adopts and reaps the processes of a supervisor that was killed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,9 @@ static REAPER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 const MIN_KILL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Makes the calling process a host: orphans of its agents become its children, no other process can read its environment, and it may
-/// have as many files open as the system allows. Does nothing where the system cannot do it.
+/// Makes the calling process a host: orphans of its agents become its children, no other process can read its
+/// environment, and its limit of open files is the system's maximum. Does nothing where the system does not support
+/// it.
 pub fn become_host() -> io::Result<()> {
     signals::restore_default_sigchld()?;
     platform::become_subreaper()?;
@@ -33,16 +34,16 @@ pub fn become_host() -> io::Result<()> {
     Ok(())
 }
 
-/// Hides the calling process's memory and environment from other programs of the user, as those of a host are. Does nothing
-/// where the system cannot do it.
+/// Hides the calling process's memory and environment from other programs of the user. Does nothing where the system
+/// does not support it.
 pub fn hide_memory() -> io::Result<()> {
     platform::hide_memory()
 }
 
-/// Kills and reaps every orphan with its descendants; returns when none is left.
+/// Kills and reaps every orphan with its descendants; returns when there is none.
 ///
-/// To be called when a supervisor has died, after it has been reaped: its children are the host's by then. They are
-/// not told apart from orphans of another dead supervisor, which have to go just as well.
+/// Called after a dead supervisor has been reaped: its children are the host's by then. Orphans of another dead
+/// supervisor are not distinguished; they have to end as well.
 pub(crate) async fn kill_orphans() {
     let mut repeat = MIN_KILL_INTERVAL;
     while let Ok(found @ 1..) = tokio::task::spawn_blocking(kill_adopted).await {
@@ -52,14 +53,14 @@ pub(crate) async fn kill_orphans() {
     }
 }
 
-/// Keeps a task on the current runtime that reaps adopted children when they end. Others are left to whoever waits
-/// for them.
+/// Keeps a task on the current runtime that reaps adopted children when they exit. Other children are left to the
+/// code that waits for them.
 pub(crate) fn ensure_reaper_running() {
     if !IS_HOST.load(Ordering::Relaxed) {
         return;
     }
     let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
-    // It ends with its runtime.
+    // The task ends with its runtime.
     if reaper.as_ref().is_none_or(JoinHandle::is_finished) {
         *reaper = Some(tokio::spawn(run_reaper()));
     }
@@ -71,7 +72,7 @@ async fn run_reaper() {
         return;
     };
     loop {
-        // Most of the time it was a child that somebody waits for, and the expensive look is not needed.
+        // Usually the child is one that other code waits for, and the expensive listing is not needed.
         if platform::has_exited_child() && tokio::task::spawn_blocking(reap_adopted).await.is_err() {
             return;
         }
@@ -81,7 +82,7 @@ async fn run_reaper() {
     }
 }
 
-/// How many orphans there were.
+/// Kills all orphans; returns how many there were.
 fn kill_adopted() -> usize {
     let own = RegisteredChildren::lock();
     let adopted = platform::adopted_children(|pid| own.contains(pid));

@@ -1,7 +1,7 @@
-//! What differs between operating systems, and only that.
+//! Everything that differs between operating systems.
 //!
-//! Linux does everything that the design asks for. Elsewhere there is no subreaper and no `/proc`: an agent that dies
-//! takes its process group along, and a process that left the group is not found.
+//! Linux supports the whole design. Elsewhere there is no subreaper and no `/proc`: ending an agent ends its process
+//! group, and a process that left the group is not found.
 
 use nix::unistd::Pid;
 
@@ -25,8 +25,8 @@ pub(crate) struct AdoptedChild {
 /// Why a supervisor stopped waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeReason {
-    /// The lifeline has something to read, or its end.
+    /// The lifeline is readable or closed.
     pub(crate) lifeline_readable: bool,
-    /// Somebody sent the supervisor a signal that asks it to stop.
+    /// The supervisor received a signal that asks it to stop.
     pub(crate) stop_requested: bool,
 }

@@ -1,4 +1,4 @@
-//! A running agent, as its driver sees it.
+//! Handle of a running agent: pid, exit, stderr tail and termination.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,19 +9,20 @@ use tokio::sync::watch;
 use crate::exit_report::ExitReport;
 use crate::stderr_buffer::StderrBuffer;
 
-/// How long an agent whose standard input is closed may take to finish.
+/// How long an agent may take to exit after its standard input was closed.
 const STDIN_CLOSE_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// How an agent is ended.
+/// How an agent is terminated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TerminationMode {
-    /// The caller has closed the agent's standard input: wait up to two seconds for its exit, then as [`Now`](Self::Now).
+    /// The caller has closed the agent's standard input: wait up to two seconds for the exit, then as
+    /// [`Now`](Self::Now).
     Graceful,
-    /// SIGTERM to the whole tree, up to one second, then SIGKILL until nothing is left.
+    /// SIGTERM to the whole tree, up to one second, then SIGKILL until the tree is empty.
     Now,
 }
 
-/// A running agent. Clones share it; when the last one is dropped, the agent's tree is ended.
+/// A running agent. Clones share it; dropping the last one ends the agent's tree.
 #[derive(Clone)]
 pub struct ProcessHandle {
     shared: Arc<HandleState>,
@@ -31,17 +32,17 @@ pub(crate) struct HandleState {
     pub(crate) pid: u32,
     pub(crate) stderr: Arc<StderrBuffer>,
     pub(crate) progress: watch::Receiver<ProcessProgress>,
-    /// True, or gone: end the tree.
+    /// `true`, or dropped: end the tree.
     pub(crate) stop: watch::Sender<bool>,
 }
 
-/// What is known about an agent; it only ever grows.
+/// What is known about an agent; facts are only added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessProgress {
-    /// The agent's process number, or why there is none.
+    /// The agent's pid, or why it did not start.
     pub(crate) start: Option<Result<u32, StartFailure>>,
     pub(crate) exit: Option<ExitReport>,
-    /// Nothing of the tree is left, the supervisor included, and the lock is free.
+    /// The tree is empty, the supervisor has exited, and the lock is free.
     pub(crate) is_tree_empty: bool,
 }
 
@@ -50,7 +51,7 @@ pub(crate) struct ProcessProgress {
 pub(crate) enum StartFailure {
     Directory(i32),
     Program(i32),
-    /// In words.
+    /// The supervisor failed; a description.
     Supervisor(String),
 }
 
@@ -59,36 +60,36 @@ impl ProcessHandle {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The agent's process number.
+    /// The agent's pid.
     pub fn pid(&self) -> u32 {
         self.shared.pid
     }
 
-    /// The last 8 KiB of the agent's standard error, without secrets. Complete once [`exited`](Self::exited) has
-    /// resolved.
+    /// The last 8 KiB of the agent's standard error, redacted. Complete once [`wait_for_exit`](Self::wait_for_exit)
+    /// has resolved.
     pub fn stderr_tail(&self) -> String {
         self.shared.stderr.text()
     }
 
-    /// Waits for the agent's own end. Processes that it has started may still be there for a moment.
+    /// Waits for the agent's own exit. Other processes of its tree may still run for a moment.
     pub async fn wait_for_exit(&self) -> ExitReport {
         let mut progress = self.shared.progress.clone();
-        // An error means that the runtime is being shut down and nobody is watching any more.
+        // An error means that the runtime is shutting down and the watcher has ended.
         match progress.wait_for(|progress| progress.exit.is_some()).await {
             Ok(progress) => progress.exit.unwrap_or(ExitReport::UNKNOWN),
             Err(_) => ExitReport::UNKNOWN,
         }
     }
 
-    /// Waits until no process of the tree is left, the supervisor has ended, and the conversation's lock is free.
+    /// Waits until the tree is empty, the supervisor has exited, and the conversation's lock is free.
     pub async fn wait_until_tree_empty(&self) {
         let mut progress = self.shared.progress.clone();
         let _ = progress.wait_for(|progress| progress.is_tree_empty).await;
     }
 
-    /// Ends the agent and everything that it has started; returns when the tree is empty.
+    /// Ends the agent and its whole tree; returns when the tree is empty.
     ///
-    /// Calling it again, or from several tasks, is fine: the most impatient caller decides.
+    /// May be called repeatedly and from several tasks; the most urgent mode applies.
     pub async fn close(&self, mode: TerminationMode) {
         if mode == TerminationMode::Graceful {
             let _ = tokio::time::timeout(STDIN_CLOSE_GRACE_PERIOD, self.wait_for_exit()).await;

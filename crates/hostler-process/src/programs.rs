@@ -1,13 +1,13 @@
-//! Finds programs the way a shell does, in a `PATH` that is passed in.
+//! Finds programs like a shell, in a `PATH` that is passed in.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
-/// The first file called `program` in the directories of `path` that this user may execute.
+/// The first file named `program` in the directories of `path` that this user may execute.
 ///
-/// Relative entries are skipped: what they mean depends on the directory that somebody else happens to stand in.
+/// Relative entries are skipped, because their meaning depends on the current directory.
 pub fn find_program(program: impl AsRef<Path>, path: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .filter(|directory| directory.is_absolute())
@@ -17,7 +17,7 @@ pub fn find_program(program: impl AsRef<Path>, path: impl AsRef<OsStr>) -> Optio
 
 /// Whether this is a file that this user may execute.
 pub fn is_executable(path: &Path) -> bool {
-    // The system is asked, since a mode says neither whose it is nor what the disk allows.
+    // Asks the system, because a file mode shows neither its owner nor the mount options.
     path.is_file() && access(path, AccessFlags::X_OK).is_ok()
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_file_that_can_be_executed_wins() {
+    fn first_executable_file_wins() {
         let root = tempfile::tempdir().unwrap();
         let directory = |name: &str| {
             let path = root.path().join(name);

@@ -1,4 +1,4 @@
-//! Takes secrets out of text that will be shown: those that are known, and whatever looks like one.
+//! Removes secrets from text for display: known secrets, and text that looks like a key.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use secrecy::{ExposeSecret, SecretString};
 
 const REDACTED: &str = "[redacted]";
 
-/// Words that introduce a secret as the next word.
+/// Keywords that precede a secret.
 const SECRET_KEYWORDS: [&str; 5] = ["bearer", "x-api-key", "api-key", "api_key", "apikey"];
 
-/// Beginnings of well-known key formats.
+/// Prefixes of well-known key formats.
 const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "eyJ"];
 
-/// A shorter rest after a prefix is taken for an ordinary word (`sk-learn`).
+/// With fewer bytes after the prefix, the text counts as an ordinary word (`sk-learn`).
 const MIN_KEY_BYTES: usize = 8;
 
-/// A shorter piece of a multi-line secret would blot out ordinary text.
+/// Shorter lines of a multi-line secret are not redacted, because they occur in ordinary text.
 const MIN_SECRET_LINE_BYTES: usize = 8;
 
-/// A shorter beginning of a secret tells little, and may be a word.
+/// Shorter prefixes of a secret reveal little and may be ordinary words.
 const MIN_SECRET_PREFIX_BYTES: usize = 6;
 
-/// Knows the secrets of one agent process.
+/// Redacts the secrets of one agent process.
 pub(crate) struct Redactor {
-    /// Longest first, so that a secret that contains another is replaced whole.
+    /// Longest first, so that a secret that contains another is replaced as a whole.
     secrets: Vec<SecretString>,
 }
 
@@ -31,7 +31,7 @@ impl Redactor {
     pub(crate) fn new(secrets: Vec<SecretString>) -> Self {
         let mut pieces = Vec::new();
         for secret in &secrets {
-            // A tail may begin or end in the middle of a secret of several lines: each of its lines is one too.
+            // A tail may start or end inside a multi-line secret, so each of its lines counts as a secret.
             let lines = secret.expose_secret().lines().map(str::trim);
             pieces.extend(lines.filter(|line| line.len() >= MIN_SECRET_LINE_BYTES).map(SecretString::from));
         }
@@ -41,7 +41,7 @@ impl Redactor {
         Self { secrets: pieces }
     }
 
-    /// `text` without secrets.
+    /// `text` with its secrets replaced.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
@@ -60,7 +60,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Removes the beginning of `secret` from the end of `text`: the rest of it may still be in the pipe.
+/// Removes a prefix of `secret` from the end of `text`: the rest of the secret may still be in the pipe.
 fn redact_trailing_prefix(text: &mut String, secret: &str) {
     let ends = secret.char_indices().rev().map(|(end, _)| end);
     for end in ends.take_while(|end| *end >= MIN_SECRET_PREFIX_BYTES) {
@@ -76,7 +76,7 @@ fn redact_trailing_prefix(text: &mut String, secret: &str) {
     }
 }
 
-/// Replaces words that look like keys, and words after one that announces a key.
+/// Replaces words that look like keys, and words after a keyword.
 fn redact_key_patterns(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut announced = false;
@@ -87,7 +87,7 @@ fn redact_key_patterns(text: &str) -> String {
                 out.push_str(between);
             }
             TextSegment::Word(word) if announced && word.len() >= MIN_KEY_BYTES => {
-                // "x-api-key: Bearer abc": the announcement goes on.
+                // "x-api-key: Bearer abc": the next word is a keyword too, so the secret is still to come.
                 announced = is_secret_keyword(word);
                 out.push_str(if announced { word } else { REDACTED });
             }
@@ -129,7 +129,7 @@ enum TextSegment<'a> {
     Separator(&'a str),
 }
 
-/// Splits text into runs of the characters that keys are made of, and what stands between them.
+/// Splits text into runs of key characters and the text between them.
 struct TextSegments<'a>(&'a str);
 
 impl<'a> Iterator for TextSegments<'a> {
@@ -158,25 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn known_secrets_go_wherever_they_stand() {
+    fn known_secrets_are_redacted_at_any_position() {
         check(&["hunter22"], "a hunter22, b=hunter22!", "a [redacted], b=[redacted]!");
         check(&["pässwort", "pässwort-länger"], "pässwort-länger", "[redacted]");
         check(&[""], "nothing", "nothing");
     }
 
     #[test]
-    fn a_secret_whose_end_has_not_arrived_is_cut() {
+    fn partial_secret_at_the_end_is_removed() {
         check(&["correct-horse-battery"], "key: correct-hor", "key: [redacted]");
         check(&["correct-horse-battery"], "it is corr", "it is corr");
     }
 
     #[test]
-    fn each_line_of_a_long_secret_is_a_secret() {
+    fn lines_of_a_multi_line_secret_are_redacted() {
         check(&["first-line\nsecond-line"], "…\nsecond-line\nafter", "…\n[redacted]\nafter");
     }
 
     #[test]
-    fn what_looks_like_a_key_goes() {
+    fn key_patterns_are_redacted() {
         check(&[], "key sk-ant-api03-AbCdEf_12 refused", "key [redacted] refused");
         check(&[], "{\"k\":\"sk-ant-api03-AbCdEf\"}", "{\"k\":\"[redacted]\"}");
         check(&[], "Authorization: Bearer abc.def-123==", "Authorization: Bearer [redacted]==");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays() {
+    fn ordinary_text_is_unchanged() {
         for text in [
             "task-12345678 and disk-12345678",
             "import sk-learn",

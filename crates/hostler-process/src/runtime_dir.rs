@@ -1,4 +1,4 @@
-//! The directory that all hosts of one user meet in.
+//! The runtime directory that all hosts of one user share.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
-/// Where every host of a user looks when there is no `XDG_RUNTIME_DIR`. Not `TMPDIR`: two hosts may disagree about that.
+/// The directory used without `XDG_RUNTIME_DIR`. Not `TMPDIR`, which may differ between two hosts.
 const TEMPORARY_DIRECTORY: &str = "/tmp";
 
 /// The directory for locks: `hostler` in the user's runtime directory, or `hostler-<uid>` in the temporary directory.
 ///
-/// It is created if need be, and is then the user's own and closed to everybody else; anything else is an error.
+/// Created if it is missing. It must belong to the user and gets mode 0700; anything else at its path is an error.
 pub fn runtime_dir(xdg_runtime_dir: Option<PathBuf>) -> io::Result<PathBuf> {
     create_private_directory(runtime_dir_path(xdg_runtime_dir.as_deref()))
 }
 
-/// Where [`runtime_dir`] is, for whoever only wants to look.
+/// The path of [`runtime_dir`], without creating or checking it.
 pub fn runtime_dir_path(xdg_runtime_dir: Option<&Path>) -> PathBuf {
     choose_path(xdg_runtime_dir, Path::new(TEMPORARY_DIRECTORY))
 }
 
 fn choose_path(xdg_runtime_dir: Option<&Path>, temporary: &Path) -> PathBuf {
     match xdg_runtime_dir {
-        // The specification says to ignore relative paths; a session's directory may also be gone.
+        // The specification requires relative paths to be ignored; a login session's directory may also be missing.
         Some(dir) if dir.is_absolute() && dir.is_dir() => dir.join("hostler"),
         _ => temporary.join(format!("hostler-{}", Uid::effective())),
     }
@@ -39,7 +39,7 @@ fn create_private_directory(dir: PathBuf) -> io::Result<PathBuf> {
         }
         _ => {}
     }
-    // Not through a symbolic link: the temporary directory is everybody's.
+    // Symbolic links are not followed: any user can create one in the temporary directory.
     let found = fs_err::symlink_metadata(&dir)?;
     if !found.is_dir() || found.uid() != Uid::effective().as_raw() {
         return Err(io::Error::new(
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_runtime_directory_is_preferred() {
+    fn xdg_runtime_dir_is_preferred() {
         let base = tempfile::tempdir().unwrap();
         let dir = runtime_dir(Some(base.path().to_owned())).unwrap();
         assert_eq!(dir, base.path().join("hostler"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_usable_one_the_temporary_directory_serves() {
+    fn falls_back_to_the_temporary_directory() {
         let tmp = tempfile::tempdir().unwrap();
         let expected = tmp.path().join(format!("hostler-{}", Uid::effective()));
         for given in [None, Some(Path::new("relative")), Some(&tmp.path().join("gone"))] {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_open_to_others_is_closed() {
+    fn permissions_of_an_existing_directory_are_restricted() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("hostler");
         std::fs::create_dir(&dir).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_or_a_file_in_its_place_is_refused() {
+    fn symlink_or_file_in_its_place_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let link = base.path().join("link");
         std::os::unix::fs::symlink(base.path(), &link).unwrap();

@@ -1,4 +1,4 @@
-//! Signal dispositions, which a process inherits from whoever started it.
+//! Resets signal dispositions and masks that a process inherits from its parent.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::SigSet;
 
-/// Undoes an ignored SIGCHLD: with it the kernel would reap the children and throw their exit codes away.
+/// Resets an ignored SIGCHLD: otherwise the kernel reaps the children and discards their exit codes.
 #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
 pub(crate) fn restore_default_sigchld() -> io::Result<()> {
-    // SAFETY: `current` is a place for one disposition and lives as long as the calls, and the default one runs no
-    // code of ours. A handler that somebody has installed is left alone.
+    // SAFETY: `current` has room for one disposition and outlives the calls; the default disposition runs no code of
+    // ours. An installed handler is not replaced.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
         Errno::result(libc::sigaction(libc::SIGCHLD, std::ptr::null(), &raw mut current))?;
@@ -22,12 +22,11 @@ pub(crate) fn restore_default_sigchld() -> io::Result<()> {
     Ok(())
 }
 
-/// Whatever a shell, a service manager or the runtime ignores or blocks, the calling process no longer does.
-/// Async-signal-safe.
+/// Resets every signal that a shell, a service manager or the runtime ignores or blocks. Async-signal-safe.
 #[expect(unsafe_code, reason = "signal dispositions have no safe interface")]
 pub(crate) fn reset_signals() -> io::Result<()> {
     for signal in 1..=highest_signal() {
-        // SAFETY: the default disposition runs no code of ours. Signals that cannot be changed answer with an error.
+        // SAFETY: the default disposition runs no code of ours. Signals that cannot be changed return an error.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
         }

@@ -1,4 +1,4 @@
-//! Starting an agent under its supervisor.
+//! Starts an agent, or a program in a terminal, under a supervisor.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::stderr_buffer::StderrBuffer;
 use crate::stdin::AgentStdin;
 use crate::watcher::ProcessWatcher;
 
-/// How to run [`supervise_main`](crate::supervise_main): usually the running executable with one argument.
+/// The command that runs [`supervise_main`](crate::supervise_main): usually the running executable with one argument.
 #[derive(Clone, Debug)]
 pub struct SupervisorCommand {
     /// The executable.
@@ -41,7 +41,7 @@ pub struct SupervisorCommand {
 
 /// Everything that a new agent process needs. `Debug` shows neither arguments nor values of variables.
 pub struct SpawnSpec {
-    /// The agent's executable: absolute, or a name to look for in the `PATH` of `env`.
+    /// The agent's executable: absolute, or a name that is looked up in the `PATH` of `env`.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
@@ -49,60 +49,61 @@ pub struct SpawnSpec {
     pub env: Environment,
     /// Its working directory.
     pub cwd: PathBuf,
-    /// What supervises it.
+    /// The supervisor's command.
     pub supervisor: SupervisorCommand,
     /// Held until the agent's tree is empty.
     pub lock: Option<ProcessTreeLock>,
-    /// Taken out of everything that is shown of the agent's standard error.
+    /// Secrets that are redacted in the agent's standard error.
     pub redact: Vec<SecretString>,
 }
 
-/// Why an agent could not be started. Nothing of it is left, and its lock is free.
+/// Why an agent could not be started. All its processes have ended, and its lock is free.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program, or the interpreter that it names is missing.
+    /// The program, or the interpreter that it names, does not exist.
     #[error("{} was not found; check the path or install the agent", .0.display())]
     NotFound(PathBuf),
-    /// The file is there but cannot be run.
+    /// The file exists but cannot be executed.
     #[error("{} cannot be executed; check its permissions and that it was built for this machine", .0.display())]
     NotExecutable(PathBuf),
-    /// The working directory is missing or closed to us.
+    /// The working directory does not exist or cannot be entered.
     #[error("the working directory {} cannot be entered: {reason}", .path.display())]
     NoWorkingDirectory {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
     /// The supervisor failed, not the agent.
     #[error("the agent's supervisor did not work: {0}")]
     Supervisor(String),
-    /// The system refused something else.
+    /// Another system error.
     #[error("the agent could not be started: {0}")]
     Io(#[from] io::Error),
 }
 
-/// An agent that has been started. The three parts may be used from different tasks.
+/// A started agent. The three parts may be used from different tasks.
 #[derive(Debug)]
 pub struct AgentProcess {
-    /// What the agent reads.
+    /// Its standard input.
     pub stdin: AgentStdin,
-    /// What the agent writes, line by line.
+    /// Its standard output, line by line.
     pub stdout: LineReader,
-    /// Its life.
+    /// Its process.
     pub handle: ProcessHandle,
 }
 
-/// A program that has been started in a terminal of its own, which it controls.
+/// A program that runs in a terminal of its own, which it controls.
 #[derive(Debug)]
 pub struct TerminalProcess {
     /// The host's end of the terminal.
     pub pty: Pty,
-    /// The program's life. Its standard error is the terminal, so it leaves no tail here.
+    /// Its process. Its standard error is the terminal, so the handle has no tail.
     pub handle: ProcessHandle,
 }
 
-/// Starts an agent; returns when it runs, or when nothing of the attempt is left. Dropping the future ends the attempt.
+/// Starts an agent; returns when it runs, or when the failed attempt is cleaned up. Dropping the future ends the
+/// attempt.
 pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
     let StdioPipes { host, agent } = StdioPipes::new()?;
     let handle = start_under_supervisor(spec, agent, host.stderr, false).await?;
@@ -112,7 +113,7 @@ pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
 /// Starts a program in a terminal, as [`spawn`] starts an agent.
 pub async fn spawn_in_terminal(spec: SpawnSpec, size: PtySize) -> Result<TerminalProcess, SpawnError> {
     let (pty, terminal) = pty::open_pty_pair(size)?;
-    // The supervisor complains here, and not in the terminal.
+    // The supervisor's own errors go here, not to the terminal.
     let (complaints, stderr) = io::pipe()?;
     let complaints = pipe::Receiver::from_owned_fd(complaints.into())?;
     let ends = AgentPipes { stdin: terminal.try_clone()?, stdout: terminal, stderr: stderr.into() };
@@ -253,15 +254,16 @@ fn start_supervisor(
     })
 }
 
-/// Gives the supervisor its lifeline and the lock, under the numbers that it expects, and the limit of open files that the host had.
-#[expect(unsafe_code, reason = "files get their numbers between fork and exec")]
+/// Passes the lifeline and the lock to the supervisor under fixed descriptor numbers, and restores the host's
+/// original limit of open files.
+#[expect(unsafe_code, reason = "descriptor numbers are assigned between fork and exec")]
 fn pass_descriptors(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
     let file_limit = file_limit::original_limits();
     // SAFETY: the closure makes only async-signal-safe system calls; it takes no lock and allocates nothing. Both
-    // files are open until the command has been spawned, and the child is the only one to see their new numbers.
+    // files are open until the command has been spawned, and only the child uses their new numbers.
     unsafe {
         command.pre_exec(move || {
-            // First out of the way of each other, then into place. The originals and the copies close on exec.
+            // Copied above both target numbers first, then into place. The originals and the copies close on exec.
             let lifeline = Errno::result(libc::fcntl(lifeline, libc::F_DUPFD_CLOEXEC, LOCK_FD + 1))?;
             let lock = match lock {
                 Some(lock) => Some(Errno::result(libc::fcntl(lock, libc::F_DUPFD_CLOEXEC, LOCK_FD + 1))?),
@@ -271,7 +273,7 @@ fn pass_descriptors(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>)
             if let Some(lock) = lock {
                 Errno::result(libc::dup2(lock, LOCK_FD))?;
             }
-            // Last: the copies above may have numbers beyond it.
+            // Last, because the copies above may have numbers beyond the limit.
             file_limit.as_ref().map_or(Ok(()), file_limit::set_limits)
         });
     }

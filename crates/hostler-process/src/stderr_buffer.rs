@@ -1,19 +1,19 @@
-//! The last words of an agent: a bounded, redacted tail of its standard error.
+//! A bounded, redacted tail of an agent's standard error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::redact::Redactor;
 
-/// What is shown at most.
+/// The most that is displayed.
 const MAX_TAIL_BYTES: usize = 8 * 1024;
 
-/// What is kept at most: more than is shown, because the first line is dropped when it may be cut.
+/// The most that is buffered: more than is displayed, because a first line that may be truncated is dropped.
 const MAX_BUFFERED_BYTES: usize = 4 * MAX_TAIL_BYTES;
 
 const LONG_LINE_PLACEHOLDER: &str = "[a very long line is left out]";
 
-/// Collects standard error, forgetting its beginning.
+/// Collects standard error and discards its beginning.
 #[derive(Debug)]
 pub(crate) struct StderrBuffer {
     redactor: Redactor,
@@ -41,18 +41,18 @@ impl StderrBuffer {
         }
     }
 
-    /// The last [`SHOWN`] bytes at most, in whole characters and without secrets.
+    /// At most the last [`MAX_TAIL_BYTES`] bytes, in whole characters and redacted.
     pub(crate) fn text(&self) -> String {
         let (bytes, cut) = {
             let kept = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
             (kept.bytes.iter().copied().collect::<Vec<u8>>(), kept.is_truncated)
         };
         let text = String::from_utf8_lossy(&bytes);
-        // The end may stand in the middle of a character whose rest is still in the pipe.
+        // The end may be inside a character whose rest is still in the pipe.
         let text = text.trim_end_matches('\u{FFFD}');
         let text = match (cut, text.split_once('\n')) {
             (false, _) => self.redactor.redact(text),
-            // A line that has lost its beginning may hold a secret that nobody can recognise any more.
+            // A line without its beginning may contain a secret that can no longer be recognized.
             (true, Some((_, whole_lines))) => self.redactor.redact(whole_lines),
             (true, None) => LONG_LINE_PLACEHOLDER.to_owned(),
         };
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn short_text_is_shown_whole() {
+    fn short_text_is_complete() {
         let tail = tail(&[]);
         tail.push(b"error: no such ");
         tail.push(b"model\n");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_bounded_ends_with_the_newest_text_and_holds_whole_characters() {
+    fn tail_is_bounded_and_ends_with_the_newest_whole_characters() {
         let tail = tail(&[]);
         for number in 0..5000 {
             tail.push(format!("ünï {number} 🐎\n").as_bytes());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_has_half_arrived_is_not_shown() {
+    fn incomplete_character_at_the_end_is_omitted() {
         let tail = tail(&[]);
         tail.push(b"end \xF0\x9F\x90");
         assert_eq!(tail.text(), "end ");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_gone_wherever_the_tail_was_cut_and_however_it_arrived() {
+    fn secrets_are_redacted_at_every_cut_and_chunk_boundary() {
         let secret = "correct-horse-battery-staple";
         for padding in MAX_BUFFERED_BYTES - 40..MAX_BUFFERED_BYTES + 40 {
             let tail = tail(&[secret]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_endless_line_is_left_out_rather_than_shown_from_its_middle() {
+    fn line_without_its_beginning_is_omitted() {
         let tail = tail(&[]);
         tail.push(&vec![b'x'; MAX_BUFFERED_BYTES + 1]);
         assert_eq!(tail.text(), LONG_LINE_PLACEHOLDER);

@@ -10,7 +10,7 @@ use tokio::net::unix::pipe;
 #[derive(Debug)]
 pub struct AgentStdin {
     pipe: pipe::Sender,
-    /// What has been accepted and not yet written.
+    /// Accepted bytes that are not written yet.
     pending: BytesMut,
 }
 
@@ -19,9 +19,10 @@ impl AgentStdin {
         Self { pipe, pending: BytesMut::new() }
     }
 
-    /// Writes `line` and a line feed, in one write where the pipe has room. A line that holds a line feed is refused.
+    /// Writes `line` and a line feed, in one write if the pipe has room. A line that contains a line feed is
+    /// rejected.
     ///
-    /// A line is never torn: when this future is dropped half-way, the next call first writes the rest.
+    /// Lines are never torn: after this future is dropped, the next call first writes the rest.
     pub async fn write_line(&mut self, line: impl Into<Vec<u8>>) -> io::Result<()> {
         let mut line = line.into();
         if line.contains(&b'\n') {
@@ -32,17 +33,17 @@ impl AgentStdin {
         }
         line.push(b'\n');
         match self.pending.is_empty() {
-            // Taken over, not copied: it may hold a message's attachments.
+            // Moved, not copied: it may contain a message's attachments.
             true => self.pending = Bytes::from(line).into(),
             false => self.pending.extend_from_slice(&line),
         }
         self.pipe.write_all_buf(&mut self.pending).await?;
-        // A large attachment should not stay reserved for the rest of the conversation.
+        // Releases the capacity that a large attachment needed.
         self.pending = BytesMut::new();
         Ok(())
     }
 
-    /// Closes the agent's standard input: the agent reads its end and is expected to finish.
+    /// Closes the agent's standard input; the agent is expected to finish.
     pub fn close(self) {}
 }
 
@@ -53,7 +54,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_write_that_was_dropped_half_way_does_not_tear_the_line() {
+    async fn dropped_write_does_not_tear_the_line() {
         let (sender, receiver) = pipe::pipe().unwrap();
         let mut stdin = AgentStdin::new(sender);
         let large = vec![b'a'; 1024 * 1024];
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_feed_inside_a_line_is_refused() {
+    async fn line_feed_inside_a_line_is_rejected() {
         let (sender, _receiver) = pipe::pipe().unwrap();
         let error = AgentStdin::new(sender).write_line(b"a\nb").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

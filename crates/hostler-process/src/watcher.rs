@@ -1,7 +1,7 @@
 //! The host's side of one agent: a task that lives until the agent's tree is empty.
 //!
 //! It owns the lifeline, standard error, the supervisor's process and the host's copy of the lock, so that a caller
-//! who drops everything half-way leaves nothing behind.
+//! who drops everything early leaves nothing behind.
 
 use std::io;
 use std::process::ExitStatus;
@@ -24,10 +24,10 @@ use crate::orphans;
 use crate::process_handle::{ProcessProgress, StartFailure};
 use crate::stderr_buffer::StderrBuffer;
 
-/// A supervisor that says nothing for so long is not ours, however loaded the machine is.
+/// A process that reports nothing for so long is not our supervisor, even on a loaded machine.
 const FIRST_REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest report is much shorter.
+/// Longer than any report.
 const MAX_REPORT_BYTES: usize = 256;
 
 pub(crate) struct ProcessWatcher {
@@ -57,7 +57,7 @@ impl ProcessWatcher {
             () = collect_stderr(&self.stderr, &self.stderr_buffer) => false,
         };
         if !emptied {
-            // It has closed its lifeline and is no use any more: dead, dying, or not our supervisor at all.
+            // It has closed its lifeline and is of no more use: dead, dying, or not our supervisor.
             let _ = self.supervisor.child.start_kill();
         }
         let ended = self.supervisor.child.wait().await;
@@ -76,26 +76,26 @@ impl ProcessWatcher {
             if progress.start.is_none() {
                 progress.start = Some(Err(StartFailure::Supervisor(describe_failure(&ended, &self.stderr_buffer))));
             }
-            // With its supervisor, the kernel kills the agent.
+            // The kernel kills the agent together with its supervisor.
             progress.exit.get_or_insert(ExitReport::from_signal(Signal::SIGKILL as i32));
             progress.is_tree_empty = true;
         });
     }
 }
 
-/// Sends the launch, keeps the lifeline until the tree has to end, closes it, and waits for ever.
+/// Sends the launch, holds the lifeline open until the tree has to end, closes it, and then waits forever.
 async fn drive_lifeline(mut lifeline: OwnedWriteHalf, launch: Vec<u8>, mut stop: watch::Receiver<bool>) {
-    // If this fails the supervisor is gone, which the other direction tells as well.
+    // If this fails the supervisor is gone, which the reading side detects as well.
     if lifeline.write_all(&launch).await.is_ok() {
         drop(launch);
-        // Told to stop, or nobody is left who could tell.
+        // A stop order, or the last handle was dropped.
         let _ = stop.wait_for(|stop| *stop).await;
     }
     drop(lifeline);
     std::future::pending().await
 }
 
-/// Collects standard error, and waits for ever after its end.
+/// Collects standard error, and waits forever after its end.
 async fn collect_stderr(stderr: &pipe::Receiver, tail: &StderrBuffer) {
     let mut chunk = vec![0; 8 * 1024];
     while stderr.readable().await.is_ok() {
@@ -109,7 +109,8 @@ async fn collect_stderr(stderr: &pipe::Receiver, tail: &StderrBuffer) {
     std::future::pending().await
 }
 
-/// Takes what is in the pipe now. Asks the kernel, since the runtime may not have noticed the newest bytes yet.
+/// Reads everything that is in the pipe now. Asks the kernel, because the runtime may not have noticed the newest
+/// bytes.
 fn drain_stderr(stderr: &pipe::Receiver, tail: &StderrBuffer) {
     let mut chunk = vec![0; 8 * 1024];
     loop {
@@ -129,8 +130,8 @@ struct ReportReader<'a> {
 }
 
 impl ReportReader<'_> {
-    /// Publishes what the supervisor reports, to its last word. Says whether that was "empty", or the supervisor never
-    /// had a tree to speak of.
+    /// Publishes the supervisor's reports until the lifeline closes. Returns whether the last one was "empty", or
+    /// whether the supervisor never started a tree.
     async fn publish_reports(mut self) -> bool {
         let Ok(Some(first)) = tokio::time::timeout(FIRST_REPORT_TIMEOUT, self.next_report()).await else {
             return false;
@@ -148,7 +149,7 @@ impl ReportReader<'_> {
                     return true;
                 }
                 SupervisorReport::Exited(exit) => {
-                    // Whoever learns of the exit can read the last words as well.
+                    // A caller that sees the exit can read the complete stderr tail.
                     drain_stderr(self.stderr, self.tail);
                     self.publish(|progress| progress.exit = Some(exit));
                 }
@@ -187,7 +188,7 @@ mod tests {
     use std::io::Write;
 
     #[tokio::test]
-    async fn the_exit_is_published_together_with_the_last_words() {
+    async fn exit_is_published_with_a_complete_stderr_tail() {
         let (stderr, mut agent) = io::pipe().unwrap();
         let stderr = pipe::Receiver::from_owned_fd(stderr.into()).unwrap();
         let (host, mut supervisor) = tokio::net::UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! How an agent is born, and how it is not.
+//! Starting an agent: environment, descriptors, signals, locks and failures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![cfg(target_os = "linux")]
 
@@ -22,7 +22,7 @@ async fn error_of(spec: SpawnSpec) -> SpawnError {
 }
 
 #[tokio::test]
-async fn the_environment_is_exactly_the_one_given() {
+async fn agent_environment_is_exactly_the_given_one() {
     let mut spec = program("/usr/bin/env", &[]);
     spec.env.remove("PATH");
     spec.env.set("B", "two words");
@@ -33,7 +33,7 @@ async fn the_environment_is_exactly_the_one_given() {
 }
 
 #[tokio::test]
-async fn a_host_may_open_as_many_files_as_the_system_allows_and_its_agents_as_many_as_before() {
+async fn host_raises_its_file_limit_and_agents_keep_the_original() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let before = hard / 2;
     setrlimit(Resource::RLIMIT_NOFILE, before, hard).unwrap();
@@ -45,9 +45,9 @@ async fn a_host_may_open_as_many_files_as_the_system_allows_and_its_agents_as_ma
 }
 
 #[tokio::test]
-async fn the_agent_has_its_three_streams_and_no_other_file() {
+async fn agent_inherits_only_its_standard_streams() {
     let dir = tempfile::tempdir().unwrap();
-    // A file that our own parent left open by mistake, and the files of an agent that runs already.
+    // A file that this process's parent left open, and the files of an agent that already runs.
     let stray = std::fs::File::open("/dev/null").unwrap();
     fcntl(stray.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let other = start("cat").await;
@@ -62,13 +62,13 @@ async fn the_agent_has_its_three_streams_and_no_other_file() {
 }
 
 #[tokio::test]
-async fn the_supervisor_holds_none_of_the_agents_streams_and_shows_no_secret() {
+async fn supervisor_holds_no_agent_streams_and_exposes_no_secret() {
     let mut spec = shell("echo $PPID; cat");
     spec.env.set("TOKEN", "planted-secret");
     let mut agent = spawn(spec).await.unwrap();
     let supervisor = pids(&mut agent.stdout, 1).await[0];
     for fd in 0..3 {
-        // Whoever may not look cannot see a secret either.
+        // A descriptor that cannot be inspected shows no secret either.
         if let Ok(target) = std::fs::read_link(format!("/proc/{supervisor}/fd/{fd}")) {
             assert_eq!(target.to_str(), Some("/dev/null"));
         }
@@ -81,7 +81,7 @@ async fn the_supervisor_holds_none_of_the_agents_streams_and_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn signals_that_our_parents_ignored_or_blocked_reach_the_agent() {
+async fn inherited_signal_masks_and_dispositions_are_reset() {
     let dir = tempfile::tempdir().unwrap();
     let host = tokio::process::Command::new("/bin/sh")
         .args(["-c", "trap '' HUP INT USR1 CHLD; exec \"$@\"", "sh", TEST_BINARY, "host"])
@@ -96,7 +96,7 @@ async fn signals_that_our_parents_ignored_or_blocked_reach_the_agent() {
         .filter(|line| line.starts_with("Sig"))
         .map(|line| u64::from_str_radix(line.split_once('\t').unwrap().1, 16).unwrap())
         .collect();
-    // 32 and 33 belong to the C library, which lets nobody change them.
+    // 32 and 33 are reserved by the C library and cannot be changed.
     let of_the_c_library = (1 << 31) | (1 << 32);
     assert_eq!(masks.len(), 2, "{shown}");
     assert!(shown.ends_with("exit code 0\n"), "{shown}");
@@ -104,7 +104,7 @@ async fn signals_that_our_parents_ignored_or_blocked_reach_the_agent() {
 }
 
 #[tokio::test]
-async fn the_agent_starts_in_its_directory_and_is_found_on_its_own_path() {
+async fn agent_starts_in_its_directory_and_is_found_on_its_own_path() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = program("pwd", &[]);
     spec.cwd = dir.path().to_owned();
@@ -114,7 +114,7 @@ async fn the_agent_starts_in_its_directory_and_is_found_on_its_own_path() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_not_found() {
+async fn missing_program_is_reported() {
     for name in ["/nowhere/agent", "no-such-agent-on-the-path"] {
         let error = error_of(program(name, &[])).await;
         assert!(matches!(&error, SpawnError::NotFound(program) if program.to_str() == Some(name)), "{error}");
@@ -122,7 +122,7 @@ async fn a_missing_program_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_file_that_may_not_be_executed_says_so() {
+async fn non_executable_file_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("agent");
     std::fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -137,7 +137,7 @@ async fn a_file_that_may_not_be_executed_says_so() {
 }
 
 #[tokio::test]
-async fn a_missing_working_directory_is_named() {
+async fn missing_working_directory_is_reported() {
     let mut spec = shell("true");
     spec.cwd = "/nowhere/at/all".into();
     let error = error_of(spec).await;
@@ -146,12 +146,12 @@ async fn a_missing_working_directory_is_named() {
 }
 
 #[tokio::test]
-async fn an_argument_with_a_nul_byte_is_an_error() {
+async fn argument_with_a_nul_byte_is_an_error() {
     assert!(matches!(error_of(program("/bin/echo", &["a\0b"])).await, SpawnError::Io(_)));
 }
 
 #[tokio::test]
-async fn a_supervisor_that_is_none_is_reported() {
+async fn invalid_supervisor_is_reported() {
     for (name, args, words) in [
         ("/nowhere/hostler", vec![], "/nowhere/hostler"),
         ("/bin/sh", vec!["-c", "echo oh dear >&2; exit 3"], "oh dear"),
@@ -167,7 +167,7 @@ async fn a_supervisor_that_is_none_is_reported() {
 }
 
 #[tokio::test]
-async fn a_failed_start_frees_the_lock() {
+async fn failed_start_releases_the_lock() {
     let dir = tempfile::tempdir().unwrap();
     for broken in ["agent", "supervisor"] {
         let mut spec = program("/nowhere/agent", &[]);
@@ -182,7 +182,7 @@ async fn a_failed_start_frees_the_lock() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_dropped_at_any_moment_leaves_nothing() {
+async fn dropped_start_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     for polls in 0..12 {
         let mut spec = shell("setsid sleep 1000 & exec sleep 1000");
@@ -206,7 +206,7 @@ async fn a_start_that_is_dropped_at_any_moment_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn two_hundred_agents_leave_no_file_and_no_zombie_behind() {
+async fn two_hundred_agents_leave_no_descriptor_and_no_zombie() {
     async fn one() {
         let mut agent = start("setsid sleep 1000 & echo $!").await;
         let child = pids(&mut agent.stdout, 1).await;
@@ -218,13 +218,13 @@ async fn two_hundred_agents_leave_no_file_and_no_zombie_behind() {
     for _ in 0..25 {
         tokio::join!(one(), one(), one(), one(), one(), one(), one(), one());
     }
-    // The last watcher may be about to end.
+    // The last watcher may not have ended yet.
     until(|| open_files() <= before).await;
     assert_eq!(own_children(), [] as [u32; 0]);
 }
 
 #[test]
-fn a_spec_shows_neither_arguments_nor_values() {
+fn debug_of_a_spec_shows_no_arguments_and_no_values() {
     let mut spec = shell("argument-secret");
     spec.env.set("NAME", "value-secret");
     spec.redact.push("redact-secret".into());

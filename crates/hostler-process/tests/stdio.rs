@@ -1,4 +1,4 @@
-//! What passes between host and agent.
+//! Standard input, standard output and the stderr tail of an agent.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use hostler_process::{ExitReport, TerminationMode, spawn};
 use secrecy::SecretString;
 
 #[tokio::test]
-async fn lines_go_in_and_come_out() {
+async fn lines_pass_through_stdin_and_stdout() {
     let mut agent = start("cat").await;
     for text in ["hello", "", "zwölf 🐎"] {
         agent.stdin.write_line(text.as_bytes()).await.unwrap();
@@ -19,7 +19,7 @@ async fn lines_go_in_and_come_out() {
 }
 
 #[tokio::test]
-async fn a_line_much_larger_than_a_pipe_passes_whole() {
+async fn line_larger_than_the_pipe_passes_whole() {
     let mut agent = start("cat").await;
     let large: Vec<u8> = (0..5_000_000u32).map(|n| b'a' + (n % 23) as u8).collect();
     let (written, read) = tokio::join!(agent.stdin.write_line(&large[..]), agent.stdout.next_line());
@@ -29,7 +29,7 @@ async fn a_line_much_larger_than_a_pipe_passes_whole() {
 }
 
 #[tokio::test]
-async fn closing_stdin_is_the_end_for_the_agent_and_then_for_its_output() {
+async fn closing_stdin_ends_the_agent_and_its_output() {
     let mut agent = start("cat; echo bye").await;
     agent.stdin.close();
     assert_eq!(all_lines(&mut agent.stdout).await, ["bye"]);
@@ -38,7 +38,7 @@ async fn closing_stdin_is_the_end_for_the_agent_and_then_for_its_output() {
 }
 
 #[tokio::test]
-async fn writing_to_an_agent_that_has_ended_is_an_error_and_no_signal() {
+async fn writing_to_an_exited_agent_is_an_error() {
     let mut agent = start("exit 0").await;
     agent.handle.wait_until_tree_empty().await;
     let error = agent.stdin.write_line(b"anybody?").await.unwrap_err();
@@ -46,7 +46,7 @@ async fn writing_to_an_agent_that_has_ended_is_an_error_and_no_signal() {
 }
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_reported_to_every_caller_also_late_ones() {
+async fn exit_status_is_reported_to_every_caller() {
     let agent = start("exit 7").await;
     let (first, second) = tokio::join!(agent.handle.wait_for_exit(), agent.handle.wait_for_exit());
     assert_eq!((first.code, second.code), (Some(7), Some(7)));
@@ -61,7 +61,7 @@ async fn exit_codes_and_signals_are_reported_to_every_caller_also_late_ones() {
 }
 
 #[tokio::test]
-async fn the_last_words_are_complete_when_the_exit_is_known() {
+async fn stderr_tail_is_complete_after_exit() {
     for _ in 0..20 {
         let agent = start("printf 'first\\n' >&2; printf 'no such model\\n' >&2; exit 1").await;
         agent.handle.wait_for_exit().await;
@@ -71,7 +71,7 @@ async fn the_last_words_are_complete_when_the_exit_is_known() {
 }
 
 #[tokio::test]
-async fn the_last_words_are_bounded_and_hold_no_secret() {
+async fn stderr_tail_is_bounded_and_redacted() {
     let mut spec = shell(
         "i=0; while [ $i -lt 3000 ]; do echo \"$i zwölf $SECRET\"; i=$((i+1)); done >&2\n\
          echo 'Authorization: Bearer abcdefgh12345678 sk-ant-REDACTED' >&2",

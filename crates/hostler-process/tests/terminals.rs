@@ -1,4 +1,4 @@
-//! Programs in terminals: what they see, and how they end.
+//! Programs in terminals: size, input, signals and termination.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ async fn in_terminal(script: &str) -> TerminalProcess {
     spawn_in_terminal(shell(script), SIZE).await.unwrap()
 }
 
-/// What is written until `end` is seen, or until nobody has the terminal any more.
+/// Reads output until `end` is seen, or until no program has the terminal open.
 async fn read_until(process: &TerminalProcess, end: &str) -> String {
     let (mut seen, mut buffer) = (Vec::new(), [0; 512]);
     loop {
@@ -36,7 +36,7 @@ async fn type_all(process: &TerminalProcess, mut bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn the_program_controls_a_terminal_of_the_given_size() {
+async fn program_controls_a_terminal_of_the_given_size() {
     let process = in_terminal("tty; stty size; test -t 0 && test -t 1 && test -t 2 && : </dev/tty && echo all").await;
     let text = read_until(&process, "").await;
     assert!(text.starts_with("/dev/pts/") && text.contains("17 91") && text.contains("all"), "{text}");
@@ -44,7 +44,7 @@ async fn the_program_controls_a_terminal_of_the_given_size() {
 }
 
 #[tokio::test]
-async fn what_is_typed_is_read_and_control_c_interrupts() {
+async fn input_is_read_and_control_c_interrupts() {
     let process =
         in_terminal("trap 'echo got it; exit 3' INT; read line; echo \"<$line>\"; while :; do sleep 0.1; done").await;
     type_all(&process, "schöne Zeile\r".as_bytes()).await;
@@ -55,7 +55,7 @@ async fn what_is_typed_is_read_and_control_c_interrupts() {
 }
 
 #[tokio::test]
-async fn a_new_size_is_told_to_the_program() {
+async fn resize_notifies_the_program() {
     let process = in_terminal("trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 0.1; done").await;
     read_until(&process, "ready").await;
     process.pty.resize(PtySize { cols: 40, rows: 9 }).unwrap();
@@ -63,13 +63,13 @@ async fn a_new_size_is_told_to_the_program() {
 }
 
 #[tokio::test]
-async fn a_shell_that_people_type_into_ends_with_everything_that_it_left() {
+async fn interactive_shell_ends_with_its_whole_tree() {
     let children = "setsid sleep 1000 & echo pid=$!=; nohup sleep 1000 >/dev/null 2>&1 & echo pid=$!=; \
                     (setsid sh -c 'echo pid=$$=; exec sleep 1000' &); sleep 1000 & kill -STOP $!; echo pid=$!=";
     let process = spawn_in_terminal(program("/bin/bash", &["--norc", "--noprofile", "-i"]), SIZE).await.unwrap();
     type_all(&process, format!("{children}\n").as_bytes()).await;
     let mut text = String::new();
-    // The line itself is echoed, but holds no number.
+    // The command line is echoed, but contains no number.
     let tree = loop {
         let found: Vec<u32> = text.split("pid=").filter_map(|rest| rest.split_once('=')?.0.parse().ok()).collect();
         if found.len() == 4 {
@@ -86,7 +86,7 @@ async fn a_shell_that_people_type_into_ends_with_everything_that_it_left() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_says_why() {
+async fn failed_terminal_start_reports_the_reason() {
     let missing = spawn_in_terminal(program("/no/such/shell", &[]), SIZE).await;
     assert!(matches!(missing, Err(SpawnError::NotFound(path)) if path.ends_with("shell")));
     let mut elsewhere = shell("true");

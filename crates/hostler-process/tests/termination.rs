@@ -1,4 +1,4 @@
-//! How an agent's tree ends, whoever ends it.
+//! Ending an agent's process tree: by close, drop, exit, signals, and the death of supervisor or host.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use hostler_process::{
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// An agent with descendants that called setsid, and all their numbers.
+/// An agent with descendants that called setsid, and all their pids.
 async fn tree(script: &str, children: usize) -> (AgentProcess, Vec<u32>) {
     let mut agent = start(&format!("{script}cat")).await;
     let mut tree = pids(&mut agent.stdout, children).await;
@@ -29,7 +29,7 @@ async fn close_now_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn a_tree_that_ignores_sigterm_is_killed() {
+async fn tree_that_ignores_sigterm_is_killed() {
     let mut agent = start(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done")).await;
     let mut tree = pids(&mut agent.stdout, 2).await;
     tree.push(agent.handle.pid());
@@ -39,18 +39,18 @@ async fn a_tree_that_ignores_sigterm_is_killed() {
 }
 
 #[tokio::test]
-async fn a_tree_that_forks_while_it_is_killed_is_killed() {
+async fn tree_that_forks_during_the_kill_is_killed() {
     let script = "trap '' TERM\nfork() { setsid sh -c 'trap \"\" TERM; while :; do sleep 0.01 & sleep 0.01; done' & }\n\
                   fork; fork; fork; echo $$; while :; do sleep 0.01; done";
     let mut agent = start(script).await;
     pids(&mut agent.stdout, 1).await;
     agent.handle.close(TerminationMode::Now).await;
-    // Whoever survived would hold the agent's output open.
+    // A surviving process would hold the agent's output open.
     assert_eq!(agent.stdout.next_line().await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn close_graceful_lets_the_agent_finish_and_sweeps_what_it_leaves() {
+async fn graceful_close_lets_the_agent_finish_and_ends_its_descendants() {
     let (agent, tree) = tree(SETSID_CHILDREN, 2).await;
     let AgentProcess { stdin, handle, .. } = agent;
     stdin.close();
@@ -60,7 +60,7 @@ async fn close_graceful_lets_the_agent_finish_and_sweeps_what_it_leaves() {
 }
 
 #[tokio::test]
-async fn close_graceful_ends_an_agent_that_does_not_finish() {
+async fn graceful_close_ends_an_agent_that_does_not_finish() {
     let mut agent = start("echo ready; exec sleep 1000").await;
     line(&mut agent.stdout).await;
     agent.stdin.close();
@@ -70,7 +70,7 @@ async fn close_graceful_ends_an_agent_that_does_not_finish() {
 }
 
 #[tokio::test]
-async fn several_callers_may_close_at_once_and_again() {
+async fn close_may_be_called_concurrently_and_repeatedly() {
     let (agent, tree) = tree(SETSID_CHILDREN, 2).await;
     let handle = &agent.handle;
     let other = handle.clone();
@@ -97,7 +97,7 @@ async fn dropping_the_last_handle_ends_the_tree() {
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_by_itself_leaves_nothing() {
+async fn agent_exit_ends_its_tree() {
     let mut agent = start(&format!("{SETSID_CHILDREN}read line; exit 4")).await;
     let tree = pids(&mut agent.stdout, 2).await;
     agent.stdin.write_line(b"go").await.unwrap();
@@ -107,7 +107,7 @@ async fn an_agent_that_ends_by_itself_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_supervisor_that_is_asked_to_stop_ends_the_tree_first() {
+async fn supervisor_ends_the_tree_on_sigterm() {
     let (agent, tree) = tree(SETSID_CHILDREN, 2).await;
     send(parent_of(agent.handle.pid()).unwrap(), Signal::SIGTERM);
     agent.handle.wait_until_tree_empty().await;
@@ -115,7 +115,7 @@ async fn a_supervisor_that_is_asked_to_stop_ends_the_tree_first() {
 }
 
 #[tokio::test]
-async fn when_a_supervisor_is_killed_the_host_sweeps_its_tree_and_no_other() {
+async fn killed_supervisor_has_only_its_own_tree_ended_by_the_host() {
     become_host().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
@@ -141,7 +141,7 @@ async fn when_a_supervisor_is_killed_the_host_sweeps_its_tree_and_no_other() {
 }
 
 #[tokio::test]
-async fn orphans_of_the_hosts_own_commands_are_reaped_when_they_end() {
+async fn orphans_of_host_commands_are_reaped_on_exit() {
     become_host().unwrap();
     let agent = start("cat").await;
     let mut own_command = tokio::process::Command::new("/bin/sh")
@@ -161,7 +161,7 @@ async fn orphans_of_the_hosts_own_commands_are_reaped_when_they_end() {
 }
 
 #[tokio::test]
-async fn when_the_host_is_killed_nothing_is_left_and_the_lock_is_held_to_the_end() {
+async fn killed_host_leaves_no_process_and_the_lock_is_held_until_then() {
     let dir = tempfile::tempdir().unwrap();
     let mut host = tokio::process::Command::new(TEST_BINARY)
         .arg("host")
@@ -188,7 +188,7 @@ async fn when_the_host_is_killed_nothing_is_left_and_the_lock_is_held_to_the_end
 }
 
 #[tokio::test]
-async fn the_lock_is_held_while_the_agent_lives_and_free_when_its_tree_is_empty() {
+async fn lock_is_held_until_the_tree_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{SETSID_CHILDREN}cat"));
     spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "host 1").unwrap().into());
@@ -204,7 +204,7 @@ async fn the_lock_is_held_while_the_agent_lives_and_free_when_its_tree_is_empty(
 }
 
 #[test]
-fn a_runtime_that_is_shut_down_ends_its_agents_and_the_lock_stays_with_the_dying_tree() {
+fn runtime_shutdown_ends_agents_and_the_lock_is_held_until_the_tree_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
     spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
@@ -227,7 +227,7 @@ fn a_runtime_that_is_shut_down_ends_its_agents_and_the_lock_stays_with_the_dying
 }
 
 #[test]
-fn a_file_that_was_locked_for_more_than_a_tree_stays_locked_while_it_dies_and_is_not_removed() {
+fn shared_lock_file_is_held_until_the_tree_is_empty_and_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let open = || std::fs::File::options().create(true).append(true).open(&path).unwrap();
@@ -248,7 +248,7 @@ fn a_file_that_was_locked_for_more_than_a_tree_stays_locked_while_it_dies_and_is
 }
 
 #[test]
-fn supervise_by_hand_explains_itself() {
+fn supervise_without_a_host_explains_itself() {
     let ran = std::process::Command::new(TEST_BINARY).arg("supervise").output().unwrap();
     assert!(!ran.status.success());
     assert!(String::from_utf8_lossy(&ran.stderr).contains("hostler serve"));

@@ -1,10 +1,12 @@
+//! The length of a text in place of the text.
+
 use std::fmt;
 
-/// How long something is that is not printed. For `Debug` by hand.
+/// Prints the byte length of a value that must not be printed. For hand-written `Debug` implementations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ByteLength(usize);
 
-/// The length of a text or of bytes.
+/// Measures a text or bytes.
 pub fn byte_length(of: impl AsRef<[u8]>) -> ByteLength {
     ByteLength(of.as_ref().len())
 }

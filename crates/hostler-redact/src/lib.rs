@@ -1,8 +1,8 @@
-//! What may be printed of what nobody may read: prompts, contents, keys, and addresses that hold a password.
+//! Redacted Debug and Display for prompts, contents, keys, errors, and URLs that can contain a password.
 //!
-//! A text that was read wrongly is told by its fault ([`json_fault`]), an address by its host ([`SafeUrl`]), a text that has to be
-//! mentioned by its length ([`length`]), and what holds one by its name ([`variant`]). Nothing here looks for secrets in a text: what is printed is what is
-//! known to be harmless.
+//! An error of a parser prints as its kind and position ([`redact_json_error`]), a URL as its scheme, host and port
+//! ([`SafeUrl`]), a text as its length ([`byte_length()`]), and an enum as the name of its variant
+//! ([`variant_name()`]). The crate does not search texts for secrets: it prints only what is known to be harmless.
 
 #![forbid(unsafe_code)]
 

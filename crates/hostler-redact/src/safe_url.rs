@@ -1,21 +1,23 @@
+//! A URL whose Debug and Display omit everything that can be secret.
+
 use std::fmt;
 
 use url::Url;
 
-/// An http or https URL that somebody configured. It may hold a password, or a key in its path or query: it prints as its
+/// A configured http or https URL. It can contain a password, or a key in its path or query, so it prints as its
 /// scheme, host and port.
-// Boxed: settings have room for several, and mostly none.
+// Boxed, because settings have several optional URLs and most are absent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SafeUrl(Box<Url>);
 
 impl SafeUrl {
-    /// Reads a URL; nothing if it is none, has no host, or is of another scheme.
+    /// Parses a URL. `None` if the text is not a URL, has no host, or has another scheme.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok()?;
         (matches!(url.scheme(), "http" | "https") && url.has_host()).then(|| Self(Box::new(url)))
     }
 
-    /// The whole of it, for the one place that connects to it.
+    /// The complete URL, for the code that connects to it.
     pub fn expose(&self) -> &Url {
         &self.0
     }
@@ -33,7 +35,7 @@ impl fmt::Display for SafeUrl {
     }
 }
 
-/// A URL's host, and its port where it names one; the rest may be secret.
+/// A URL's host, and its port if the URL contains one. Other parts can be secret.
 pub fn host_and_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_by_its_host_alone() {
+    fn url_prints_only_scheme_host_and_port() {
         for (text, shown) in [
             ("https://ada:planted@box.example/planted?key=planted#planted", "https://box.example"),
             ("http://planted@127.0.0.1:9/v1", "http://127.0.0.1:9"),
@@ -59,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_called_is_no_address() {
+    fn parse_rejects_urls_without_host_or_http_scheme() {
         for text in ["", "box.example", "ftp://box.example", "file:///etc/passwd", "http://"] {
             assert_eq!(SafeUrl::parse(text), None, "{text}");
         }

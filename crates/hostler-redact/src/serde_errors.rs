@@ -1,8 +1,10 @@
-/// What serde says of values in general; the value follows, and then what was expected.
+//! serde errors without the values that they quote.
+
+/// Prefixes of serde messages that quote a value and then state what was expected.
 const VALUE_QUOTING_PREFIXES: [&str; 5] =
     ["invalid type", "invalid value", "invalid length", "unknown variant", "unknown field"];
 
-/// What serde says of types alone.
+/// Prefixes of serde messages that contain names of types and fields only.
 const VALUE_FREE_PREFIXES: [&str; 3] =
     ["missing field `", "duplicate field `", "data did not match any variant of untagged enum "];
 
@@ -27,15 +29,15 @@ const VALUE_KINDS: [&str; 17] = [
     "struct variant",
 ];
 
-/// What is wrong with a JSON text and where, without a word of it. An error's own text quotes the value that was not
-/// expected, which may be a prompt, a title or a token.
+/// Describes a JSON error and its position without quoting the text. An error's own message quotes the unexpected
+/// value, which can be a prompt, a title or a token.
 pub fn redact_json_error(error: &serde_json::Error) -> String {
     let said = error.to_string();
     if !error.is_data() {
-        // The parser's own sentences quote nothing.
+        // Syntax errors of the parser quote nothing.
         return said;
     }
-    // A value that was not read from a text has no place in one.
+    // A value that was not parsed from a text has no position.
     let place = match error.line() {
         0 => String::new(),
         line => format!(" at line {line} column {}", error.column()),
@@ -45,8 +47,8 @@ pub fn redact_json_error(error: &serde_json::Error) -> String {
     format!("{fault}{place}")
 }
 
-/// A message of serde without the value that it quotes, for formats beside JSON. `None` for a message that is not
-/// serde's own: only who reads a type knows what the type says.
+/// Removes the quoted value from a serde message, for formats other than JSON. `None` for a message that does not come
+/// from serde itself: only the caller knows what a type's own messages contain.
 pub fn redact_serde_error(message: &str) -> Option<String> {
     if VALUE_FREE_PREFIXES.iter().any(|beginning| message.starts_with(beginning)) {
         return Some(message.to_owned());
@@ -54,7 +56,7 @@ pub fn redact_serde_error(message: &str) -> Option<String> {
     let (what, rest) = VALUE_QUOTING_PREFIXES.iter().find_map(|what| Some((what, message.strip_prefix(what)?)))?;
     let value = rest.strip_prefix(": ");
     let kind = value.and_then(|value| VALUE_KINDS.iter().find(|kind| value.starts_with(**kind)));
-    // A value can hold these words too; the type's own come last, if there are any.
+    // The quoted value can contain `, expected ` too. The type's expectation is the last one, if there is any.
     let nothing = rest.ends_with(", there are no variants") || rest.ends_with(", there are no fields");
     let expected = rest.rsplit_once(", expected ").filter(|_| !nothing).map(|(_, expected)| expected);
     let mut fault = (*what).to_owned();
@@ -76,7 +78,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only read")]
+    #[expect(dead_code, reason = "fields are only deserialized")]
     struct Fields {
         switch: bool,
         #[serde(default)]
@@ -102,7 +104,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(untagged)]
-    #[expect(dead_code, reason = "only read")]
+    #[expect(dead_code, reason = "fields are only deserialized")]
     enum Either {
         Switch(bool),
         Number(u8),
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_what_is_wrong_and_never_the_value() {
+    fn redacted_json_error_names_the_expectation_and_never_the_value() {
         for (text, expected) in [
             (r#""planted""#, "invalid type: string, expected struct Fields"),
             (r#"{"switch": "planted"}"#, "invalid type: string, expected a boolean"),
@@ -156,19 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_where() {
+    fn redacted_json_error_includes_line_and_column() {
         let expected = "invalid type: string, expected a boolean at line 2 column 19";
         assert_eq!(fault::<Fields>("{\n\"switch\": \"planted\"}"), expected);
     }
 
     #[test]
-    fn a_value_that_comes_from_no_text_has_no_place() {
+    fn redacted_json_error_of_a_value_has_no_position() {
         let error = serde_json::from_value::<bool>("planted".into()).unwrap_err();
         assert_eq!(redact_json_error(&error), "invalid type: string, expected a boolean");
     }
 
     #[test]
-    fn what_serde_did_not_say_is_for_others_to_judge() {
+    fn redact_serde_error_returns_none_for_custom_messages() {
         assert_eq!(redact_serde_error("planted"), None);
     }
 }

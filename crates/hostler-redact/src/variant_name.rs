@@ -1,13 +1,15 @@
+//! The name of an enum variant without its fields.
+
 use std::fmt::{self, Write as _};
 
-/// The name of an enum's variant, without what it holds. For enums of others, whose `Debug` prints everything.
+/// The name of an enum's variant without its fields. For enums of other crates, whose `Debug` prints all fields.
 pub fn variant_name(value: &impl fmt::Debug) -> String {
     let mut name = VariantNameWriter(String::new());
     let _at_its_end = write!(name, "{value:?}");
     name.0
 }
 
-/// Takes text as long as it belongs to the first name.
+/// Accepts text until the first name ends.
 struct VariantNameWriter(String);
 
 impl fmt::Write for VariantNameWriter {
@@ -23,7 +25,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    #[expect(dead_code, reason = "only printed")]
+    #[expect(dead_code, reason = "fields are only formatted")]
     enum Said {
         Nothing,
         Words(&'static str),
@@ -31,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_name_is_taken() {
+    fn variant_name_omits_fields() {
         assert_eq!(variant_name(&Said::Nothing), "Nothing");
         assert_eq!(variant_name(&Said::Words("planted")), "Words");
         assert_eq!(variant_name(&Said::More { words: "planted" }), "More");

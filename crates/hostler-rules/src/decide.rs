@@ -1,4 +1,4 @@
-//! The decision about a call.
+//! Decides on a tool call by rules and permission mode. A call that neither decides is undecided.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,48 +10,48 @@ use crate::rule_set::RuleSet;
 use crate::shell::{CommandKind, CommandLine, NON_LITERAL_OPTIONS};
 use crate::tool_use::{DecisionContext, PathAccess, ToolTarget, ToolUse};
 
-/// How a session handles what no rule decides.
+/// How a session treats calls that no rule decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// The agent's own flow decides, which asks a person where it matters.
+    /// The agent's own permission flow decides, and asks a person where necessary.
     #[default]
     Default,
-    /// Files in the workspace are edited without a question.
+    /// Edits of files in the workspace are allowed.
     AcceptEdits,
-    /// Nothing is written: whatever is not known to only read is denied.
+    /// Nothing is written: a call that is not known to be read-only is denied.
     Plan,
-    /// Everything is allowed that no rule denies or asks about.
+    /// Every call is allowed that no rule denies or asks about.
     #[serde(rename = "bypassPermissions")]
     Bypass,
-    /// Nobody is there to be asked: what would be asked is denied.
+    /// There is no person to ask: a call that would be asked about is denied.
     DontAsk,
 }
 
-/// What is to be done about a call.
+/// The outcome of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecisionOutcome {
-    /// Let it run.
+    /// The call runs.
     Allow,
-    /// Ask a person.
+    /// A person is asked.
     Ask,
-    /// Do not let it run.
+    /// The call does not run.
     Deny,
-    /// Rules and mode say nothing: the agent's own flow decides, or whoever asked.
+    /// Neither rules nor mode decide: the agent's own permission flow or the caller does.
     Undecided,
 }
 
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// What is to be done.
+    /// The outcome.
     pub outcome: DecisionOutcome,
-    /// Why. There is at least one reason.
+    /// The reasons, at least one.
     pub reasons: Vec<DecisionReason>,
 }
 
 impl Decision {
-    /// Whether a rule has a part in it.
+    /// Whether a rule is among the reasons.
     pub fn is_by_rule(&self) -> bool {
         self.reasons.iter().any(|why| matches!(why, DecisionReason::Rule { .. }))
     }
@@ -64,38 +64,38 @@ pub enum DecisionReason {
     Rule {
         /// The rule.
         rule: Rule,
-        /// The part, such as one command of a line.
+        /// The part, for example one command of a line.
         part: String,
-        /// Whether the part is what the rule names, or only could be.
+        /// Whether the part is certain to match the rule. Otherwise it only may.
         is_certain: bool,
     },
-    /// A part cannot be seen through.
+    /// A part cannot be analyzed.
     Unanalyzable {
         /// The part.
         part: String,
-        /// What hides it.
+        /// What makes it unanalyzable.
         reason: &'static str,
     },
     /// The mode decided.
     Mode {
         /// The mode.
         mode: PermissionMode,
-        /// What it says about the call, as the end of a sentence.
+        /// The reason, as the end of a sentence.
         reason: &'static str,
     },
-    /// No rule speaks of these parts.
+    /// No rule matches these parts.
     NoRule {
         /// The parts.
         parts: Vec<String>,
     },
 }
 
-/// Decides about a call.
+/// Decides on a call by rules and mode.
 pub fn decide(rules: &RuleSet, mode: PermissionMode, call: &ToolUse, resolver: &dyn PathResolver) -> Decision {
     decide_in_context(rules, mode, &DecisionContext::new(call, resolver))
 }
 
-/// Decides about a call that was looked at already.
+/// Decides on a call whose context already exists.
 pub(crate) fn decide_in_context(rules: &RuleSet, mode: PermissionMode, scene: &DecisionContext<'_>) -> Decision {
     let decision = apply_rules_and_mode(rules, mode, scene);
     if mode == PermissionMode::DontAsk && decision.outcome == DecisionOutcome::Ask {
@@ -118,7 +118,7 @@ fn apply_rules_and_mode(rules: &RuleSet, mode: PermissionMode, scene: &DecisionC
             reasons: vec![DecisionReason::Mode { mode, reason: because }],
         };
     }
-    // Nothing in these modes asks about what may be denied and cannot be seen: planning goes on without it.
+    // Plan mode denies calls that may match a denial, instead of asking: planning continues without them.
     if mode == PermissionMode::Plan && !possible.is_empty() {
         return Decision { outcome: DecisionOutcome::Deny, reasons: rule_reasons(possible) };
     }
@@ -179,7 +179,7 @@ fn rule_reasons(objections: Vec<RestrictionMatch<'_>>) -> Vec<DecisionReason> {
     objections.into_iter().map(reason).collect()
 }
 
-/// Why a call is not known to only read, if so.
+/// Why a call is not known to be read-only; `None` if it is.
 fn find_write_reason(scene: &DecisionContext<'_>) -> Option<&'static str> {
     match &scene.target {
         ToolTarget::Shell(line) => scene.read_analysis(line).unknown_reason(),
@@ -187,7 +187,7 @@ fn find_write_reason(scene: &DecisionContext<'_>) -> Option<&'static str> {
         ToolTarget::Files(PathAccess::Read | PathAccess::Search, _) | ToolTarget::Host(_) | ToolTarget::ToolOnly => {
             None
         }
-        // Whatever it is: it belongs to a tool that can write.
+        // These tools cannot write, whatever their input is.
         ToolTarget::Unanalyzable(_)
             if matches!(scene.call.tool.as_str(), "Read" | "Glob" | "Grep" | "LS" | "WebFetch") =>
         {
@@ -197,8 +197,8 @@ fn find_write_reason(scene: &DecisionContext<'_>) -> Option<&'static str> {
     }
 }
 
-/// Where permissions are skipped, a line that cannot be seen through is denied as soon as a rule denies any command: it may
-/// be that one. If rules deny files only, it is asked about.
+/// In bypass mode, an unanalyzable line is denied if a rule denies any command, because the line may run it. If rules
+/// deny files only, it is asked about.
 fn decide_unanalyzable(rules: &RuleSet, scene: &DecisionContext<'_>) -> Option<Decision> {
     let (part, because) = match &scene.target {
         ToolTarget::Shell(line) => find_unanalyzable(line)?,

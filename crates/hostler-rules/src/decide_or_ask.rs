@@ -1,4 +1,4 @@
-//! What becomes of a call in a host: nothing is left open.
+//! The host's decision on a tool call: allow, ask or deny, never undecided.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::protected_paths::{SearchExclusion, find_read_protection, has_protecte
 use crate::rule_set::RuleSet;
 use crate::tool_use::{DecisionContext, PathAccess, ToolTarget, ToolUse};
 
-/// Tools that change nothing outside the agent: lists of their own, output of what runs already, and agents whose own
-/// calls pass the gate one by one.
+/// Tools without effects outside the agent: its own lists, output of running commands, and sub-agents, whose own calls
+/// are checked one by one.
 const HARMLESS_TOOLS: [&str; 14] = [
     "Agent",
     "AgentOutput",
@@ -30,9 +30,10 @@ const HARMLESS_TOOLS: [&str; 14] = [
     "ToolSearch",
 ];
 
-/// Decides as [`decide`](crate::decide()) does, and what that leaves open as well: what only looks around in the working directory passes,
-/// the rest is asked, or denied where nobody is asked. The verdict is never [`Verdict::Leave`]. `plans` is where the agent
-/// writes its own plans: in the mode for planning it may, as long as no rule speaks of it.
+/// Decides like [`decide`](crate::decide()), and also on calls that remain undecided: reads in the working directory
+/// are allowed, all others are asked about, or denied if the mode denies instead of asking. The outcome is never
+/// [`DecisionOutcome::Undecided`]. `plans` is the directory of the agent's own plans: in plan mode the agent may write
+/// there, unless a rule decides otherwise.
 pub fn decide_or_ask(
     rules: &RuleSet,
     mode: PermissionMode,
@@ -55,7 +56,7 @@ pub fn decide_or_ask(
     }
     let open = match decision.outcome {
         DecisionOutcome::Undecided => true,
-        // Planning reads; where, is decided as in every session.
+        // Plan mode allows reads in general; where they are allowed is decided as in every other mode.
         DecisionOutcome::Allow => mode == PermissionMode::Plan && !decision.is_by_rule(),
         DecisionOutcome::Ask | DecisionOutcome::Deny => false,
     };
@@ -86,8 +87,8 @@ pub fn decide_or_ask(
     Decision { outcome: DecisionOutcome::Ask, reasons: why }
 }
 
-/// Why a call that no rule decides needs a person; nothing if it only reads in the working directory, or touches nothing.
-/// Empty where there is no more to say than that no rule decides it.
+/// Why an undecided call needs a person; `None` if it only reads in the working directory or has no effect. Empty if
+/// there is no other reason than that no rule matches.
 fn find_reason_to_ask(scene: &DecisionContext<'_>) -> Option<&'static str> {
     if HARMLESS_TOOLS.contains(&scene.call.tool.as_str()) {
         return None;
@@ -119,7 +120,7 @@ fn find_reason_to_ask_about_path(
     if !scene.is_in_workspace(spot) {
         return Some("it reads outside the working directory");
     }
-    // The agent's search takes hidden files, and leaves repositories out unless its pattern takes them back.
+    // The agent's search includes hidden files. It excludes `.git`, unless its pattern includes it.
     let skips = match scene.call.input.get("glob") {
         None | Some(Value::Null) => SearchExclusion::GitDirectory,
         Some(Value::String(glob)) if !may_match_git_directory(glob) => SearchExclusion::GitDirectory,
@@ -130,7 +131,7 @@ fn find_reason_to_ask_about_path(
         .or(guarded.then_some("files that need a question are below it"))
 }
 
-/// Could one of these patterns match `.git`? Endings as `*.rs` and `*.{ts,tsx}` and plain names do not.
+/// Can one of these patterns match `.git`? Extensions such as `*.rs` and `*.{ts,tsx}` and plain names cannot.
 fn may_match_git_directory(glob: &str) -> bool {
     glob.split(|c: char| c.is_whitespace() || c == ',').filter(|pattern| !pattern.is_empty()).any(|pattern| {
         let name = pattern.rsplit('/').next().unwrap_or_default();
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_open() {
+    fn decide_or_ask_never_returns_undecided() {
         let reads = "it only reads in the working directory, or touches nothing.";
         for (mode, call, expected) in [
             (PermissionMode::Default, "Bash(make all)", "Allowed: the global rule `Bash(make:*)` allows `make all`."),

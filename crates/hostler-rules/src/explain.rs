@@ -1,10 +1,10 @@
-//! Decisions in sentences.
+//! Explains decisions in sentences for people.
 
 use crate::decide::{Decision, DecisionOutcome, DecisionReason, PermissionMode};
 use crate::rule::{Effect, Rule, RuleScope};
 use crate::shell::truncate_for_display;
 
-/// Says in sentences why a decision is as it is; the first one begins with what it is.
+/// Explains a decision; the first sentence begins with the outcome.
 pub fn explain(decision: &Decision) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for why in &decision.reasons {

@@ -1,36 +1,40 @@
-//! Permission rules: what does a tool call touch, which rule says what about it, and why?
+//! Permission rules: what a tool call touches, which rules match it, and the decision with its reasons.
 //!
-//! A [`Rule`] allows, asks about or denies what its [`Matcher`] matches; its text is the one that people know from Claude Code:
-//! `Bash(git status)`, `Bash(npm run:*)`, `Edit(src/**)`, `mcp__github`. A [`Call`] is what an agent wants to do.
-//! [`decide`] brings both together with the session's [`Mode`], and [`judge`] leaves nothing open; [`explain`] puts the answer
-//! into sentences; [`suggest`] finds the narrow rules that a person can be offered instead of being asked again. The
-//! [`RuleBook`] keeps the rules that outlive sessions.
+//! A [`Rule`] allows, asks about or denies the calls that its [`Matcher`] matches; its text has the form of Claude
+//! Code's rules: `Bash(git status)`, `Bash(npm run:*)`, `Edit(src/**)`, `mcp__github`. A [`ToolUse`] is a call that an
+//! agent wants to make. [`decide()`] applies the rules and the session's [`PermissionMode`]; [`decide_or_ask()`] also
+//! decides what those leave undecided; [`explain()`] turns a decision into sentences; [`suggest_rules()`] finds narrow
+//! rules that would have allowed the call. The [`RuleStore`] stores the rules that outlive sessions.
 //!
 //! ```
-//! use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
+//! use hostler_rules::{
+//!     DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide, explain,
+//! };
 //!
 //! let mut rules = RuleSet::default();
-//! rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash(git status)")?)?;
-//! rules.add(Rule::parse(Effect::Deny, Scope::Workspace, "Bash(rm:*)")?)?;
+//! rules.add(Rule::parse(Effect::Allow, RuleScope::Global, "Bash(git status)")?)?;
+//! rules.add(Rule::parse(Effect::Deny, RuleScope::Workspace, "Bash(rm:*)")?)?;
 //!
-//! let call = Call::shell("git status && rm -rf x", "/home/me/project");
-//! let decision = decide(&rules, Mode::Default, &call, &Disk);
-//! assert_eq!(decision.verdict, Verdict::Deny);
+//! let call = ToolUse::shell("git status && rm -rf x", "/home/me/project");
+//! let decision = decide(&rules, PermissionMode::Default, &call, &DiskResolver);
+//! assert_eq!(decision.outcome, DecisionOutcome::Deny);
 //! assert_eq!(explain(&decision), ["Denied: the workspace's rule `Bash(rm:*)` denies `rm -rf x`."]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What holds for all decisions:
+//! For all decisions:
 //!
 //! * Deny beats ask beats allow, over all scopes.
-//! * A command line is allowed only if every command that it can run is, and every file that it writes. One denied command
-//!   denies the line.
-//! * What cannot be seen is *opaque*: a line that is no shell grammar, a name that only the shell will know (`$CMD`), a
-//!   file of commands (`source x`). No rule allows it; it is asked about, and denied if what can be seen of it is.
-//! * A path is judged as it is written and as it really is, after its links.
+//! * A command line is allowed only if every command that it can run is allowed, and every file that it writes. One
+//!   denied command denies the line.
+//! * A part that cannot be analyzed is *unanalyzable*: text outside the shell grammar, a name that only the shell knows
+//!   at run time (`$CMD`), a file of commands (`source x`). No rule allows it; it is asked about, and denied if another
+//!   part is denied.
+//! * A path is checked as it is written and as it resolves after its links.
 //!
-//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. Decisions read links and
-//! Git configurations through a [`Resolver`] and do no other I/O, and whatever they are given, they answer. Only the book reads and writes a file.
+//! **Architecture Invariant:** this crate does not know sessions, clients or an agent's wire format. Decisions read
+//! links and Git configurations through a [`PathResolver`] and do no other I/O, and every input gets a decision. Only
+//! the rule store reads and writes a file.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Does a rule match a call? There are two questions, and they are asked differently.
+//! Whether a rule matches a call. Restricting and allowing rules are matched differently.
 //!
-//! A rule that denies or asks *objects* as soon as any part of the call is what it names, or could be. A rule that allows
-//! *permits* only what it names for certain, and a call is permitted only if all of its parts are.
+//! A rule that denies or asks matches if any part of the call is, or may be, what it names. A rule that allows matches
+//! only parts that are certain, and a call is allowed only if all of its parts are.
 
 mod allow_rules;
 mod restrictions;
@@ -12,7 +12,7 @@ pub(crate) use restrictions::{RestrictionMatch, find_restrictions};
 use crate::rule::{Matcher, covers_tool};
 use crate::shell::base_name;
 
-/// Does the matcher name the call's tool, whatever the call is about?
+/// Does the matcher name the call's tool, independent of the call's input?
 fn matches_tool(matcher: &Matcher, tool: &str) -> bool {
     match matcher {
         Matcher::Everything => true,
@@ -25,7 +25,7 @@ fn matches_tool(matcher: &Matcher, tool: &str) -> bool {
     }
 }
 
-/// `/bin/rm` is `rm` to a rule that objects; a rule that names a directory means that directory.
+/// `/bin/rm` matches `rm` in a rule that denies or asks; a rule with a directory matches that path only.
 fn matches_command_name(command: &str, named: &str) -> bool {
     command == named || (!named.contains('/') && base_name(command) == named)
 }

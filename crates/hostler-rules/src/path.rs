@@ -1,37 +1,37 @@
-//! Paths as they are written and as they really are.
+//! Paths as written and as resolved: the file access that decisions need, as a trait.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Follows the links of a path. What a rule says must hold for the place where a path really leads.
+/// File access for decisions. A rule applies to the path that remains after links are followed.
 pub trait PathResolver {
-    /// The path with all links followed and `..` taken physically. What does not exist (yet) stays as written.
+    /// The path with all links followed and `..` resolved physically. Components that do not exist remain as written.
     ///
     /// # Errors
-    /// When links go in circles or cannot be read. Such a path is asked about, like everything that cannot be seen.
+    /// If there is a link loop, or a link cannot be read. Such a path is asked about as unanalyzable.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// What is at this path. A link at its end is not followed.
+    /// The kind of the entry. A link at the end is not followed.
     fn path_kind(&self, path: &Path) -> PathKind;
 
-    /// The bytes of a regular file of at most `limit` bytes; nothing for anything else.
+    /// The contents of a regular file of at most `limit` bytes; `None` for everything else.
     fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>>;
 
-    /// The names in a directory and what they are, at most `limit`; nothing if there are more or they cannot be read.
+    /// The entries of a directory with their kinds. `None` if there are more than `limit`, or they cannot be read.
     fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, PathKind)>>;
 }
 
-/// What a path names.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathKind {
-    /// Nothing.
+    /// There is no entry.
     Missing,
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A link, a device, or something that cannot be examined.
+    /// A link, a device, or an entry that cannot be examined.
     Other,
 }
 
@@ -39,14 +39,14 @@ pub enum PathKind {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiskResolver;
 
-/// How many links a path may go through; the kernel's own limit.
+/// Maximum number of links in a path, the same as the kernel's.
 const MAX_SYMLINKS: usize = 40;
 
 impl PathResolver for DiskResolver {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         follow_links(path, |link| match std::fs::read_link(link) {
             Ok(target) => Ok(Some(target)),
-            // Not a link, not there, or below something that is not a directory.
+            // Not a link, missing, or below an entry that is not a directory.
             Err(error) => match error.kind() {
                 io::ErrorKind::InvalidInput | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
                 _ => Err(error),
@@ -66,7 +66,7 @@ impl PathResolver for DiskResolver {
     }
 
     fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
-        // A pipe is never opened: reading it could wait for ever.
+        // Only regular files are opened: reading a pipe could block.
         (self.path_kind(path) == PathKind::File).then_some(())?;
         let mut bytes = Vec::new();
         std::fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
@@ -88,7 +88,7 @@ impl PathResolver for DiskResolver {
     }
 }
 
-/// Links from a table, for tests and for questions about a machine that is not this one.
+/// Links from a table, for tests and for decisions about another machine.
 #[derive(Debug, Clone, Default)]
 pub struct StaticLinks(pub std::collections::BTreeMap<PathBuf, PathBuf>);
 
@@ -110,7 +110,7 @@ impl PathResolver for StaticLinks {
     }
 }
 
-/// Walks a path component by component. A dangling link is followed too: writing through it creates its target.
+/// Resolves a path component by component. A dangling link is followed too: writing through it creates its target.
 fn follow_links(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>) -> io::Result<PathBuf> {
     let mut found = PathBuf::from("/");
     let mut rest: VecDeque<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
@@ -143,7 +143,7 @@ fn follow_links(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<Path
     Ok(found)
 }
 
-/// Takes `.` and `..` out of an absolute path, without looking at the disk.
+/// Removes `.` and `..` from an absolute path without disk access.
 pub fn normalize_path(path: &Path) -> PathBuf {
     let mut found = PathBuf::from("/");
     for component in path.components() {
@@ -158,18 +158,18 @@ pub fn normalize_path(path: &Path) -> PathBuf {
     found
 }
 
-/// All the paths that one name may mean: as written, and where its links lead.
+/// All paths that a name may refer to: as written, and with links resolved.
 ///
-/// A rule that allows must match all of them; for a rule that denies or asks, one is enough.
+/// A rule that allows must match all of them; a rule that denies or asks must match one.
 #[derive(Debug, Clone)]
 pub(crate) struct CandidatePaths {
-    /// How it was written.
+    /// The name as written.
     pub text: String,
     pub paths: Vec<PathBuf>,
 }
 
 impl CandidatePaths {
-    /// Makes a spot of a name, relative to a directory.
+    /// Resolves a name relative to a directory.
     pub(crate) fn new(
         text: &str,
         base: &Path,
@@ -191,7 +191,7 @@ impl CandidatePaths {
         }
         let plain = normalize_path(&written);
         let mut paths = vec![plain.clone()];
-        // Programs differ in whether `link/..` means the link's parent or its target's.
+        // Programs differ in whether `link/..` is the parent of the link or of its target.
         for path in [&plain, &written] {
             let real = resolver.resolve(path).map_err(|_| "where its path leads cannot be seen")?;
             if !paths.contains(&real) {

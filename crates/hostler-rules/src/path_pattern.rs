@@ -1,13 +1,14 @@
-//! Patterns for paths: `src/**`, `~/secrets/**`, `//etc/*`, `*.pem`.
+//! Path patterns of rules: `src/**`, `~/secrets/**`, `//etc/*`, `*.pem`. Parses, prints and matches them without disk
+//! access.
 //!
-//! * `//x` is an absolute path, `~/x` lies in the home directory. One slash alone is refused, since it means the file system's
-//!   root to some people and the project's to others.
-//! * `./x` and `a/b` are relative to the workspace. A pattern without a slash, as `*.pem`, matches at any depth in it.
-//! * `*` is anything within a name, `?` one character, `**` any number of directories. A backslash takes the next character
-//!   as it is; all others, brackets and braces too, stand for themselves.
-//! * `x/` and `x/**` are the directory with everything below it.
+//! * `//x` is an absolute path, `~/x` is in the home directory. A single leading slash is refused: it could mean the
+//!   root of the file system or of the project.
+//! * `./x` and `a/b` are relative to the workspace. A pattern without a slash, such as `*.pem`, matches at any depth.
+//! * `*` is any text within a name, `?` one character, `**` any number of directories. A backslash escapes the next
+//!   character; all others, including brackets and braces, are literal.
+//! * `x/` and `x/**` are the directory and everything below it.
 //!
-//! A rule that denies or asks also covers everything below what it matches; a rule that allows does not.
+//! A rule that denies or asks also covers everything below a match; a rule that allows does not.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ enum Anchor {
     Anywhere,
 }
 
-/// What stands between two slashes.
+/// One component of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum PatternPart {
     /// `**`
@@ -43,7 +44,7 @@ enum PatternChar {
     AnyChars,
 }
 
-/// Why a pattern is refused, and where.
+/// Position and reason of a refused pattern.
 pub(crate) type PatternError = (usize, &'static str);
 
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -108,7 +109,7 @@ impl PathPattern {
         Ok(Self { anchor, parts })
     }
 
-    /// A pattern for exactly this path, or for all that is below it. The path is absolute and without `..`.
+    /// A pattern for exactly this path, or for everything below it. The path is absolute and without `..`.
     pub(crate) fn for_path(path: &Path, below: bool, workspace: &Path) -> Option<Self> {
         let (anchor, rest) = match path.strip_prefix(workspace) {
             Ok(rest) => (Anchor::Workspace, rest),
@@ -125,7 +126,7 @@ impl PathPattern {
         (!parts.is_empty()).then_some(Self { anchor, parts })
     }
 
-    /// Does the pattern match this path? `below` says whether everything below a match counts as well.
+    /// Does the pattern match this path? With `below`, descendants of a match count too.
     pub(crate) fn matches(&self, path: &Path, ground: &PatternBases<'_>, below: bool) -> bool {
         self.bases(ground).iter().any(|base| {
             let Some(names) = path.strip_prefix(base).ok().and_then(path_names) else {
@@ -141,7 +142,7 @@ impl PathPattern {
         })
     }
 
-    /// Can this pattern match something at or below this directory?
+    /// Can the pattern match an entry at or below this directory?
     pub(crate) fn may_match_below(&self, directory: &Path, ground: &PatternBases<'_>) -> bool {
         let spelled: PathBuf = self.parts.iter().map_while(PatternPart::literal_name).collect();
         let start = if self.anchor == Anchor::Anywhere { PathBuf::new() } else { spelled };
@@ -152,13 +153,13 @@ impl PathPattern {
         })
     }
 
-    /// Whether it names one path and what is below that.
+    /// Whether the pattern names a single path and its descendants.
     pub(crate) fn is_literal(&self) -> bool {
         let parts = self.parts.strip_suffix(&[PatternPart::AnyDirectories]).unwrap_or(&self.parts);
         self.anchor != Anchor::Anywhere && parts.iter().all(|part| part.literal_name().is_some())
     }
 
-    /// Could a name that the shell expands from this pattern be the last name of a path that this one matches?
+    /// Can a shell glob expand to the last name of a path that this pattern matches?
     pub(crate) fn may_end_with(&self, shell_pattern: &str) -> bool {
         if !shell_pattern.chars().all(|c| c.is_alphanumeric() || "._-*?".contains(c)) {
             return true;
@@ -172,7 +173,7 @@ impl PathPattern {
         }
     }
 
-    /// The part of the pattern that is a plain path, with its anchor.
+    /// The literal beginning of the pattern, with its anchor.
     pub(crate) fn literal_prefix(&self, ground: &PatternBases<'_>) -> Option<PathBuf> {
         let spelled: PathBuf = self.parts.iter().map_while(PatternPart::literal_name).collect();
         let base = self.bases(ground).first()?.to_path_buf();
@@ -188,7 +189,7 @@ impl PathPattern {
     }
 }
 
-/// Where patterns stand: the workspace and the home directory, as written and as they really are.
+/// What patterns are relative to: the workspace and the home directory, as written and as resolved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PatternBases<'a> {
     pub workspace: &'a [PathBuf],
@@ -227,12 +228,12 @@ fn parse_name(name: &str) -> Option<Vec<PatternChar>> {
     Some(found)
 }
 
-/// The names of a path; nothing if one of them is not text, which no pattern can name.
+/// The components of a path; `None` if one is not UTF-8, which no pattern can match.
 fn path_names(path: &Path) -> Option<Vec<&str>> {
     path.iter().map(std::ffi::OsStr::to_str).collect()
 }
 
-/// The classic matching with one memory: on failure go back to the last `**` and let it take one name more.
+/// Wildcard matching with one backtracking point: on failure, the last `**` takes one more name.
 fn matches_parts(parts: &[PatternPart], names: &[&str]) -> bool {
     matches_wildcards(
         parts,
@@ -296,7 +297,7 @@ impl fmt::Display for PathPattern {
             Anchor::Workspace => "./",
             Anchor::Anywhere => "",
         })?;
-        // Without an anchor a slash would anchor it, so that a directory is written with the one slash at its end.
+        // In an unanchored pattern a slash would anchor it, so a directory is written with a single slash at its end.
         let mut parts = self.parts.as_slice();
         let directory = self.anchor == Anchor::Anywhere && parts.len() == 2;
         if directory {

@@ -1,4 +1,4 @@
-//! The agent's own plan: to write it is planning, not carrying out.
+//! The agent's own plan file, which it may write in plan mode.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::path::{CandidatePaths, PathResolver};
 use crate::tool_use::ToolUse;
 
-/// The plan that a call reads or writes: a Markdown file in the directory of the agent's plans, by every path that its
-/// name may mean.
+/// The plan that a call reads or writes: a Markdown file in the plans directory. All candidate paths must resolve to
+/// the same file.
 pub fn find_plan_file(call: &ToolUse, plans: &Path, resolver: &dyn PathResolver) -> Option<PathBuf> {
     if !matches!(call.tool.as_str(), "Edit" | "MultiEdit" | "Read" | "Write") {
         return None;

@@ -1,12 +1,12 @@
-//! Places that no mode but bypass touches without a question: secrets, and files that make other programs run something.
+//! Paths that only bypass mode touches without asking: secrets, and files that make other programs run something.
 //!
-//! Names are compared without regard to case, since some file systems do. A person's rule can still allow such a place.
+//! Names are compared case-insensitively, as some file systems do. A person's rule can allow such a path.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::path::{CandidatePaths, PathKind, PathResolver};
 
-/// Directories of secrets, start-up files and services: with everything below, wherever they are.
+/// Directories of secrets, start-up files and services, with everything below them, at any location.
 const PROTECTED_DIRECTORIES: [&[&str]; 23] = [
     &[".ssh"],
     &[".gnupg"],
@@ -33,7 +33,7 @@ const PROTECTED_DIRECTORIES: [&[&str]; 23] = [
     &[".mozilla"],
 ];
 
-/// Single files, wherever they are.
+/// File names, at any location.
 const PROTECTED_FILES: [&str; 36] = [
     ".bash_aliases",
     ".bash_login",
@@ -73,7 +73,7 @@ const PROTECTED_FILES: [&str; 36] = [
     "ssh_host_ed25519_key",
 ];
 
-/// Files by the names of their last directories.
+/// Files by the last components of their path.
 const PROTECTED_PATH_SUFFIXES: [&[&str]; 8] = [
     &[".git", "config"],
     &[".git", "config.worktree"],
@@ -85,38 +85,38 @@ const PROTECTED_PATH_SUFFIXES: [&[&str]; 8] = [
     &[".cargo", "credentials.toml"],
 ];
 
-/// Directories whose files make other programs run something when they are changed. Reading them is ordinary.
+/// Names of directories and files that make other programs run something when changed. Reading them is not protected.
 const EXECUTED_CONFIG_NAMES: [&str; 7] =
     [".claude", ".git", ".gitmodules", ".husky", ".idea", ".vscode", ".devcontainer"];
 
-/// Directories of the system that show processes, their environments and devices.
+/// System directories that show processes, their environments and devices.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 
-/// Why the place is never read without a question, if so. `own` are the host's own directories.
+/// Why reading the path requires approval, if so. `own` are the host's own directories.
 pub(crate) fn find_read_protection(spot: &CandidatePaths, own: &[PathBuf]) -> Option<&'static str> {
     spot.paths.iter().find_map(|path| find_protection(path, own))
 }
 
-/// Why the place is never written without a question, if so.
+/// Why writing the path requires approval, if so.
 pub(crate) fn find_write_protection(spot: &CandidatePaths, own: &[PathBuf]) -> Option<&'static str> {
     let runs = |path: &PathBuf| path_names(path).any(|name| is_one_of(name, &EXECUTED_CONFIG_NAMES));
     find_read_protection(spot, own)
         .or_else(|| spot.paths.iter().any(runs).then_some("it changes a file that makes other programs run something"))
 }
 
-/// What a search leaves out of what lies below.
+/// What a search excludes below its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SearchExclusion {
     /// Nothing.
     Nothing,
-    /// The directory of a repository, unless the search begins in it.
+    /// The `.git` directory, unless the search starts in it.
     GitDirectory,
-    /// Names with a dot in front, unless a file of names to ignore takes them back.
+    /// Names with a leading dot, unless an ignore file includes them again.
     HiddenFiles,
 }
 
-/// Lies a place that is never read without a question below this one, so that reading everything reads it as well? Where a
-/// bounded look at the disk does not suffice, it does.
+/// Is there a protected path below this one, which a recursive read would include? If the bounded scan exceeds its
+/// limit, the answer is yes.
 pub(crate) fn has_protected_below(
     spot: &CandidatePaths,
     own: &[PathBuf],
@@ -134,7 +134,7 @@ pub(crate) fn has_protected_below(
         || contains_protected(&spot.paths, own, skips, resolver)
 }
 
-/// How many files are looked at to find out that none of them is guarded.
+/// Limit of the directory scan that looks for protected files.
 const MAX_SCANNED_ENTRIES: usize = 200_000;
 
 fn contains_protected(
@@ -144,7 +144,7 @@ fn contains_protected(
     resolver: &dyn PathResolver,
 ) -> bool {
     let shown = |directory: &Path| reveals_hidden_files(directory, resolver);
-    // Files of names to ignore count from all directories above as well.
+    // Ignore files of all parent directories apply as well.
     if skips == SearchExclusion::HiddenFiles && starts.iter().any(|start| start.ancestors().any(shown)) {
         return contains_protected(starts, own, SearchExclusion::Nothing, resolver);
     }
@@ -168,7 +168,7 @@ fn contains_protected(
                 SearchExclusion::GitDirectory => is_git_directory(&name),
                 SearchExclusion::HiddenFiles => name.starts_with('.'),
             };
-            // Links are not followed on the way down.
+            // The scan does not follow links.
             if skipped || entry == PathKind::Other {
                 continue;
             }
@@ -183,13 +183,13 @@ fn contains_protected(
     false
 }
 
-/// Configuration of an agent in a project: changing it is guarded, and a search that comes across it shows no secret.
+/// An agent's configuration in a project: writing it is protected, but a search that reads it reveals no secret.
 fn is_project_configuration(path: &Path) -> bool {
     const NAMES: [&str; 3] = [".mcp.json", ".claude/settings.json", ".claude/settings.local.json"];
     NAMES.iter().any(|name| path.ends_with(name))
 }
 
-/// Could a file of names to ignore in this directory take a guarded name back, as `!.npmrc` does?
+/// Can an ignore file in this directory include a protected name again, as `!.npmrc` does?
 fn reveals_hidden_files(directory: &Path, resolver: &dyn PathResolver) -> bool {
     const LONGEST: u64 = 256 * 1024;
     let is_guarded = |name: &str| {
@@ -200,7 +200,7 @@ fn reveals_hidden_files(directory: &Path, resolver: &dyn PathResolver) -> bool {
             .chain(&PROTECTED_FILES);
         all.copied().any(|guarded| guarded.eq_ignore_ascii_case(name))
     };
-    // `*.rs` names no place that is guarded.
+    // `*.rs` does not match a protected name.
     let is_ending = |name: &str| name.strip_prefix("*.").is_some_and(|end| end.chars().all(char::is_alphanumeric));
     let is_open = |name: &str| name.contains(['*', '?', '[', '{', '\\']) && !is_ending(name);
     let takes_back = |line: &str| {
@@ -232,7 +232,7 @@ fn find_protection(path: &Path, own: &[PathBuf]) -> Option<&'static str> {
         from.and_then(|from| names.get(from..)).is_some_and(|last| equals_ignoring_case(last, wanted))
     };
     let file = || names.last().is_some_and(|name| is_one_of(name, &PROTECTED_FILES));
-    // The host's parts of a repository within `.git/modules` count, too.
+    // Configurations of submodules in `.git/modules` are protected as well.
     let buried =
         || names.last().is_some_and(|name| name.eq_ignore_ascii_case("config")) && names.iter().any(is_git_directory);
     if PROTECTED_DIRECTORIES.iter().any(has) || PROTECTED_PATH_SUFFIXES.iter().any(ends) || file() || buried() {

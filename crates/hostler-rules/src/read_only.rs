@@ -1,8 +1,9 @@
-//! What a command line reads, and whether it provably does nothing else.
+//! What a command line reads, and whether it is certain to do nothing else.
 //!
-//! The question is asked of an allow-list: programs, their options and their operands ([`table`], [`special`], [`git`]). Every
-//! operand must be a literal word; it is looked up with its links, in every directory that the shell may be in by then.
-//! What the list does not know is not known to only read. This module decides nothing: it tells what it found.
+//! The analysis is an allow-list of programs with their options and operands ([`program_table`], [`special_programs`],
+//! [`git`]). Every operand must be a literal word; it is resolved with its links, in every directory that the shell may
+//! be in at that point. A command that is not on the list is not known to be read-only. This module decides nothing: it
+//! returns findings.
 
 mod arguments;
 mod git;
@@ -22,51 +23,51 @@ use crate::shell::{
 };
 use crate::tool_use::DecisionContext;
 
-/// What was found out about a command line.
+/// Findings about a command line.
 #[derive(Debug)]
 pub(crate) struct ReadAnalysis {
-    /// About each command, in the order of [`Line::all`].
+    /// Per command, in the order of [`CommandLine::all_commands`].
     pub commands: Vec<CommandReads>,
-    /// About each file that the shell itself opens to read; those that it writes are not listed.
+    /// Per file that the shell itself opens for reading. Files that it writes are not listed.
     files: Vec<CommandReads>,
-    /// Where the shell may be when it opens a file; nothing if that is not known.
+    /// Directories that the shell may be in when it opens a file; `None` if unknown.
     pub directories: Option<Vec<PathBuf>>,
-    /// The shell itself writes a file.
+    /// Whether the shell itself writes a file.
     writes: bool,
-    /// Which of `commands` are run by the line itself and not by another command.
+    /// Which of `commands` the line runs itself, not through another command.
     top_level: Vec<bool>,
 }
 
-/// What was found out about a command.
+/// Findings about a command.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandReads {
     pub safety: ReadSafety,
-    /// Everything that it reads, if that is known.
+    /// Everything that it reads, if known.
     pub reads: Option<Vec<ReadPath>>,
-    /// Where the shell may be when it runs; nothing if that is not known.
+    /// Directories that the shell may be in when it runs; `None` if unknown.
     pub directories: Option<Vec<PathBuf>>,
 }
 
-/// How sure it is that nothing but reading in the working directory happens.
+/// Whether a command only reads in the working directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadSafety {
-    /// It only reads, and only what needs no question.
+    /// It only reads, and nothing that requires approval.
     Safe,
-    /// It only reads, but what it reads needs a question, for this reason.
+    /// It only reads, but what it reads requires approval, for this reason.
     NeedsApproval(&'static str),
-    /// It is not known to only read, for this reason.
+    /// It is not known to be read-only, for this reason.
     Unknown(&'static str),
 }
 
-/// A place that is read.
+/// A path that is read.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadPath {
     pub candidates: CandidatePaths,
-    /// The contents of everything below it are read, too.
+    /// Whether the contents of everything below it are read.
     pub recursive: bool,
-    /// It is read as the repository keeps it, whether it is on the disk or not.
+    /// Whether it is read from the repository's objects, so that it need not exist on disk.
     pub from_history: bool,
-    /// What is left out of what lies below it.
+    /// What is excluded below it.
     exclusion: SearchExclusion,
 }
 
@@ -78,7 +79,7 @@ const UNKNOWN_PROGRAM: &str = "the program is not known to only read";
 const SETS_VARIABLES: &str = "it sets variables";
 
 impl ReadAnalysis {
-    /// Why the line is not known to only read, if so.
+    /// Why the line is not known to be read-only; `None` if it is.
     pub(crate) fn unknown_reason(&self) -> Option<&'static str> {
         let unknown = |finding: &CommandReads| match finding.safety {
             ReadSafety::Unknown(why) => Some(why),
@@ -90,12 +91,12 @@ impl ReadAnalysis {
         self.top_level_commands().chain(&self.files).find_map(unknown)
     }
 
-    /// Whether the line only reads what needs no question.
+    /// Whether the line only reads, and nothing that requires approval.
     pub(crate) fn is_safe(&self) -> bool {
         !self.writes && self.top_level_commands().chain(&self.files).all(|finding| finding.safety == ReadSafety::Safe)
     }
 
-    /// Why what it reads needs a question, if so.
+    /// Why a read of the line requires approval, if so.
     pub(crate) fn approval_reason(&self) -> Option<&'static str> {
         self.top_level_commands().chain(&self.files).find_map(|finding| match finding.safety {
             ReadSafety::NeedsApproval(why) => Some(why),
@@ -113,16 +114,16 @@ impl CommandReads {
         Self { safety: ReadSafety::Unknown(why), reads: None, directories: None }
     }
 
-    /// It touches no file at all.
+    /// Whether it reads no file at all.
     pub(crate) fn reads_no_files(&self) -> bool {
         self.safety == ReadSafety::Safe && self.reads.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
-/// Looks at a whole line.
+/// Analyzes a whole line.
 pub(crate) fn analyze_reads(scene: &DecisionContext<'_>, line: &CommandLine) -> ReadAnalysis {
     let mut reader = ReadAnalyzer::new(scene);
-    // What stands before such a command in a loop runs again behind it.
+    // In a loop, commands before the `cd` run again after it.
     if line.all_commands().iter().any(|command| command.changes_directory && command.may_repeat) {
         reader.directories = None;
     }
@@ -136,7 +137,7 @@ pub(crate) fn analyze_reads(scene: &DecisionContext<'_>, line: &CommandLine) -> 
             reader.directories = None;
         }
     }
-    // A redirection may be opened before the directory changes, or after.
+    // A redirection may be opened before or after the directory changes.
     if let (Some(directories), Some(start)) = (&mut reader.directories, start) {
         directories.extend(start);
     }
@@ -161,7 +162,7 @@ pub(crate) fn analyze_reads(scene: &DecisionContext<'_>, line: &CommandLine) -> 
     }
 }
 
-/// The places that a name may mean to a command.
+/// The paths that a word may refer to in a command.
 pub(crate) fn resolve_word(
     scene: &DecisionContext<'_>,
     directories: Option<&[PathBuf]>,
@@ -174,7 +175,7 @@ pub(crate) fn resolve_word(
 
 struct ReadAnalyzer<'s> {
     scene: &'s DecisionContext<'s>,
-    /// Where the shell may be; nothing if that is not known.
+    /// Directories that the shell may be in; `None` if unknown.
     directories: Option<Vec<PathBuf>>,
 }
 
@@ -185,7 +186,7 @@ impl<'s> ReadAnalyzer<'s> {
         Self { scene, directories }
     }
 
-    /// `cd` was run, perhaps: the shell is where it was, or there. Behind `cd x && …` it is there.
+    /// Applies a `cd`: the shell is in the old or the new directory. After `cd x && …` it is in the new one.
     fn enter_directory(&mut self, command: &ShellCommand, for_certain: bool) {
         let Some(before) = self.directories.take() else { return };
         let operand = match command.words.as_slice() {
@@ -202,12 +203,12 @@ impl<'s> ReadAnalyzer<'s> {
         }
         after.sort();
         after.dedup();
-        // Each `cd` may double them.
+        // Each `cd` may double the number.
         self.directories = (after.len() <= 32).then_some(after);
     }
 
     fn resolve_in(&self, name: PathWord<'_>, directory: &Path) -> Result<CandidatePaths, &'static str> {
-        // A quoted tilde is a name like any other.
+        // A quoted tilde is an ordinary character.
         let plain = name.text.starts_with('~') && !name.has_tilde;
         let text = if plain { format!("./{}", name.text) } else { name.text.to_owned() };
         CandidatePaths::new(&text, directory, self.scene.call.home.as_deref(), self.scene.resolver)
@@ -239,7 +240,7 @@ impl<'s> ReadAnalyzer<'s> {
         reach.recursive && has_protected_below(&reach.candidates, own, home, reach.exclusion, self.scene.resolver)
     }
 
-    /// The grade of a command that only reads, by all that it reads.
+    /// Classifies a read-only command by the paths that it reads.
     fn classify_reads(&self, reaches: Result<Vec<ReadPath>, &'static str>) -> CommandReads {
         let reaches = match reaches {
             Ok(reaches) => reaches,
@@ -285,7 +286,8 @@ impl<'s> ReadAnalyzer<'s> {
         self.analyze_words(&command.words)
     }
 
-    /// A command by its words. It is named plainly: another directory may hold another program of that name.
+    /// Analyzes a command by its words. Its name must not contain a directory: another directory may contain another
+    /// program of that name.
     fn analyze_words(&self, words: &[ShellWord]) -> CommandReads {
         let Some((name, rest)) = words.split_first().and_then(|(name, rest)| Some((name.as_literal()?, rest))) else {
             return CommandReads::unknown(NON_LITERAL_WORD);
@@ -331,7 +333,7 @@ impl<'s> ReadAnalyzer<'s> {
             [word] if word.as_literal().is_some_and(|text| !text.starts_with(['-', '+']) && !text.is_empty()) => {
                 let name = PathWord { text: word.text.as_str(), has_tilde: word.has_tilde };
                 let finding = self.classify_reads(self.read_paths(&[name], false));
-                // Nothing is read there yet.
+                // `cd` itself reads nothing.
                 CommandReads { reads: finding.reads.map(|_| Vec::new()), ..finding }
             }
             _ => CommandReads {
@@ -431,7 +433,7 @@ impl<'s> ReadAnalyzer<'s> {
             Ok(reaches) => reaches,
             Err(why) => return CommandReads::unknown(why),
         };
-        // An operand outside makes Git compare files that are not its own.
+        // With an operand outside the workspace, Git compares files that are not in the repository.
         let mut strays = !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
         reaches.clear();
         let mut unknown = None;
@@ -469,9 +471,9 @@ impl<'s> ReadAnalyzer<'s> {
             Ok(_) => {}
             Err(_) => strays = true,
         }
-        // What Git keeps in the repository are versions of ordinary files: not the places that are guarded below.
+        // Tracked contents are versions of ordinary files, so protected paths below do not count.
         let outside = strays || !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
-        // Those that it does not keep are files like any others.
+        // Untracked files are checked like any others.
         let guarded = git.includes_untracked && {
             let here = directories.iter().map(|path| CandidatePaths { text: String::new(), paths: vec![path.clone()] });
             let here = here.map(|spot| ReadPath {
@@ -507,7 +509,7 @@ fn unclear_reads(why: UnclearArgument, pure: bool) -> CommandReads {
     }
 }
 
-/// Does the program take this name for its standard input? To others it is a file.
+/// Does the program read standard input for this name? For others it is a file.
 fn is_stdin_name(program: &str, name: PathWord<'_>) -> bool {
     const TAKE_HYPHEN: [&str; 26] = [
         "cat",
@@ -540,7 +542,7 @@ fn is_stdin_name(program: &str, name: PathWord<'_>) -> bool {
     name.text == "-" && TAKE_HYPHEN.contains(&program)
 }
 
-/// Whether the operands are the last words, so that no reader of options can take one of them for something else.
+/// Whether the operands are the last words, so that no option parser can interpret one of them differently.
 fn are_last_words(words: &[ShellWord], operands: &[PathWord<'_>]) -> bool {
     words.iter().rev().zip(operands.iter().rev()).all(|(word, operand)| word.text == operand.text)
 }

@@ -1,4 +1,4 @@
-//! A rule, its parts and its text.
+//! A rule and its parts. Parsing and printing are in submodules.
 
 mod display;
 mod parse;
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::path_pattern::PathPattern;
 
-/// What a rule does about what it matches.
+/// What a rule does with the calls that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// It runs without a question.
+    /// The call runs without asking.
     Allow,
-    /// A person is asked, whatever other rules allow.
+    /// A person is asked, even if other rules allow the call.
     Ask,
-    /// It does not run, whatever other rules say.
+    /// The call does not run, even if other rules allow it.
     Deny,
 }
 
-/// How far a rule reaches.
+/// Where a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleScope {
@@ -27,34 +27,35 @@ pub enum RuleScope {
     Global,
     /// All sessions in one workspace.
     Workspace,
-    /// One session, as long as it lives.
+    /// One session, until it ends.
     Session,
 }
 
 /// A permission rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
-    /// What it is about. Its text is read by [`Rule::parse`] and written by `Display`.
+    /// The calls that it matches. [`Rule::parse`] reads its text and `Display` prints it.
     pub matcher: Matcher,
-    /// How far it reaches.
+    /// Where it applies.
     pub scope: RuleScope,
 }
 
-/// What a rule is about.
+/// The calls that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Matcher {
     /// `*`: every call.
     Everything,
-    /// `Write`, `Bash`, `KillShell`: every call of a tool. `Edit` stands for Edit, MultiEdit, Write and NotebookEdit, and
-    /// `Read` for Read, Glob, Grep, LS and NotebookRead.
+    /// `Write`, `Bash`, `KillShell`: every call of a tool. `Edit` covers Edit, MultiEdit, Write and NotebookEdit, and
+    /// `Read` covers Read, Glob, Grep, LS and NotebookRead.
     Tool(String),
-    /// `mcp__github` (all tools of a server), `mcp__github__create_issue`, and prefixes: `mcp__*`, `mcp__github__get_*`.
+    /// `mcp__github` (all tools of a server), `mcp__github__create_issue`, and prefixes: `mcp__*`,
+    /// `mcp__github__get_*`.
     Mcp {
         /// The name, without the star.
         name: String,
-        /// Whether a star followed, so that every name with this beginning matches.
+        /// Whether a star follows, so that every name with this prefix matches.
         is_prefix: bool,
     },
     /// `Bash(git status)`, `Bash(npm run:*)`.
@@ -70,36 +71,36 @@ pub enum Matcher {
     Domain(DomainPattern),
 }
 
-/// The words of a command, all of them or the first ones.
+/// The words of a command, or its first words.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
     /// The words, without quotes. There is at least one.
     pub(crate) words: Vec<String>,
-    /// Whether any further words may follow. Words are whole words: `git` does not begin `gitk`.
+    /// Whether further words may follow. Words match as a whole: `git` does not match `gitk`.
     pub(crate) is_prefix: bool,
 }
 
-/// A host on the web.
+/// A web host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DomainPattern {
     pub(crate) host: String,
-    /// `domain:*.example.com`: the hosts below it, and not itself. A rule that denies or asks covers those always.
+    /// `domain:*.example.com`: only the subdomains. A rule that denies or asks always covers them.
     pub(crate) subdomains_only: bool,
 }
 
-/// A rule's text that cannot be read.
+/// A rule text that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a rule: {problem} (at character {position})")]
 pub struct RuleError {
-    /// The text, as far as it can be shown.
+    /// The text, truncated for display.
     pub text: String,
-    /// Where, in characters from 1.
+    /// Position in characters, from 1.
     pub position: usize,
-    /// What to do about it.
+    /// How to fix it.
     pub problem: String,
 }
 
-/// Does a rule that names the tool `named` speak of the tool `called`?
+/// Does a rule for the tool `named` cover the tool `called`?
 pub(crate) fn covers_tool(named: &str, called: &str) -> bool {
     named == called
         || match named {

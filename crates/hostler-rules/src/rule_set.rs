@@ -1,41 +1,42 @@
-//! A set of rules as it is stored.
+//! A set of rules and its stored form.
 
 use serde::{Deserialize, Serialize};
 
 use crate::rule::{Effect, Rule, RuleError, RuleScope};
 
-/// Rules in the order in which they were added; none is there twice.
+/// Rules in the order of insertion, without duplicates.
 ///
-/// Its stored form, JSON or TOML alike, names its version, so that a host never half-understands the rules of a newer one:
-/// `{"version": 1, "rules": [{"effect": "deny", "scope": "global", "rule": "Bash(rm:*)"}]}`.
+/// Its stored form, in JSON and TOML alike, contains a version, so that a host does not misinterpret the rules of a
+/// newer one: `{"version": 1, "rules": [{"effect": "deny", "scope": "global", "rule": "Bash(rm:*)"}]}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRuleSet", into = "StoredRuleSet")]
 pub struct RuleSet {
     rules: Vec<Rule>,
 }
 
-/// Rules that cannot be taken into a set.
+/// Why rules cannot be added to a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleSetError {
-    /// A rule's text is wrong. It is told by its place: a command that somebody allowed may hold a password.
+    /// A rule's text cannot be parsed. The error contains its position, not its text: an allowed command may contain a
+    /// password.
     #[error("the stored rule number {number} cannot be read: {problem} (at character {position})")]
     InvalidRule {
-        /// Which one, from 1.
+        /// The number of the rule, from 1.
         number: usize,
-        /// Where in its text, in characters from 1.
+        /// Position in its text in characters, from 1.
         position: usize,
-        /// What to do about it.
+        /// How to fix it.
         problem: String,
     },
-    /// The rules are from another time.
+    /// The stored rules have another version.
     #[error(
         "the stored rules are of version {found}, and this program reads version {RULE_SET_VERSION}; use the newer program"
     )]
     UnsupportedVersion {
-        /// What the store says.
+        /// The stored version.
         found: u32,
     },
-    /// There are too many.
+    /// The set holds the maximum number of rules.
     #[error("there are more than {MAX_RULES} rules; remove some that are not needed")]
     TooManyRules,
 }
@@ -65,20 +66,20 @@ impl RuleSet {
         self.rules.iter()
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there is no rule.
+    /// Whether the set has no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Adds a rule; answers whether it is new.
+    /// Adds a rule; returns whether it is new.
     ///
     /// # Errors
-    /// When there are too many.
+    /// If there are too many.
     pub fn add(&mut self, rule: Rule) -> Result<bool, RuleSetError> {
         if self.rules.contains(&rule) {
             return Ok(false);
@@ -90,7 +91,7 @@ impl RuleSet {
         Ok(true)
     }
 
-    /// Removes a rule; answers whether it was there.
+    /// Removes a rule; returns whether it was present.
     pub fn remove(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
         self.rules.retain(|other| other != rule);
@@ -100,7 +101,7 @@ impl RuleSet {
     /// Adds all rules of another set, for a decision over several scopes.
     ///
     /// # Errors
-    /// When there are too many.
+    /// If there are too many.
     pub fn merge(&mut self, other: &Self) -> Result<(), RuleSetError> {
         other.iter().try_for_each(|rule| self.add(rule.clone()).map(drop))
     }

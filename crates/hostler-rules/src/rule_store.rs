@@ -1,9 +1,8 @@
-//! The rules that outlive sessions: one file in the state directory, for people, for `hostler rules` and for a host
-//! to write.
+//! The rules that outlive sessions: one file in the state directory, which people, `hostler rules` and hosts edit.
 //!
-//! It is looked at before every decision, so that a rule that somebody adds holds from the next call on. A file that cannot
-//! be understood allows nothing: until it is repaired people are asked. Whoever changes it locks the directory meanwhile,
-//! so that no change is lost to another one.
+//! The file is checked before every decision, so a new rule applies from the next call on. A file that cannot be parsed
+//! allows nothing: until it is repaired, people are asked. A writer locks the directory, so no concurrent change is
+//! lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use crate::rule_set::{RuleSet, RuleSetError};
 /// The file's name within the state directory.
 const RULES_FILE_NAME: &str = "rules.toml";
 
-/// Why rules could not be read or kept.
+/// Why rules could not be read or stored.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuleStoreError {
-    /// The file is not what it should be, or cannot be written.
+    /// The file is invalid, or cannot be written.
     #[error("the permission rules are not available: {0}")]
     File(#[from] StateFileError),
     /// There are too many rules.
@@ -28,7 +27,7 @@ pub enum RuleStoreError {
     Set(#[from] RuleSetError),
 }
 
-/// The file's form: rules for all sessions, and rules for the sessions of one working directory.
+/// The file's format: rules for all sessions, and rules for the sessions of one working directory.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleStoreFile {
@@ -45,19 +44,19 @@ struct WorkspaceRules {
     rules: RuleSet,
 }
 
-/// The host's rules. Looked up by all sessions.
+/// The host's stored rules, shared by all sessions.
 #[derive(Debug)]
 pub struct RuleStore {
     file: StateFile<RuleStoreFile>,
 }
 
-/// What the book says at a moment.
+/// The stored rules at one moment.
 #[derive(Debug, Clone)]
 pub struct RuleStoreSnapshot {
-    /// Grows with every change of the file.
+    /// Increases with every change of the file.
     pub version: u64,
     stored: Arc<RuleStoreFile>,
-    /// Why nothing is allowed at the moment.
+    /// Why the file cannot be read. Callers then ask instead of allowing.
     pub read_error: Option<String>,
 }
 
@@ -65,7 +64,7 @@ impl RuleStoreSnapshot {
     /// The rules for sessions in a working directory.
     ///
     /// # Errors
-    /// When there are too many.
+    /// If there are too many.
     pub fn rules_for(&self, directory: &Path) -> Result<RuleSet, RuleSetError> {
         let mut rules = self.stored.global.clone();
         for workspace in self.stored.workspace.iter().filter(|workspace| workspace.directory == directory) {
@@ -74,7 +73,7 @@ impl RuleStoreSnapshot {
         Ok(rules)
     }
 
-    /// All rules, each with the working directory that it is for; those for all sessions have none and come first.
+    /// All rules with their working directory. Rules for all sessions have none and come first.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, &Rule)> {
         let global = self.stored.global.iter().map(|rule| (None, rule));
         global.chain(
@@ -87,25 +86,26 @@ impl RuleStoreSnapshot {
 }
 
 impl RuleStore {
-    /// Opens the book of a state directory.
+    /// Opens the rules file of a state directory.
     ///
     /// # Errors
-    /// If there is one that cannot be understood: a host does not start with rules that it does not know.
+    /// If the file exists and is invalid: a host does not start with rules that it cannot read.
     pub fn open(state_dir: &Path) -> Result<Self, RuleStoreError> {
         Ok(Self { file: StateFile::open(state_dir.join(RULES_FILE_NAME))? })
     }
 
-    /// What the book says now. While the file cannot be read, denials that were known stay in force.
+    /// The current rules. While the file cannot be read, the last known rules with the error, so that denials remain in
+    /// force.
     pub fn snapshot(&self) -> RuleStoreSnapshot {
         let StateFileContents { version, value, read_error: broken } = self.file.current();
         RuleStoreSnapshot { version, stored: value, read_error: broken }
     }
 
-    /// Adds rules for the sessions of a working directory, or for all if none is given, on disk and for the next
-    /// decision; answers whether one of them is new. Blocks.
+    /// Adds rules for the sessions of a working directory, or for all sessions, to the file; they apply from the next
+    /// decision on. Returns whether one of them is new. Blocks.
     ///
     /// # Errors
-    /// If the file cannot be understood or written; then nothing has changed.
+    /// If the file cannot be read or written. Nothing has changed then.
     pub fn add(&self, directory: Option<&Path>, rules: &[Rule]) -> Result<bool, RuleStoreError> {
         self.change(|stored| {
             stored.edit(directory, |set| {
@@ -114,11 +114,11 @@ impl RuleStore {
         })
     }
 
-    /// Removes a rule for the sessions of a working directory, or for all if none is given; answers whether it was
-    /// there. Blocks.
+    /// Removes a rule for the sessions of a working directory, or for all sessions. Returns whether it was present.
+    /// Blocks.
     ///
     /// # Errors
-    /// If the file cannot be understood or written; then nothing has changed.
+    /// If the file cannot be read or written. Nothing has changed then.
     pub fn remove(&self, directory: Option<&Path>, rule: &Rule) -> Result<bool, RuleStoreError> {
         self.change(|stored| {
             let sets: Vec<&mut RuleSet> = match directory {
@@ -128,7 +128,7 @@ impl RuleStore {
                     here.map(|workspace| &mut workspace.rules).collect()
                 }
             };
-            // Where it stands decides whom it is for, whatever scope somebody wrote beside it.
+            // The section of the file determines where a rule applies, so its stored scope is ignored.
             let same = |other: &&Rule| (other.effect, &other.matcher) == (rule.effect, &rule.matcher);
             let mut changed = false;
             for set in sets {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_there_for_its_directory_and_after_a_restart() {
+    fn rule_applies_to_its_directory_and_survives_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         book.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_writes_holds_from_the_next_look_on() {
+    fn external_file_changes_apply_at_the_next_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         let text = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Read\" }]\n";
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_allows_nothing_keeps_what_was_known_and_can_be_repaired() {
+    fn broken_file_reports_an_error_and_keeps_the_last_rules_until_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         book.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_file_is_told_without_its_rules() {
+    fn read_errors_do_not_quote_rules() {
         let rules = |rule: &str| format!("[global]\nversion = 1\n\n[[global.rules]]\n{rule}\n");
         for (text, expected) in [
             (rules("effect = \"allow\"\nscope = \"planted\"\nrule = \"Read\""), "unknown variant, expected "),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_all_and_for_one_directory_are_told_apart_and_removed_where_they_stand() {
+    fn global_and_directory_rules_are_listed_and_removed_separately() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleStore::open(dir.path()).unwrap();
         let (a, ls) = (Some(Path::new("/a")), rule("Bash(ls)"));
@@ -258,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn no_change_is_lost_when_several_books_are_written_at_once() {
+    fn concurrent_writers_lose_no_change() {
         let dir = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for writer in 0..4 {
-                // A book of its own each, as processes have.
+                // Each thread has its own store, like separate processes.
                 let book = RuleStore::open(dir.path()).unwrap();
                 scope.spawn(move || {
                     for n in 0..8 {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_in_the_documentation_is_understood() {
+    fn documentation_example_is_valid() {
         let page = include_str!("../../../docs/permissions.md");
         let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
+    fn rules_file_is_private_and_no_temporary_file_remains() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         RuleStore::open(dir.path()).unwrap().add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();

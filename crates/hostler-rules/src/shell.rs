@@ -1,9 +1,11 @@
-//! Shell command lines: which commands can a line run, and which files does it open itself?
+//! Shell command lines: the commands that a line can run, and the files that it opens itself.
 //!
-//! The line is parsed by a grammar of bash (`brush-parser`); nothing is ever compared as text. All commands that the line
-//! could run are collected, whatever the branch that they stand in: lists, pipes, groups, loops, functions, substitutions,
-//! here-documents, and those that other commands run for it (`sudo`, `xargs`, `find -exec`, `sh -c '…'`, see
-//! [`programs`]). Where that is not possible, the command is *hidden*, with a reason.
+//! Command lines are parsed by a bash grammar (`brush-parser`) with bounded stack and time; nothing is compared as
+//! text. All commands that the line could run are collected, in every branch: lists, pipes, groups, loops, functions,
+//! substitutions, here-documents, and those that other commands run for it (`sudo`, `xargs`, `find -exec`, `sh -c '…'`,
+//! see [`programs`]). Where that is not possible, the command is *unanalyzable*, with a reason. This module does not
+//! know rules: a line is allowed only if every command that it can run is allowed, and a test runs allowed lines in a
+//! real bash and looks for other commands.
 
 mod ast_walk;
 mod limits;
@@ -16,54 +18,55 @@ pub(crate) use programs::{NON_LITERAL_OPTIONS, has_non_numeric_comparison, is_pl
 pub(crate) use variables::is_harmless as is_harmless_variable;
 pub(crate) use word::{ShellWord, WordForm};
 
-/// What a command line does, as far as it can be seen.
+/// What a command line does, as far as it can be analyzed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandLine {
     pub commands: Vec<ShellCommand>,
     pub redirections: Vec<FileRedirection>,
-    /// The shell changes its directory on the way, so that relative names say nothing.
+    /// Whether the shell changes its directory within the line, so that relative paths are uncertain.
     pub changes_directory: bool,
-    /// The line is `cd … && …`: what follows runs only in that directory.
+    /// Whether the line is `cd … && …`: the rest runs only in that directory.
     pub begins_with_cd: bool,
-    /// Something beside the words of commands is known only when it runs: a value, a here-document, a condition.
+    /// Whether a text beside the words of commands is known only at run time: a value, a here-document, a condition.
     pub has_expansions: bool,
 }
 
 /// A simple command.
 #[derive(Debug, Clone)]
 pub(crate) struct ShellCommand {
-    /// The name and its arguments; none for an assignment on its own.
+    /// The name and its arguments; empty for an assignment without a command.
     pub words: Vec<ShellWord>,
     /// The variables that are set for it.
     pub variables: Vec<String>,
     pub kind: CommandKind,
-    /// The commands that it runs for the line.
+    /// The commands that it runs.
     pub nested: Vec<NestedCommands>,
-    /// It changes the directory of the shell.
+    /// Whether it changes the shell's directory.
     pub changes_directory: bool,
-    /// It may run more than once, in a loop or a function.
+    /// Whether it may run more than once, in a loop or a function.
     pub may_repeat: bool,
-    /// How it is shown to people.
+    /// Its text for display.
     pub text: String,
 }
 
-/// How a command has to be judged.
+/// How a command is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandKind {
     /// By its words.
     Plain,
-    /// By the commands that it runs; it adds nothing of its own, as `nice` or `timeout`.
+    /// By the commands that it runs. It has no effect of its own, like `nice` or `timeout`.
     Wrapper,
-    /// It runs or changes more than its first words say, by its options; only a rule that names it in full can allow it.
+    /// By its options it runs or changes more than its first words show. Only a rule that names it completely can allow
+    /// it.
     Launcher(&'static str),
-    /// What it runs cannot be seen; no rule can allow it.
+    /// What it runs cannot be determined. No rule can allow it.
     Unanalyzable(&'static str),
 }
 
 /// Commands within a command.
 #[derive(Debug, Clone)]
 pub(crate) struct NestedCommands {
-    /// At which word of the outer command they begin.
+    /// The word of the outer command at which they begin.
     pub start_word: usize,
     pub commands: Vec<ShellCommand>,
 }
@@ -76,12 +79,12 @@ pub(crate) struct FileRedirection {
 }
 
 impl CommandLine {
-    /// A line of which nothing can be said.
+    /// A line that cannot be analyzed at all.
     fn unanalyzable(text: &str, why: &'static str) -> Self {
         Self { commands: vec![ShellCommand::unanalyzable(text, why)], ..Self::default() }
     }
 
-    /// All commands, those within others too, outer ones first.
+    /// All commands, including nested ones, outer ones first.
     pub(crate) fn all_commands(&self) -> Vec<&ShellCommand> {
         let mut found: Vec<&ShellCommand> = Vec::new();
         let mut waiting: Vec<&ShellCommand> = self.commands.iter().rev().collect();
@@ -108,17 +111,17 @@ impl ShellCommand {
         }
     }
 
-    /// Is every variable in front of it one that changes nothing about what runs?
+    /// Are all variables that are set for the command harmless, so that they do not affect what runs?
     pub(crate) fn has_harmless_variables(&self) -> bool {
         let alone = self.words.is_empty();
         self.variables.iter().all(|name| variables::is_harmless(name, alone))
     }
 }
 
-/// Finds what a command line can run.
+/// Collects the commands that a line can run.
 pub(crate) fn parse_command_line(line: &str) -> CommandLine {
-    // The grammar recurses, and it must not matter how much stack the caller has left. It also logs what it reads, and a
-    // command line belongs in no log.
+    // The grammar is recursive and must not depend on the caller's stack. It also logs its input, and command lines
+    // must not be logged.
     let read = || {
         tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || ast_walk::walk_line(line))
     };
@@ -129,7 +132,7 @@ pub(crate) fn parse_command_line(line: &str) -> CommandLine {
     answer.unwrap_or_else(|| CommandLine::unanalyzable(line, "it could not be parsed"))
 }
 
-/// The words of a single command without anything around it, as a rule names it.
+/// The words of a single command without operators, as a rule names it.
 pub(crate) fn parse_single_command(text: &str) -> Result<Vec<ShellWord>, &'static str> {
     let mut line = parse_command_line(text);
     if !line.redirections.is_empty() {
@@ -153,7 +156,7 @@ fn has_assignment_word(command: &ShellCommand) -> bool {
     command.words.iter().any(|word| word.text.contains('='))
 }
 
-/// Is this a place where writing changes nothing?
+/// Is this a device to which writing changes nothing?
 pub(crate) fn is_output_device_path(name: &str) -> bool {
     matches!(name, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/fd/1" | "/dev/fd/2")
 }
@@ -162,7 +165,7 @@ pub(crate) fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// A bounded text for people.
+/// Truncates a text for display.
 pub(crate) fn truncate_for_display(text: &str) -> String {
     const LONGEST: usize = 200;
     if text.chars().count() <= LONGEST {

@@ -1,4 +1,5 @@
-//! Rules to offer to a person who is tired of being asked. Each is narrow: it allows this call, and no other kind of it.
+//! Rules to suggest to a person instead of asking again. Each is narrow: it allows this call, and no other kind of
+//! call.
 
 use std::path::Path;
 
@@ -18,10 +19,10 @@ pub struct RuleSuggestion {
     pub rules: Vec<Rule>,
 }
 
-/// How many rules one choice may consist of; a person must be able to read them.
+/// Maximum number of rules in one suggestion; a person must be able to read them.
 const MAX_SUGGESTED_RULES: usize = 5;
 
-/// Commands whose further words neither write nor run more than the command itself does, so that a rule may leave them open.
+/// Commands whose further words neither write nor run more than the command itself, so that a rule may leave them open.
 const PREFIX_SUBCOMMANDS: [(&str, &[&str]); 5] = [
     ("cargo", &["bench", "build", "clippy", "test"]),
     ("git", &["add", "checkout", "commit", "merge", "pull", "push", "restore", "switch"]),
@@ -33,16 +34,16 @@ const PREFIX_SUBCOMMANDS: [(&str, &[&str]); 5] = [
 /// Programs that run a script of the project by its name.
 const SCRIPT_RUNNERS: [&str; 4] = ["bun", "npm", "pnpm", "yarn"];
 
-/// Programs none of whose options writes or runs anything, so that a rule may leave all their words open.
+/// Programs without options that write or run anything, so that a rule may leave all their words open.
 const PREFIX_PROGRAMS: [&str; 11] = ["cat", "cut", "diff", "du", "grep", "head", "ls", "stat", "tail", "wc", "which"];
 
-/// Finds rules that would have allowed this call, the narrowest first. There are none for what cannot be seen.
+/// Finds rules that would have allowed this call, the narrowest first. There are none for unanalyzable calls.
 pub fn suggest_rules(call: &ToolUse, scope: RuleScope, resolver: &dyn PathResolver) -> Vec<RuleSuggestion> {
     suggest_additional_rules(&RuleSet::default(), call, scope, resolver)
 }
 
-/// Finds rules that would have allowed this call together with those that are there already, the narrowest first: only for the
-/// parts that neither a rule allows nor need one.
+/// Finds rules that would have allowed this call together with the existing ones, the narrowest first. Covers only
+/// parts that no rule allows and that need one.
 pub fn suggest_additional_rules(
     rules: &RuleSet,
     call: &ToolUse,
@@ -70,7 +71,7 @@ pub fn suggest_additional_rules(
             continue;
         };
         let suggestion = RuleSuggestion { rules: suggested };
-        // What is offered must work, as it will be stored: by its text.
+        // A suggestion is checked as it will be stored: by its text.
         if !found.contains(&suggestion) && is_sufficient(&suggestion, rules, &scene) {
             found.push(suggestion);
         }
@@ -111,7 +112,7 @@ fn suggest_for_shell(
             CommandKind::Unanalyzable(_) => return None,
             _ if command.words.is_empty() => {}
             _ if needs_no_rule(scene, command) || is_granted(rules, command) => {}
-            // What a carrier runs is what matters.
+            // For a wrapper, the command that it runs gets the rule.
             CommandKind::Wrapper => {
                 waiting.extend(command.nested.iter().rev().flat_map(|inner| inner.commands.iter().rev()))
             }
@@ -137,13 +138,13 @@ fn suggest_for_shell(
     Some(matchers)
 }
 
-/// All words, as they are.
+/// A pattern of all words.
 fn exact_pattern(command: &ShellCommand) -> Option<CommandPattern> {
     let words = command.words.iter().map(|word| word.as_literal().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
     Some(CommandPattern { words, is_prefix: false })
 }
 
-/// The words that say what kind of command this is; exactly the command where that is not known.
+/// A pattern of the words that identify the kind of command; of all words if those are not known.
 fn prefix_pattern(command: &ShellCommand) -> Option<CommandPattern> {
     let known = |at: usize| command.words.get(at).and_then(|word| word.as_literal());
     let (name, second) = (known(0)?, known(1).unwrap_or_default());
@@ -175,7 +176,8 @@ fn suggest_for_files(scene: &DecisionContext<'_>, access: PathAccess, spots: &[C
     choices
 }
 
-/// A rule for this file, or for its directory. The directory must be one below the workspace: all of it would be too much.
+/// A rule for this file, or for its directory. The directory must be below the workspace, because the whole workspace
+/// would be too broad.
 fn path_matcher(tool: &str, spot: &CandidatePaths, directory: bool, scene: &DecisionContext<'_>) -> Option<Matcher> {
     let file: &Path = spot.paths.first()?;
     let workspace = scene.pattern_bases().workspace.first()?;

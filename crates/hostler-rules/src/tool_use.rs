@@ -1,4 +1,4 @@
-//! A tool call, and what it touches.
+//! A tool call and its target: the command line, paths or host that it touches.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,36 @@ use crate::path_pattern::PatternBases;
 use crate::read_only::{self, ReadAnalysis};
 use crate::shell::{self, CommandLine};
 
-/// What an agent wants to do.
+/// A call that an agent wants to make.
 #[derive(Clone)]
 pub struct ToolUse {
-    /// The tool's name, as the agent gives it.
+    /// The tool's name, as the agent sends it.
     pub tool: String,
-    /// The tool's input, as the agent gives it.
+    /// The tool's input, as the agent sends it.
     pub input: Value,
-    /// The agent's current directory, absolute: what relative names in the input stand for.
+    /// The agent's current directory, absolute. Relative names in the input are relative to it.
     pub cwd: PathBuf,
-    /// The session's working directory: what relative patterns of rules stand for, and where edits may be accepted.
+    /// The session's working directory. Relative patterns of rules are relative to it, and accepted edits are limited
+    /// to it.
     pub workspace: PathBuf,
-    /// The user's home directory, if it is known: what `~` stands for.
+    /// The user's home directory, if known, for `~`.
     pub home: Option<PathBuf>,
-    /// The host's own directories, absolute: state, cache and configuration. No mode but bypass touches them without a question.
+    /// The host's own directories, absolute: state, cache and configuration. Only bypass mode touches them without
+    /// asking.
     pub host_directories: Vec<PathBuf>,
 }
 
-// Inputs hold file contents.
+// Debug omits the input, which can contain file contents.
 impl std::fmt::Debug for ToolUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call").field("tool", &self.tool).field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }
 
-/// A text that is no call.
+/// Why a text is not a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolUseError {
-    /// No tool is named.
+    /// The text names no tool.
     #[error("name a tool and what it is about, as in `Bash(rm -rf x)` or `Read(notes.txt)`")]
     Syntax,
     /// The tool's input has no text form.
@@ -46,7 +48,7 @@ pub enum ToolUseError {
 }
 
 impl ToolUse {
-    /// A call in a workspace that is also the current directory.
+    /// A call whose workspace is the current directory.
     pub fn new(tool: impl Into<String>, input: Value, cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
         Self { tool: tool.into(), input, workspace: cwd.clone(), cwd, home: None, host_directories: Vec::new() }
@@ -57,29 +59,29 @@ impl ToolUse {
         Self::new("Bash", object_with_field("command", command), cwd)
     }
 
-    /// Says where the session works, if that is not the current directory.
+    /// Sets the workspace, if it is not the current directory.
     #[must_use]
     pub fn with_workspace(self, workspace: impl Into<PathBuf>) -> Self {
         Self { workspace: workspace.into(), ..self }
     }
 
-    /// Says where the user is at home.
+    /// Sets the user's home directory.
     #[must_use]
     pub fn with_home(self, home: impl Into<PathBuf>) -> Self {
         Self { home: Some(home.into()), ..self }
     }
 
-    /// Says which directories are the host's own.
+    /// Sets the host's own directories.
     #[must_use]
     pub fn with_host_directories(self, own_directories: impl IntoIterator<Item = PathBuf>) -> Self {
         Self { host_directories: own_directories.into_iter().collect(), ..self }
     }
 
-    /// Reads a call from the form that rules have: `Bash(rm -rf x)`, `Read(notes.txt)`, `WebFetch(https://example.com/a)`,
+    /// Parses a call in the form of rules: `Bash(rm -rf x)`, `Read(notes.txt)`, `WebFetch(https://example.com/a)`,
     /// `mcp__github__create_issue`.
     ///
     /// # Errors
-    /// When no tool is named, or when its input is more than a text.
+    /// If no tool is named, or if its input is not a single text.
     pub fn parse(text: &str, cwd: impl Into<PathBuf>) -> Result<Self, ToolUseError> {
         let (tool, content) = match text.split_once('(') {
             None => (text, None),
@@ -114,11 +116,11 @@ fn object_with_field(name: &str, value: &str) -> Value {
     Value::Object(Map::from_iter([(name.to_owned(), Value::String(value.to_owned()))]))
 }
 
-/// What a call does to files.
+/// How a call accesses files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathAccess {
     Read,
-    /// Reads whatever lies below.
+    /// Reads everything below.
     Search,
     Write,
 }
@@ -129,13 +131,13 @@ pub(crate) enum ToolTarget {
     Files(PathAccess, Vec<CandidatePaths>),
     /// A host on the web.
     Host(String),
-    /// Nothing that rules could name more closely than by the tool.
+    /// Nothing that a rule could name more precisely than by the tool.
     ToolOnly,
-    /// It cannot be seen, for this reason.
+    /// The target cannot be determined, for this reason.
     Unanalyzable(&'static str),
 }
 
-/// A call together with everything that decisions need about its surroundings.
+/// A call with everything that decisions need about its environment.
 pub(crate) struct DecisionContext<'a> {
     pub call: &'a ToolUse,
     pub target: ToolTarget,
@@ -181,17 +183,17 @@ impl<'a> DecisionContext<'a> {
         &self.host_directories
     }
 
-    /// What this line, which is the call's, reads. Found out once.
+    /// The read analysis of this line, which is the call's. Computed once.
     pub(crate) fn read_analysis(&self, line: &CommandLine) -> &ReadAnalysis {
         self.read_analysis.get_or_init(|| read_only::analyze_reads(self, line))
     }
 
-    /// The spot that a name means in the current directory.
+    /// The candidate paths of a name in the current directory.
     pub(crate) fn resolve_path(&self, name: &str) -> Result<CandidatePaths, &'static str> {
         CandidatePaths::new(name, &self.call.cwd, self.call.home.as_deref(), self.resolver)
     }
 
-    /// Is this spot within the workspace, by every path that it may have?
+    /// Are all candidate paths within the workspace?
     pub(crate) fn is_in_workspace(&self, spot: &CandidatePaths) -> bool {
         spot.paths.iter().all(|path| self.workspace.iter().any(|workspace| path.starts_with(workspace)))
     }
@@ -227,7 +229,7 @@ fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResol
     if matches!(call.tool.as_str(), "Glob" | "Grep" | "LS") && names.is_empty() {
         names.push(".".to_owned());
     }
-    // A pattern can lead elsewhere than the path beside it.
+    // A glob pattern can point elsewhere than the path beside it.
     if let ("Glob", Some(Value::String(pattern))) = (call.tool.as_str(), call.input.get("pattern")) {
         if pattern.split('/').any(|name| name == "..") {
             return ToolTarget::Unanalyzable("its pattern goes up with `..`");

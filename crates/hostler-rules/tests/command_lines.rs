@@ -1,4 +1,4 @@
-//! Command lines that try to look like something else, and what the rules make of them.
+//! Command lines that disguise what they run, and the decision on each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -21,7 +21,7 @@ struct Table {
 struct Line {
     run: String,
     want: String,
-    /// A word that the explanation must hold.
+    /// A text that the explanation must contain.
     because: Option<String>,
 }
 
@@ -37,7 +37,7 @@ fn table() -> (RuleSet, Vec<Line>) {
 }
 
 #[test]
-fn every_tricky_line_is_decided_as_the_table_says() {
+fn command_lines_are_decided_as_in_the_table() {
     let (rules, lines) = table();
     assert!(lines.len() >= 80, "the table has {} lines", lines.len());
     let links = StaticLinks([(PathBuf::from("/w/out/away"), PathBuf::from("/etc"))].into());
@@ -61,7 +61,7 @@ fn every_tricky_line_is_decided_as_the_table_says() {
 }
 
 #[test]
-fn no_line_of_the_table_is_there_twice() {
+fn table_has_no_duplicate_lines() {
     let (_, lines) = table();
     let mut seen = std::collections::BTreeSet::new();
     for line in &lines {
@@ -69,9 +69,9 @@ fn no_line_of_the_table_is_there_twice() {
     }
 }
 
-/// What no rule may allow is not allowed by a rule for all of the shell either.
+/// A rule for all of Bash does not allow what no rule may allow.
 #[test]
-fn a_rule_for_the_whole_shell_still_asks_about_what_cannot_be_seen() {
+fn rule_for_all_of_bash_still_asks_about_unanalyzable_lines() {
     let mut rules = RuleSet::default();
     rules.add(Rule::parse(Effect::Allow, RuleScope::Global, "Bash").unwrap()).unwrap();
     let verdict = |line: &str| {

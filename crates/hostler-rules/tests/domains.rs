@@ -1,4 +1,4 @@
-//! Rules for domains name hosts: what only begins, ends or looks like an allowed host is another one.
+//! Domain rules match hosts: a host that only begins or ends like an allowed one, or resembles it, is another host.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -21,7 +21,7 @@ fn verdict(effect: Effect, rule: &str, url: &str) -> DecisionOutcome {
 }
 
 #[test]
-fn another_host_is_not_allowed_however_it_is_written() {
+fn other_hosts_are_not_allowed_in_any_spelling() {
     for url in [
         "https://example.com.evil.org/",
         "https://example.company/",
@@ -59,7 +59,7 @@ fn another_host_is_not_allowed_however_it_is_written() {
 }
 
 #[test]
-fn a_denied_host_is_denied_however_it_is_written() {
+fn denied_host_is_denied_in_every_spelling() {
     for url in [
         "https://evil.org/",
         "https://EVIL.org./",

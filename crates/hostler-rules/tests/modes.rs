@@ -1,4 +1,4 @@
-//! Modes, scopes, and everything that is neither a command nor a file.
+//! Permission modes, scopes, and calls that are neither commands nor file accesses.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -46,7 +46,7 @@ fn deny_beats_ask_beats_allow_over_all_scopes() {
 }
 
 #[test]
-fn accept_edits_allows_files_of_the_workspace_and_nothing_else() {
+fn accept_edits_allows_workspace_files_only() {
     let rules =
         set(&[(Effect::Allow, RuleScope::Global, "Bash(echo:*)"), (Effect::Deny, RuleScope::Global, "Edit(./no)")]);
     let mode = PermissionMode::AcceptEdits;
@@ -112,7 +112,7 @@ fn plan_blocks_writes_even_where_rules_allow_them() {
 }
 
 #[test]
-fn bypass_allows_what_no_rule_is_against() {
+fn bypass_allows_calls_that_no_rule_restricts() {
     let rules =
         set(&[(Effect::Deny, RuleScope::Global, "Bash(rm:*)"), (Effect::Ask, RuleScope::Global, "Bash(git push:*)")]);
     assert_eq!(verdict(&rules, PermissionMode::Bypass, &call("Bash(make)")), DecisionOutcome::Allow);
@@ -122,7 +122,7 @@ fn bypass_allows_what_no_rule_is_against() {
 }
 
 #[test]
-fn bypass_denies_what_cannot_be_analyzed_where_a_rule_denies_commands() {
+fn bypass_denies_unanalyzable_lines_if_a_rule_denies_commands() {
     let unseen = ["$X y", ". file", "eval \"$x\"", "echo 'open", "curl x | sh", "echo $((a))", "bash -c \"$x\"", "'"];
     let commands = set(&[(Effect::Deny, RuleScope::Global, "Bash(rm:*)")]);
     let files = set(&[(Effect::Deny, RuleScope::Global, "Read(./.env)")]);
@@ -141,7 +141,7 @@ fn bypass_denies_what_cannot_be_analyzed_where_a_rule_denies_commands() {
 }
 
 #[test]
-fn dont_ask_denies_what_would_be_asked() {
+fn dont_ask_denies_instead_of_asking() {
     let rules =
         set(&[(Effect::Allow, RuleScope::Global, "Bash(ls:*)"), (Effect::Ask, RuleScope::Global, "Bash(git push:*)")]);
     assert_eq!(verdict(&rules, PermissionMode::DontAsk, &call("Bash(git push)")), DecisionOutcome::Deny);
@@ -151,7 +151,7 @@ fn dont_ask_denies_what_would_be_asked() {
 }
 
 #[test]
-fn tools_of_servers_are_named_by_server_by_tool_and_by_prefix() {
+fn mcp_rules_match_by_server_tool_and_prefix() {
     let matches = |rule: &str, tool: &str| {
         let rules = set(&[(Effect::Allow, RuleScope::Global, rule)]);
         verdict(&rules, PermissionMode::Default, &call(tool)) == DecisionOutcome::Allow
@@ -168,7 +168,7 @@ fn tools_of_servers_are_named_by_server_by_tool_and_by_prefix() {
 }
 
 #[test]
-fn domains_are_hosts_and_not_text() {
+fn domain_rules_compare_hosts_not_text() {
     let allow = set(&[(Effect::Allow, RuleScope::Global, "WebFetch(domain:example.com)")]);
     let deny = set(&[(Effect::Deny, RuleScope::Global, "WebFetch(domain:Example.com)")]);
     let below = set(&[(Effect::Allow, RuleScope::Global, "WebFetch(domain:*.example.com)")]);
@@ -200,7 +200,7 @@ fn domains_are_hosts_and_not_text() {
 }
 
 #[test]
-fn tools_without_a_subject_are_named_by_themselves() {
+fn tools_without_a_target_match_by_name() {
     let rules = set(&[(Effect::Allow, RuleScope::Global, "KillShell"), (Effect::Deny, RuleScope::Global, "WebSearch")]);
     assert_eq!(verdict(&rules, PermissionMode::Default, &call("KillShell")), DecisionOutcome::Allow);
     assert_eq!(verdict(&rules, PermissionMode::Default, &call("WebSearch")), DecisionOutcome::Deny);
@@ -212,7 +212,7 @@ fn tools_without_a_subject_are_named_by_themselves() {
 }
 
 #[test]
-fn decisions_are_explained_with_rule_scope_and_part() {
+fn explanations_name_rule_scope_and_part() {
     let rules = set(&[
         (Effect::Allow, RuleScope::Global, "Bash(git status)"),
         (Effect::Allow, RuleScope::Session, "Bash(ls:*)"),

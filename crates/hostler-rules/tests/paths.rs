@@ -1,4 +1,4 @@
-//! Files: links, `..`, and what does not exist yet.
+//! Path rules: links, `..`, and files that do not exist yet.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -13,7 +13,7 @@ struct Bed {
 }
 
 impl Bed {
-    /// `w/src` is the project's, `w/secret` is not to be read, `outside` is none of its business.
+    /// `w/src` belongs to the project, `w/secret` must not be read, `outside` is not part of it.
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["w/src", "w/secret", "outside"] {
@@ -53,7 +53,7 @@ const RULES: [(Effect, &str); 3] =
     [(Effect::Allow, "Edit(src/**)"), (Effect::Allow, "Read(src/**)"), (Effect::Deny, "Read(secret/**)")];
 
 #[test]
-fn a_rule_for_a_directory_covers_its_files_for_all_tools_of_its_kind() {
+fn directory_rule_covers_its_files_for_all_tools_of_the_group() {
     let bed = Bed::new();
     for tool in ["Edit", "MultiEdit", "Write", "NotebookEdit", "Read", "Glob", "Grep", "LS"] {
         assert_eq!(bed.decide(&RULES, tool, "src/new/file"), DecisionOutcome::Allow, "{tool}");
@@ -67,7 +67,7 @@ fn a_rule_for_a_directory_covers_its_files_for_all_tools_of_its_kind() {
 }
 
 #[test]
-fn a_rule_for_write_does_not_cover_edit() {
+fn write_rule_does_not_cover_edit() {
     let bed = Bed::new();
     let rules = [(Effect::Allow, "Write(src/**)")];
     assert_eq!(bed.decide(&rules, "Write", "src/a"), DecisionOutcome::Allow);
@@ -75,7 +75,7 @@ fn a_rule_for_write_does_not_cover_edit() {
 }
 
 #[test]
-fn a_link_out_of_an_allowed_directory_is_not_allowed() {
+fn link_out_of_an_allowed_directory_is_not_allowed() {
     let bed = Bed::new();
     bed.link("w/src/out", "../../outside");
     bed.link("w/src/file", &bed.path("outside/file"));
@@ -90,14 +90,14 @@ fn a_link_out_of_an_allowed_directory_is_not_allowed() {
 }
 
 #[test]
-fn an_allowed_directory_that_is_a_link_itself_is_not_allowed() {
+fn allowed_directory_that_is_a_link_is_not_allowed() {
     let bed = Bed::new();
     bed.link("w/linked", &bed.path("outside"));
     assert_eq!(bed.decide(&[(Effect::Allow, "Edit(linked/**)")], "Edit", "linked/x"), DecisionOutcome::Undecided);
 }
 
 #[test]
-fn a_link_into_a_denied_directory_is_denied() {
+fn link_into_a_denied_directory_is_denied() {
     let bed = Bed::new();
     bed.link("w/src/in", "../secret");
     assert_eq!(bed.decide(&RULES, "Read", "src/in/key"), DecisionOutcome::Deny);
@@ -105,7 +105,7 @@ fn a_link_into_a_denied_directory_is_denied() {
 }
 
 #[test]
-fn a_denied_directory_that_is_a_link_is_denied_by_its_real_name_too() {
+fn denied_directory_link_is_denied_by_its_real_path_too() {
     let bed = Bed::new();
     bed.link("w/vault", &bed.path("outside"));
     let rules = [(Effect::Deny, "Read(vault/**)"), (Effect::Allow, "Read")];
@@ -114,7 +114,7 @@ fn a_denied_directory_that_is_a_link_is_denied_by_its_real_name_too() {
 }
 
 #[test]
-fn a_workspace_behind_a_link_is_the_same_workspace() {
+fn workspace_behind_a_link_is_the_same_workspace() {
     let bed = Bed::new();
     bed.link("door", &bed.path("w"));
     let call = ToolUse::new("Edit", json!({ "file_path": "src/a" }), bed.path("door"));
@@ -122,7 +122,7 @@ fn a_workspace_behind_a_link_is_the_same_workspace() {
 }
 
 #[test]
-fn a_circle_of_links_is_asked_about() {
+fn link_loop_is_asked_about() {
     let bed = Bed::new();
     bed.link("w/src/a", "b");
     bed.link("w/src/b", "a");
@@ -130,7 +130,7 @@ fn a_circle_of_links_is_asked_about() {
 }
 
 #[test]
-fn patterns_stand_on_the_workspace_and_names_on_the_current_directory() {
+fn patterns_are_relative_to_the_workspace_and_names_to_the_current_directory() {
     let bed = Bed::new();
     let call = ToolUse::new("Edit", json!({ "file_path": "a" }), bed.path("w/src")).with_workspace(bed.path("w"));
     assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Allow);
@@ -139,7 +139,7 @@ fn patterns_stand_on_the_workspace_and_names_on_the_current_directory() {
 }
 
 #[test]
-fn a_search_from_above_a_denied_directory_is_asked_about() {
+fn search_above_a_denied_directory_is_asked_about() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(secret/**)"), (Effect::Allow, "Read")];
     assert_eq!(bed.decide(&rules, "Grep", "."), DecisionOutcome::Ask);
@@ -148,7 +148,7 @@ fn a_search_from_above_a_denied_directory_is_asked_about() {
 }
 
 #[test]
-fn a_pattern_of_glob_is_a_path_too() {
+fn glob_pattern_counts_as_a_path() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(//etc/**)"), (Effect::Allow, "Read")];
     let glob = |pattern: &str| ToolUse::new("Glob", json!({ "pattern": pattern }), bed.path("w"));
@@ -158,7 +158,7 @@ fn a_pattern_of_glob_is_a_path_too() {
 }
 
 #[test]
-fn home_is_known_only_if_it_was_told() {
+fn tilde_requires_a_configured_home() {
     let bed = Bed::new();
     let rules = [(Effect::Deny, "Read(~/keys/**)"), (Effect::Allow, "Read")];
     let call = ToolUse::new("Read", json!({ "file_path": "~/keys/a" }), bed.path("w"));
@@ -169,7 +169,7 @@ fn home_is_known_only_if_it_was_told() {
 }
 
 #[test]
-fn an_input_of_another_form_is_never_allowed_and_a_bare_denial_still_holds() {
+fn malformed_input_is_never_allowed_and_a_tool_denial_applies() {
     let bed = Bed::new();
     for (tool, input) in [
         ("Bash", json!({})),
@@ -194,7 +194,7 @@ fn an_input_of_another_form_is_never_allowed_and_a_bare_denial_still_holds() {
 }
 
 #[test]
-fn every_path_of_an_input_counts() {
+fn every_path_of_an_input_is_checked() {
     let bed = Bed::new();
     let call = ToolUse::new("Edit", json!({ "file_path": "src/a", "notebook_path": "other" }), bed.path("w"));
     assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Undecided);

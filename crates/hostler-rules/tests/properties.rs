@@ -1,4 +1,4 @@
-//! What holds for all command lines and all rules.
+//! Properties of all command lines and all rules.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -34,7 +34,7 @@ fn verdict(rules: &RuleSet, mode: PermissionMode, line: &str) -> DecisionOutcome
     decide(rules, mode, &ToolUse::shell(line, "/w"), &StaticLinks::default()).outcome
 }
 
-/// Pieces of shell that like to be put together wrongly.
+/// Fragments of shell syntax that are likely to be combined incorrectly.
 fn shellish() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "echo",
@@ -152,13 +152,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_answered(line in any::<String>()) {
+    fn any_text_gets_a_decision(line in any::<String>()) {
         let decision = decide(&standard(), PermissionMode::Default, &ToolUse::shell(&line, "/w"), &StaticLinks::default());
         prop_assert!(!explain(&decision).is_empty());
     }
 
     #[test]
-    fn any_shellish_text_is_answered_in_every_mode(line in shellish()) {
+    fn any_shell_fragments_get_a_decision_in_every_mode(line in shellish()) {
         for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan, PermissionMode::Bypass, PermissionMode::DontAsk] {
             let decision = decide(&standard(), mode, &ToolUse::shell(&line, "/w"), &StaticLinks::default());
             prop_assert!(!explain(&decision).is_empty());
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn an_allowed_line_with_a_denied_one_is_never_allowed(first in allowed(), operator in operator(), second in denied()) {
+    fn allowed_line_combined_with_a_denied_one_is_never_allowed(first in allowed(), operator in operator(), second in denied()) {
         for line in [format!("{first}{operator}{second}"), format!("{second}{operator}{first}")] {
             prop_assert_ne!(verdict(&standard(), PermissionMode::Default, &line), DecisionOutcome::Allow, "{}", line);
             prop_assert_ne!(verdict(&standard(), PermissionMode::Plan, &line), DecisionOutcome::Allow, "{}", line);
@@ -175,15 +175,15 @@ proptest! {
     }
 
     #[test]
-    fn a_denied_line_is_not_allowed_whatever_stands_around_it(before in shellish(), line in denied(), after in shellish()) {
-        // A comment or an open quote before it makes it harmless, so only a fresh line counts.
+    fn denied_line_is_not_allowed_in_any_context(before in shellish(), line in denied(), after in shellish()) {
+        // A comment or an open quote before the line would make it harmless, so it comes first.
         let first = verdict(&standard(), PermissionMode::Default, &before);
         let whole = format!("{line}\n{before}\n{after}");
         prop_assert_ne!(verdict(&standard(), PermissionMode::Default, &whole), DecisionOutcome::Allow, "{:?} after {:?}", whole, first);
     }
 
     #[test]
-    fn quotes_around_words_change_nothing(
+    fn quoting_words_does_not_change_the_decision(
         words in prop::collection::vec("[a-z][a-z0-9./-]{0,6}", 1..5), style in prop::collection::vec(0_usize..4, 5),
     ) {
         let set = rules(&[(Effect::Allow, &format!("Bash({})", words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")))]);
@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_suggested_rule_allows_its_call_and_survives_its_text(line in shellish()) {
+    fn suggested_rules_allow_the_call_and_round_trip_as_text(line in shellish()) {
         let call = ToolUse::shell(&line, "/w");
         for suggestion in suggest_rules(&call, RuleScope::Session, &StaticLinks::default()) {
             let mut set = RuleSet::default();
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_rule_or_an_error_with_a_place(text in "(Bash|Read|Edit|WebFetch|mcp__|Write)?[(]?[ -~é]{0,20}[)]?") {
+    fn any_text_is_a_rule_or_an_error_with_a_position(text in "(Bash|Read|Edit|WebFetch|mcp__|Write)?[(]?[ -~é]{0,20}[)]?") {
         match text.parse::<Matcher>() {
             Ok(matcher) => prop_assert_eq!(matcher.to_string().parse::<Matcher>().unwrap(), matcher),
             Err(error) => {
@@ -223,14 +223,14 @@ proptest! {
     }
 
     #[test]
-    fn a_command_of_any_words_can_be_named(words in prop::collection::vec("[ -~é\n]{1,8}", 1..4), open in any::<bool>()) {
+    fn rules_for_arbitrary_words_round_trip(words in prop::collection::vec("[ -~é\n]{1,8}", 1..4), open in any::<bool>()) {
         let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ");
         let matcher: Matcher = format!("Bash({quoted}{})", if open { ":*" } else { "" }).parse().unwrap();
         prop_assert_eq!(matcher.to_string().parse::<Matcher>().unwrap(), matcher);
     }
 }
 
-/// Deep and broad input has an answer, on the small stack of a test thread.
+/// Deep and broad input gets a decision, on the small stack of a test thread.
 #[test]
 fn hostile_nesting_is_asked_about() {
     let around =
@@ -264,9 +264,9 @@ fn hostile_nesting_is_asked_about() {
     }
 }
 
-/// Just within the limits the grammar is used, and both its stack and its time must do.
+/// Input just within the limits is parsed by the grammar, whose stack and time must suffice.
 #[test]
-fn nesting_within_the_limits_is_read() {
+fn nesting_within_the_limits_is_parsed() {
     let around =
         |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
     let lines = [
@@ -286,7 +286,7 @@ fn nesting_within_the_limits_is_read() {
         verdict(&standard(), PermissionMode::Default, &around("echo {a,", "b", "}", 5_000)),
         DecisionOutcome::Allow
     );
-    // The tokenizer goes deeper than we look.
+    // The tokenizer's nesting limit is higher than that of the analysis.
     assert_eq!(verdict(&standard(), PermissionMode::Default, &around("echo $(", "ls", ")", 500)), DecisionOutcome::Ask);
     assert_eq!(
         verdict(&standard(), PermissionMode::Default, &around("echo \"${a:-", "ls", "}\"", 500)),

@@ -1,4 +1,4 @@
-//! Lines that pass without a question, and lines that look as if they only read: on a real disk with a real repository.
+//! Lines that are allowed as read-only, and lines that only look read-only: on a real disk with a real repository.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -10,7 +10,7 @@ use hostler_rules::{
 };
 use serde_json::json;
 
-/// A home with secrets, a repository in it, and links that lead out of that.
+/// A home directory with secrets, a repository in it, and links that point outside of the repository.
 struct Bed {
     directory: tempfile::TempDir,
 }
@@ -168,7 +168,7 @@ const ORDINARY: &[&str] = &[
 ];
 
 #[test]
-fn ordinary_reading_needs_no_question_in_any_mode() {
+fn safe_reads_are_allowed_in_every_mode() {
     let bed = Bed::new();
     for line in ORDINARY {
         for mode in
@@ -179,7 +179,7 @@ fn ordinary_reading_needs_no_question_in_any_mode() {
     }
 }
 
-/// Everything that was found to write, run or read elsewhere while it was taken for reading, and its relatives.
+/// Lines that were once classified as read-only although they write, run or read elsewhere, and variants of them.
 const NOT_ONLY_READING: &[&str] = &[
     "timeout 5 env PATH=sub ls",
     "command env PATH=sub ls",
@@ -303,7 +303,7 @@ const NOT_ONLY_READING: &[&str] = &[
 ];
 
 #[test]
-fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
+fn lines_not_known_to_be_read_only_are_asked_about_and_denied_in_plan_mode() {
     let bed = Bed::new();
     for line in NOT_ONLY_READING {
         assert_eq!(bed.line(PermissionMode::Default, line), DecisionOutcome::Ask, "{line}");
@@ -313,7 +313,7 @@ fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
     }
 }
 
-/// They only read, but what they read is not certain, elsewhere, or needs a question.
+/// Read-only lines whose reads are uncertain, outside the project, or require approval.
 const ASKED: &[&str] = &[
     "cd sub && until cat outside/passwd; do cd ..; done",
     "until cat outside/passwd; do cd ..; done",
@@ -393,7 +393,7 @@ const ASKED: &[&str] = &[
 ];
 
 #[test]
-fn reading_that_is_not_certain_or_elsewhere_is_asked_about() {
+fn reads_of_uncertain_or_outside_paths_are_asked_about() {
     let bed = Bed::new();
     for line in ASKED {
         for mode in [PermissionMode::Default, PermissionMode::AcceptEdits] {
@@ -405,7 +405,7 @@ fn reading_that_is_not_certain_or_elsewhere_is_asked_about() {
 }
 
 #[test]
-fn the_shells_own_directory_decides_and_not_the_sessions() {
+fn current_directory_of_the_shell_decides() {
     let bed = Bed::new();
     let line = |cwd: &Path, line: &str| {
         bed.verdict_in(&RuleSet::default(), PermissionMode::Default, ToolUse::shell(line, cwd))
@@ -419,9 +419,9 @@ fn the_shells_own_directory_decides_and_not_the_sessions() {
 }
 
 #[test]
-fn git_is_asked_about_where_its_configuration_could_run_something() {
+fn git_is_asked_about_if_its_configuration_can_run_programs() {
     let bed = Bed::new();
-    // A bare repository below, as a clone can bring it.
+    // A nested bare repository, as a clone can contain it.
     bed.git(&["init", "-q", "--bare", "docs"]);
     let buried = || {
         for line in ["cd docs && git status", "git -C docs status", "git -C docs log -1"] {
@@ -430,7 +430,7 @@ fn git_is_asked_about_where_its_configuration_could_run_something() {
         }
     };
     buried();
-    // Git passes over a directory that is no repository.
+    // Git ignores a directory that is not a repository.
     std::fs::create_dir(bed.work().join("docs/.git")).unwrap();
     buried();
     std::fs::write(bed.work().join("docs/.git/HEAD"), "").unwrap();
@@ -444,7 +444,7 @@ fn git_is_asked_about_where_its_configuration_could_run_something() {
 }
 
 #[test]
-fn git_is_asked_about_where_links_lead_it_elsewhere() {
+fn git_is_asked_about_if_links_point_outside_the_repository() {
     let bed = Bed::new();
     assert_eq!(bed.line(PermissionMode::Default, "git grep x"), DecisionOutcome::Allow);
     std::fs::rename(bed.work().join("src"), bed.home().join("src")).unwrap();
@@ -457,21 +457,21 @@ fn git_is_asked_about_where_links_lead_it_elsewhere() {
 }
 
 #[test]
-fn a_search_that_reaches_a_guarded_file_is_asked_about() {
+fn search_that_reaches_a_protected_file_is_asked_about() {
     let bed = Bed::new();
     let grep = |path: &str| {
         let call = ToolUse::new("Grep", json!({ "pattern": "tok", "path": path }), bed.work());
         bed.verdict_in(&RuleSet::default(), PermissionMode::Default, call)
     };
     let line = |line: &str| bed.line(PermissionMode::Default, line);
-    // The settings of the agent are there; only a search through `.git` reaches what is guarded.
+    // The agent's settings exist; only a search through `.git` reaches a protected file.
     assert_eq!(
         (grep("."), grep("src"), grep(".git")),
         (DecisionOutcome::Allow, DecisionOutcome::Allow, DecisionOutcome::Ask)
     );
     assert_eq!((line("grep -r tok .claude"), line("grep -r tok .")), (DecisionOutcome::Allow, DecisionOutcome::Ask));
     assert_eq!((line("git grep --untracked tok"), line("rg tok")), (DecisionOutcome::Allow, DecisionOutcome::Allow));
-    // A pattern can take the repository back.
+    // A pattern can include the repository again.
     for (glob, verdict) in [
         ("*.rs", DecisionOutcome::Allow),
         ("src/**/*.{ts,tsx}", DecisionOutcome::Allow),
@@ -486,7 +486,7 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
         let call = ToolUse::new("Grep", json!({ "pattern": "tok", "glob": glob }), bed.work());
         assert_eq!(bed.verdict_in(&RuleSet::default(), PermissionMode::Default, call), verdict, "{glob}");
     }
-    // An agent's configuration in the project holds no secret.
+    // An agent's configuration in the project contains no secret.
     std::fs::write(bed.work().join("sub/.mcp.json"), "tok").unwrap();
     assert_eq!((grep("."), line("rg --hidden tok sub")), (DecisionOutcome::Allow, DecisionOutcome::Allow));
     for place in ["sub/deep/.npmrc", ".ssh/x"] {
@@ -509,7 +509,7 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
         std::fs::remove_file(&place).unwrap();
     }
     std::fs::remove_dir(bed.work().join(".ssh")).unwrap();
-    // Files of names to ignore take hidden ones back.
+    // Ignore files can include hidden files again.
     std::fs::write(bed.work().join("sub/.npmrc"), "tok").unwrap();
     for (ignore, text, verdict) in [
         (".gitignore", "target\n!.gitkeep\n!*.rs\n", DecisionOutcome::Allow),
@@ -529,9 +529,9 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
 }
 
 #[test]
-fn places_of_secrets_and_of_the_host_are_never_touched_by_a_mode() {
+fn no_mode_allows_access_to_secrets_or_host_directories() {
     let bed = Bed::new();
-    // Even where the session works in the home directory.
+    // Also when the session works in the home directory.
     let call = |mode: PermissionMode, call: ToolUse| {
         let call = call.with_home(bed.home()).with_host_directories([bed.home().join("state")]);
         decide_or_ask(&RuleSet::default(), mode, &call, None, &DiskResolver).outcome
@@ -584,7 +584,7 @@ fn places_of_secrets_and_of_the_host_are_never_touched_by_a_mode() {
 }
 
 #[test]
-fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
+fn read_denial_applies_to_every_shell_read() {
     let bed = Bed::new();
     let denied = [
         "cat secret/key",
@@ -659,7 +659,7 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
     for line in free {
         assert_eq!(bed.with(Effect::Deny, rule, PermissionMode::Bypass, line), DecisionOutcome::Allow, "{line}");
     }
-    // A name at any depth: what is on the disk decides.
+    // A name at any depth: the files on disk decide.
     for (line, verdict) in [
         ("cat sub/.env", DecisionOutcome::Deny),
         ("cd sub && cat .env", DecisionOutcome::Deny),
@@ -676,7 +676,7 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
 }
 
 #[test]
-fn what_touches_no_file_passes_beside_what_a_rule_allows() {
+fn commands_without_files_pass_beside_allowed_ones() {
     let bed = Bed::new();
     let line = |line: &str| bed.with(Effect::Allow, "Bash(make:*)", PermissionMode::Default, line);
     for allowed in [
@@ -689,7 +689,7 @@ fn what_touches_no_file_passes_beside_what_a_rule_allows() {
     ] {
         assert_eq!(line(allowed), DecisionOutcome::Allow, "{allowed}");
     }
-    // Make could have made a link of it meanwhile.
+    // `make` could have replaced the file by a link.
     for asked in ["make && cat a.txt", "make | tee out", "make | uniq - out", "make && cd .. && make", "make > out"] {
         assert_eq!(line(asked), DecisionOutcome::Ask, "{asked}");
     }

@@ -1,5 +1,4 @@
-//! The judge of last resort: what a real shell runs. Whatever is allowed is handed to bash, and a command that no rule
-//! allows must not have run.
+//! Runs allowed lines in a real bash: a command that no rule allows must not have run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -11,7 +10,7 @@ use hostler_rules::{DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule,
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Programs that do nothing, and one that leaves a mark.
+/// Programs without an effect, and one that creates a marker file.
 struct Bed {
     directory: tempfile::TempDir,
     rules: RuleSet,
@@ -45,7 +44,7 @@ impl Bed {
         decide(&self.rules, PermissionMode::Default, &call, &DiskResolver).outcome == DecisionOutcome::Allow
     }
 
-    /// Runs the line to its end, with everything that it leaves in the background; did the mark appear?
+    /// Runs the line and waits for its background processes; returns whether the marker exists.
     fn leaves_a_mark(&self, line: &str) -> bool {
         let bash = Command::new("/bin/bash")
             .args(["--norc", "--noprofile", "-c", line])
@@ -72,7 +71,7 @@ fn rules() -> RuleSet {
     rules
 }
 
-/// Harmless words, the one that leaves a mark, and everything that can hide it.
+/// Harmless words, the marker program, and syntax that can hide it.
 fn line() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "rm x",
@@ -164,7 +163,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn the_bed_can_tell() {
+fn marker_program_is_detected() {
     let bed = Bed::new();
     assert!(bed.leaves_a_mark("echo a; rm x"));
     assert!(bed.leaves_a_mark("echo \\$'a\\' ; rm -rf x; echo \\$'b\\'"));
@@ -175,7 +174,7 @@ fn the_bed_can_tell() {
 }
 
 #[test]
-fn what_is_allowed_runs_nothing_that_is_not() {
+fn allowed_lines_run_only_allowed_programs() {
     let tries = 4_000;
     let bed = Bed::new();
     let config = ProptestConfig { cases: tries, failure_persistence: None, ..ProptestConfig::default() };
@@ -189,6 +188,6 @@ fn what_is_allowed_runs_nothing_that_is_not() {
             Ok(())
         })
         .unwrap_or_else(|error| panic!("{error}"));
-    // The test is worth something only if enough lines get that far.
+    // The test is meaningful only if enough lines are allowed.
     assert!(allowed.get() > tries / 50, "only {} of {tries} lines were allowed", allowed.get());
 }

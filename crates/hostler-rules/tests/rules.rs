@@ -1,4 +1,4 @@
-//! The text of rules, how they are stored, and which are offered.
+//! The text of rules, how they are stored, and which are suggested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -9,7 +9,7 @@ use hostler_rules::{
 use serde_json::json;
 
 #[test]
-fn rules_are_printed_as_they_are_read() {
+fn rules_round_trip_as_text() {
     for (text, printed) in [
         ("Bash(git status)", "Bash(git status)"),
         ("Bash(npm run:*)", "Bash(npm run:*)"),
@@ -42,7 +42,7 @@ fn rules_are_printed_as_they_are_read() {
 }
 
 #[test]
-fn what_is_not_a_rule_says_what_to_do_and_where() {
+fn invalid_rules_report_a_fix_and_a_position() {
     for (text, position, hint) in [
         ("", 1, "name of a tool"),
         ("Bash(git", 9, "not closed"),
@@ -81,7 +81,7 @@ fn stored() -> RuleSet {
 }
 
 #[test]
-fn a_set_is_stored_in_a_form_that_people_can_read() {
+fn rule_set_is_stored_as_readable_text() {
     let set = stored();
     let json = serde_json::to_value(&set).unwrap();
     let wanted = json!({ "version": 1, "rules": [
@@ -95,7 +95,7 @@ fn a_set_is_stored_in_a_form_that_people_can_read() {
 }
 
 #[test]
-fn a_set_of_another_version_or_with_a_wrong_rule_is_refused_as_a_whole() {
+fn rule_set_with_another_version_or_an_invalid_rule_is_refused() {
     let refusal = |text: &str| serde_json::from_str::<RuleSet>(text).unwrap_err().to_string();
     assert!(refusal(r#"{"version":2,"rules":[]}"#).contains("version 2"));
     assert!(
@@ -107,7 +107,7 @@ fn a_set_of_another_version_or_with_a_wrong_rule_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_rule_is_in_a_set_once_and_can_be_removed() {
+fn rule_set_has_no_duplicates_and_removes_rules() {
     let mut set = stored();
     let rule = set.iter().next().unwrap().clone();
     assert!(!set.add(rule.clone()).unwrap());
@@ -130,7 +130,7 @@ fn offered(call: &ToolUse) -> Vec<String> {
 }
 
 #[test]
-fn narrow_rules_are_offered() {
+fn narrow_rules_are_suggested() {
     for (line, wanted) in [
         ("git status", vec!["Bash(git status)"]),
         ("git diff HEAD", vec!["Bash(git diff HEAD)"]),
@@ -177,7 +177,7 @@ fn narrow_rules_are_offered() {
 }
 
 #[test]
-fn only_parts_that_are_not_allowed_already_are_offered() {
+fn suggestions_cover_only_parts_that_are_not_allowed_yet() {
     let mut rules = RuleSet::default();
     for text in ["Bash(make:*)", "Edit(out/**)"] {
         rules.add(Rule::parse(Effect::Allow, RuleScope::Global, text).unwrap()).unwrap();
@@ -193,7 +193,7 @@ fn only_parts_that_are_not_allowed_already_are_offered() {
 }
 
 #[test]
-fn rules_for_files_hosts_and_servers_are_offered() {
+fn rules_for_files_hosts_and_mcp_servers_are_suggested() {
     let call = |text: &str| ToolUse::parse(text, "/w").unwrap();
     assert_eq!(offered(&call("Write(src/a.rs)")), ["Edit(./src/a.rs)", "Edit(./src/**)"]);
     assert_eq!(offered(&call("Edit(a.rs)")), ["Edit(./a.rs)"]);
@@ -205,7 +205,7 @@ fn rules_for_files_hosts_and_servers_are_offered() {
 }
 
 #[test]
-fn nothing_is_offered_for_a_path_behind_a_link() {
+fn no_rule_is_suggested_for_a_path_behind_a_link() {
     let directory = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("/etc", directory.path().join("link")).unwrap();
     let call = ToolUse::new("Edit", json!({ "file_path": "link/x" }), directory.path());

@@ -1,6 +1,7 @@
-//! Links that change between two calls: a decision looks at the disk anew and remembers nothing of the last one.
+//! Links that change between two calls: every decision reads the disk again and keeps nothing from the last one.
 //!
-//! What changes between a decision and the use of the file is out of sight here; whoever opens the file has to look again.
+//! A change between a decision and the use of the file is not detected here; the code that opens the file has to check
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -39,14 +40,14 @@ impl Project {
         self.base.path().join("project").join(name)
     }
 
-    /// Puts a link in place of whatever is there.
+    /// Replaces an entry by a link.
     fn swap(&self, name: &str, target: &str) {
         let path = self.path(name);
         drop(fs::remove_file(&path).or_else(|_| fs::rename(&path, path.with_extension("away"))));
         symlink(target, path).unwrap();
     }
 
-    /// The decisions of all tools that read, and of a shell that does.
+    /// The decisions on all tools that read, and on a shell that reads.
     fn verdicts(&self, name: &str) -> [DecisionOutcome; 4] {
         let judge =
             |call: &ToolUse| decide_or_ask(&self.rules, PermissionMode::Default, call, None, &DiskResolver).outcome;
@@ -61,7 +62,7 @@ impl Project {
 }
 
 #[test]
-fn a_file_that_became_a_link_to_the_outside_is_asked_about() {
+fn file_replaced_by_an_outside_link_is_asked_about() {
     let project = Project::new(&[]);
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("a.txt", "../outside/a.txt");
@@ -71,7 +72,7 @@ fn a_file_that_became_a_link_to_the_outside_is_asked_about() {
 }
 
 #[test]
-fn a_directory_on_the_way_that_became_a_link_is_asked_about() {
+fn parent_replaced_by_a_link_is_asked_about() {
     let project = Project::new(&[(Effect::Allow, "Read(src/**)")]);
     assert_eq!(project.verdicts("src/a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("src", "../outside/src");
@@ -79,20 +80,20 @@ fn a_directory_on_the_way_that_became_a_link_is_asked_about() {
 }
 
 #[test]
-fn a_link_that_now_leads_to_a_denied_place_is_denied() {
+fn link_retargeted_to_a_denied_path_is_denied() {
     let project = Project::new(&[(Effect::Deny, "Read(secret/**)")]);
     project.swap("a.txt", "src/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Allow; 4]);
     project.swap("a.txt", "secret/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
-    // By two links, the second of which leads back into the project.
+    // Through two links, the second of which points back into the project.
     symlink("../project/secret", project.base.path().join("outside/back")).unwrap();
     project.swap("a.txt", "../outside/back/a.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Deny; 4]);
 }
 
 #[test]
-fn a_link_whose_target_appears_later_is_asked_about_before_and_after() {
+fn dangling_link_is_asked_about_before_and_after_its_target_exists() {
     let project = Project::new(&[]);
     project.swap("a.txt", "../outside/later.txt");
     assert_eq!(project.verdicts("a.txt"), [DecisionOutcome::Ask; 4]);
@@ -101,9 +102,9 @@ fn a_link_whose_target_appears_later_is_asked_about_before_and_after() {
 }
 
 #[test]
-fn a_name_that_is_a_file_of_its_own_to_one_reader_and_a_way_up_to_another_is_asked_about() {
+fn link_followed_by_dot_dot_is_asked_about() {
     let project = Project::new(&[]);
-    // By its letters `link/../a.txt` is in the project, on the disk it is outside.
+    // Lexically `link/../a.txt` is in the project, on disk it is outside.
     project.swap("link", "../outside/src");
     assert_eq!(project.verdicts("link/../a.txt"), [DecisionOutcome::Ask; 4]);
 }

@@ -1,4 +1,4 @@
-//! The file: opening, schema, and throwing away.
+//! The index file: opening, schema and deletion.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::document::TextKind;
 /// The file's name within the state directory.
 pub(crate) const DATABASE_FILE: &str = "search.db";
 
-/// Of what is in the file. Another one, older or newer, is not brought up to date but made anew.
+/// Version of the file's contents. A file of another version, older or newer, is not migrated but rebuilt.
 const SCHEMA_VERSION: i64 = 2;
 
-/// How much of the log beside the file is kept once it was written back.
+/// Maximum size of the write-ahead log after a checkpoint.
 const WAL_SIZE_LIMIT_BYTES: i64 = 8 * 1024 * 1024;
 
-/// A turn's number is its time and, among those of one moment, a count: so that the newest are found first, and a range
-/// of times is a range of numbers.
+/// A turn's rowid is its time and, among turns of the same time, a counter: the newest are found first, and a range of
+/// times is a range of rowids.
 const SCHEMA: &str = "
     CREATE TABLE sessions (
         id INTEGER PRIMARY KEY,
@@ -39,7 +39,7 @@ const SCHEMA: &str = "
     );
     CREATE UNIQUE INDEX turns_by_place ON turns (session, chat, position);";
 
-/// Opens the file for the writer. What is there and of no use is thrown away; whether it was is said, too.
+/// Opens the file for the writer. An unusable file is deleted; also returns whether the file was created.
 pub(crate) fn open_writer(dir: &Path) -> Result<(Connection, bool), SearchError> {
     let existed = dir.join(DATABASE_FILE).exists();
     match try_open(dir) {
@@ -73,7 +73,8 @@ fn try_open(dir: &Path) -> Result<Option<Connection>, SearchError> {
 fn create_schema(db: &Connection) -> Result<(), SearchError> {
     let columns: Vec<_> = TextKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let texts = format!(
-        // Who types a word is answered from its first letter on: the words that begin so are far too many to go through.
+        // A search starts with the first typed letter: too many terms start with it to be scanned without a prefix
+        // index.
         "CREATE VIRTUAL TABLE texts USING fts5({}, prefix = '1 2', tokenize = 'unicode61 remove_diacritics 2')",
         columns.join(", ")
     );
@@ -85,7 +86,7 @@ fn create_schema(db: &Connection) -> Result<(), SearchError> {
     Ok(())
 }
 
-/// Opens the file for one search beside the writer.
+/// Opens the file for one search, concurrently with the writer.
 pub(crate) fn open_reader(dir: &Path) -> Result<Connection, SearchError> {
     let db = Connection::open_with_flags(
         dir.join(DATABASE_FILE),
@@ -95,7 +96,7 @@ pub(crate) fn open_reader(dir: &Path) -> Result<Connection, SearchError> {
     Ok(db)
 }
 
-/// Throws the file away.
+/// Deletes the file.
 pub(crate) fn delete_files(dir: &Path) -> Result<(), SearchError> {
     for name in database_files(dir) {
         match fs_err::remove_file(&name) {
@@ -113,7 +114,7 @@ fn database_files(dir: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|end| dir.join(format!("{DATABASE_FILE}{end}")))
 }
 
-/// How much room it takes.
+/// Size on disk.
 pub(crate) fn disk_bytes(dir: &Path) -> u64 {
     database_files(dir).iter().filter_map(|file| fs_err::metadata(file).ok()).map(|facts| facts.len()).sum()
 }

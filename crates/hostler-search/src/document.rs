@@ -1,35 +1,36 @@
-//! What can be found: the texts of a turn by their kind, and a session's title.
+//! What is indexed: the texts of a turn by their kind, and a session's title.
 
 use std::borrow::Cow;
 
 use crate::segmentation;
 
-/// Stands where something was left out.
+/// Replaces omitted text.
 const ELLIPSIS_GAP: &str = "\n…\n";
 
-/// What a text is. The order is the order of the index's columns, and of what is shown first of a turn.
+/// The kind of a text. The order is the order of the index's columns, and the order in which matches of a turn are
+/// shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TextKind {
     /// The session's title.
     Title,
-    /// What a person said.
+    /// A person's message.
     User,
-    /// What the agent answered.
+    /// The agent's answer.
     Answer,
     /// Files that were read, written or attached.
     Files,
     /// Names of tools.
     ToolName,
-    /// What tools were told.
+    /// Input of tool calls.
     ToolInput,
-    /// What tools said.
+    /// Output of tool calls.
     ToolOutput,
-    /// What the model thought.
+    /// The model's reasoning.
     Reasoning,
 }
 
 impl TextKind {
-    /// All of them, in their order.
+    /// All kinds, in their order.
     pub const ALL: [Self; 8] = [
         Self::Title,
         Self::User,
@@ -55,7 +56,7 @@ impl TextKind {
         }
     }
 
-    /// How much more a word counts here.
+    /// How much a match in this kind counts.
     pub(crate) fn weight(self) -> f64 {
         match self {
             Self::Title => 8.0,
@@ -66,8 +67,8 @@ impl TextKind {
         }
     }
 
-    /// How much of it is kept of one turn, in bytes. Each kind has room of its own: a file that was written must not keep
-    /// the answer from being found.
+    /// Maximum indexed size per turn, in bytes. Each kind has its own limit: a long written file must not displace the
+    /// answer.
     fn max_bytes(self) -> usize {
         let kilobytes = match self {
             Self::Answer => 24,
@@ -79,64 +80,64 @@ impl TextKind {
     }
 }
 
-/// A session, as far as finding goes.
+/// An indexed session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionDocument {
-    /// Its name.
+    /// Its URI.
     pub session: String,
     /// Its title.
     pub title: String,
-    /// The directory that it works in.
+    /// Its working directory.
     pub workspace: Option<String>,
-    /// When it was changed last, in milliseconds since the epoch.
+    /// When it was last changed, in milliseconds since the epoch.
     pub modified_ms: i64,
 }
 
-/// Where a turn is.
+/// Location of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TurnLocation {
     /// The chat.
     pub chat: String,
-    /// Its place among the chat's turns.
+    /// Its position among the chat's turns.
     pub position: usize,
 }
 
-/// A turn, as far as finding goes.
+/// An indexed turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnDocument {
-    /// Where it is.
+    /// Its location.
     pub location: TurnLocation,
-    /// Its name.
+    /// Its id.
     pub turn_id: String,
-    /// When it began, in milliseconds since the epoch.
+    /// When it started, in milliseconds since the epoch.
     pub at_ms: i64,
-    /// What was said in it.
+    /// Its texts.
     pub texts: TextsByKind,
 }
 
-/// The texts of one turn by their kind, bounded.
+/// The texts of one turn by their kind, limited in size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextsByKind {
     kinds: [String; 8],
 }
 
 impl TextsByKind {
-    /// Adds a text. Where a kind becomes too long, its beginning and its end are kept: what was wanted, and what came of it.
+    /// Adds a text. If a kind becomes too long, its start and its end are kept: the request, and the outcome.
     pub fn add(&mut self, kind: TextKind, text: &str) {
         let text = text.trim();
         let Some(kept) = self.kinds.get_mut(kind as usize).filter(|_| !text.is_empty()) else { return };
         if !kept.is_empty() {
             kept.push('\n');
         }
-        // Before it is copied: a text may be a thousand times as long as what is kept of it.
+        // Before it is copied: a text may be a thousand times as long as its indexed part.
         kept.push_str(&clip(text, kind.max_bytes()));
         if let Cow::Owned(clipped) = clip(kept, kind.max_bytes()) {
             *kept = clipped;
         }
     }
 
-    /// Adds a name unless it is there already: of a tool, of a file. One that has no room is left out as a whole, since a part
-    /// of it would be another name.
+    /// Adds the name of a tool or a file, once. A name that does not fit is omitted as a whole, because a part of it
+    /// would be another name.
     pub fn add_once(&mut self, kind: TextKind, name: &str) {
         let (name, kept) = (name.trim(), self.of(kind));
         if kept.len() + name.len() < kind.max_bytes() && kept.lines().all(|line| line != name) {
@@ -149,18 +150,18 @@ impl TextsByKind {
         self.kinds.get(kind as usize).map_or("", String::as_str)
     }
 
-    /// Whether there is nothing to find.
+    /// Whether there is no text.
     pub fn is_empty(&self) -> bool {
         self.kinds.iter().all(String::is_empty)
     }
 
-    /// As the index keeps them.
+    /// The texts as the index stores them.
     pub(crate) fn segmented(&self) -> [String; 8] {
         self.kinds.each_ref().map(|text| segmentation::segment(text))
     }
 }
 
-/// A text, or its beginning and its end.
+/// A text, or its start and its end.
 fn clip(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_a_kind_are_lines_and_names_are_kept_once() {
+    fn texts_are_joined_by_lines_and_names_stored_once() {
         let mut texts = TextsByKind::default();
         texts.add(TextKind::Answer, " one ");
         texts.add(TextKind::Answer, "");
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_of_any_length_takes_bounded_room_and_is_cut_between_characters() {
+    fn long_turns_are_truncated_between_characters() {
         let mut texts = TextsByKind::default();
         for kind in TextKind::ALL {
             for text in ["日".repeat(100_000), "é".repeat(1_000), "x".repeat(100_000), "more".to_owned()] {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_kind_takes_the_room_of_another() {
+    fn each_kind_has_its_own_size_limit() {
         let mut texts = TextsByKind::default();
         texts.add(TextKind::ToolInput, &"written ".repeat(10_000));
         texts.add(TextKind::ToolOutput, &"printed ".repeat(10_000));
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_too_long_the_beginning_and_the_end_are_kept_however_it_came() {
+    fn long_texts_keep_start_and_end_in_any_number_of_pieces() {
         let words: Vec<String> = (0..10_000).map(|n| format!("word{n}")).collect();
         let (mut whole, mut parts) = (TextsByKind::default(), TextsByKind::default());
         whole.add(TextKind::Answer, &words.join("\n"));
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_kept_whole_or_not_at_all() {
+    fn a_name_is_stored_completely_or_omitted() {
         let mut texts = TextsByKind::default();
         let names: Vec<String> = (0..2_000).map(|n| format!("/w/file{n}.rs")).collect();
         names.iter().for_each(|name| texts.add_once(TextKind::Files, name));

@@ -1,19 +1,21 @@
-/// Why something could not be found, or noted.
+//! The error type of the index.
+
+/// Why the index cannot be searched or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// The disk has no room.
+    /// The disk is full.
     #[error("the disk is full: what is new cannot be found until there is room in the state directory")]
     DiskFull,
     /// The file cannot be written or read.
     #[error("the search index in the state directory cannot be used: check the permissions of search.db")]
     NoAccess,
-    /// The file is damaged. It is to be made anew.
+    /// The file is damaged and has to be rebuilt.
     #[error("the search index is damaged and is made anew: search again in a while")]
     Damaged,
-    /// There is none.
+    /// The host has no index.
     #[error("this host does not search: it was started without an index")]
     Disabled,
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the search index could not be used: {0}")]
     Database(String),
 }

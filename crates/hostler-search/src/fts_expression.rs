@@ -1,11 +1,11 @@
-//! A query in the language of FTS5. Texts are always quoted, so that no text is ever taken for syntax.
+//! Converts a query to FTS5 syntax. Texts are always quoted, so that they are never parsed as syntax.
 
 use crate::document::TextKind;
 use crate::query::{AuthorFilter, NameFilterKind, SearchQuery, SearchTerm};
 use crate::segmentation;
 
 impl SearchQuery {
-    /// What a turn has to match; `None` if only filters of other kinds decide.
+    /// What a turn has to match; `None` if only filters of other kinds apply.
     pub(crate) fn match_expression(&self) -> Option<String> {
         let mut all = self.term_expressions();
         all.extend(
@@ -33,7 +33,7 @@ impl SearchQuery {
         (!any.is_empty()).then(|| any.join(" OR "))
     }
 
-    /// What is shown as a match: words, or if there are none, what the filters name.
+    /// What is highlighted as a match: terms or, if there are none, the names in the filters.
     pub(crate) fn highlight_expression(&self) -> Option<String> {
         let terms = self.term_expressions();
         if terms.is_empty() {

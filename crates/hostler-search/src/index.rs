@@ -1,4 +1,6 @@
-//! The way in: what is put into the index, and what it holds.
+//! The index: writes documents and reports what is indexed. Searches are in `search`.
+//!
+//! A turn is one row; its rowid is its time, so the newest matches rank first and times are ranges.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +13,13 @@ use crate::query::SearchQuery;
 use crate::search::{self, SearchHits, SearchPage};
 use crate::{SearchError, database};
 
-/// How many turns of one moment there can be, as a power of two.
+/// Maximum number of turns with the same time, as a power of two.
 const ID_COUNTER_BITS: u32 = 20;
 
-/// Where a session's title stands.
+/// Position of a session's title.
 const TITLE_POSITION: i64 = -1;
 
-/// The index. Writers take turns; searches read beside them.
+/// The index. Writers are serialized; searches read concurrently.
 #[derive(Debug)]
 pub struct SearchIndex {
     dir: PathBuf,
@@ -26,7 +28,7 @@ pub struct SearchIndex {
 }
 
 impl SearchIndex {
-    /// Opens the index in the state directory, or makes it. One that is damaged or of another version is made anew.
+    /// Opens or creates the index in the state directory. A file that is damaged or of another version is rebuilt.
     ///
     /// # Errors
     /// If the directory cannot be written, or the disk is full.
@@ -35,12 +37,12 @@ impl SearchIndex {
         Ok(Self { dir: dir.to_owned(), writer: Mutex::new(writer), was_created: empty })
     }
 
-    /// Whether it was made when it was opened.
+    /// Whether opening created the index.
     pub fn was_created(&self) -> bool {
         self.was_created
     }
 
-    /// Throws everything away and begins anew: after [`SearchError::Damaged`].
+    /// Deletes all contents and starts with an empty index: after [`SearchError::Damaged`].
     ///
     /// # Errors
     /// If the directory cannot be written, or the disk is full.
@@ -52,7 +54,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Notes a session, or what has changed about it. Its title can be found from now on.
+    /// Adds or updates a session. Its title can be found afterwards.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -77,7 +79,7 @@ impl SearchIndex {
         })
     }
 
-    /// Puts turns of a session that was described; each takes the place of what was there.
+    /// Writes turns of a session that was added before; each replaces the turn at its location.
     ///
     /// # Errors
     /// If they cannot be written; then none of them is.
@@ -91,7 +93,7 @@ impl SearchIndex {
         })
     }
 
-    /// Takes turns out that are no more.
+    /// Removes turns that no longer exist.
     ///
     /// # Errors
     /// If that cannot be written.
@@ -102,7 +104,7 @@ impl SearchIndex {
         })
     }
 
-    /// Notes that all of a session is there, and what it was read from.
+    /// Records that a session is completely indexed, and the stamp of its source.
     ///
     /// # Errors
     /// If that cannot be written.
@@ -113,7 +115,7 @@ impl SearchIndex {
         })
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     ///
     /// # Errors
     /// If that cannot be written.
@@ -128,7 +130,7 @@ impl SearchIndex {
         })
     }
 
-    /// All sessions that it holds, and what those were read from that are all there.
+    /// All sessions in the index, with the source's stamp of those that are completely indexed.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -139,7 +141,7 @@ impl SearchIndex {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The turns of a session that it holds: their places and names.
+    /// The indexed turns of a session: their locations and ids.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -156,15 +158,15 @@ impl SearchIndex {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Looks for something; the best is the first. `now_ms` decides what is recent.
+    /// Searches the index; the best match is first. `now_ms` is the reference for recency.
     ///
     /// # Errors
-    /// If it cannot be read. No query is an error.
+    /// If the index cannot be read. No query is an error.
     pub fn search(&self, query: &SearchQuery, page: SearchPage, now_ms: i64) -> Result<SearchHits, SearchError> {
         search::run_search(&database::open_reader(&self.dir)?, query, page, now_ms)
     }
 
-    /// How much room it takes on disk.
+    /// Size on disk.
     pub fn disk_bytes(&self) -> u64 {
         database::disk_bytes(&self.dir)
     }
@@ -181,7 +183,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Lets the file grow no further: a full disk, for tests.
+    /// Prevents the file from growing: simulates a full disk in tests.
     #[cfg(test)]
     fn fill_the_disk(&self) {
         let db = self.lock_writer();
@@ -233,12 +235,12 @@ fn put(
     Ok(())
 }
 
-/// The first number of a moment.
+/// The first rowid of a time.
 pub(crate) fn first_id_at(at_ms: i64) -> i64 {
     at_ms.clamp(0, i64::MAX >> ID_COUNTER_BITS) << ID_COUNTER_BITS
 }
 
-/// The moment of a number.
+/// The time of a rowid.
 pub(crate) fn time_of_id(id: i64) -> i64 {
     id >> ID_COUNTER_BITS
 }
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_put_replaced_removed_and_forgotten() {
+    fn turns_are_added_replaced_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
         assert!(index.was_created());
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_there_when_it_is_opened_again() {
+    fn the_index_survives_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
         index.upsert_session(&line("apples")).unwrap();
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_database_is_made_anew() {
+    fn a_file_that_is_no_database_is_rebuilt() {
         let dir = tempfile::tempdir().unwrap();
         fs_err::write(dir.path().join(database::DATABASE_FILE), "no database at all".repeat(500)).unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_another_version_is_made_anew() {
+    fn an_index_of_another_version_is_rebuilt() {
         let dir = tempfile::tempdir().unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
         index.upsert_session(&line("apples")).unwrap();
@@ -330,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn damage_that_shows_later_has_a_name_and_a_reset_mends_it() {
+    fn later_damage_is_reported_and_repaired_by_reset() {
         let dir = tempfile::tempdir().unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
         index.upsert_session(&line("apples")).unwrap();
         index.put_turns("claude:/1", &(0..200).map(|at| turn(at, &"pears ".repeat(500))).collect::<Vec<_>>()).unwrap();
         drop(index);
-        // Everything behind the first pages is gone bad; the file still looks like one of ours.
+        // Everything after the first pages is corrupted; the file still looks valid.
         let path = dir.path().join(database::DATABASE_FILE);
         let mut bytes = fs_err::read(&path).unwrap();
         bytes.iter_mut().skip(4096 * 2).for_each(|byte| *byte = 0x5a);
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_full_disk_nothing_new_is_noted_and_what_was_is_still_found() {
+    fn on_a_full_disk_writes_fail_and_searches_work() {
         let dir = tempfile::tempdir().unwrap();
         let index = SearchIndex::open(dir.path()).unwrap();
         index.upsert_session(&line("apples")).unwrap();
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_said_and_nothing_is_made() {
+    fn a_missing_directory_is_an_error_and_is_not_created() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing");
         assert_eq!(SearchIndex::open(&missing).unwrap_err(), SearchError::NoAccess);
@@ -372,7 +374,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_its_owner_reads_it() {
+    fn the_index_file_is_private_to_its_owner() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let _index = SearchIndex::open(dir.path()).unwrap();

@@ -1,10 +1,10 @@
-//! Words of all sessions, found again: a full-text index beside the store, in a file of its own.
+//! Full-text search over all sessions: an index beside the store, in a file of its own.
 //!
-//! The index is a cache. Whoever keeps the sessions can fill it again from nothing, so it is thrown away rather than
-//! repaired, and nothing but a search suffers when it cannot be used.
+//! The index is a cache. Its caller can fill it again from the sessions, so it is rebuilt rather than repaired, and
+//! only search fails when it cannot be used.
 //!
-//! **Architecture Invariant:** it knows no session's state, no protocol and no agent: texts go in, places come out. All
-//! calls block.
+//! **Architecture Invariant:** this crate knows no session state, no protocol and no agent: texts are indexed,
+//! locations are returned. All calls block.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,22 @@
-//! What people type to find something. Every text is a query: what cannot be understood is looked for as it stands.
+//! Parses search queries. Every text is a valid query: parts that are no valid filter are searched literally.
 
 use jiff::Zoned;
 
 use crate::time_expression;
 
-/// How many words and filters count; further ones are ignored.
+/// Maximum number of terms and filters; further ones are ignored.
 const MAX_QUERY_PARTS: usize = 32;
 
-/// What is looked for.
+/// A parsed query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchQuery {
-    /// All of them are in one turn.
+    /// All of them must be in one turn.
     pub(crate) terms: Vec<SearchTerm>,
-    /// None of them is.
+    /// None of them may be.
     pub(crate) excluded_terms: Vec<SearchTerm>,
-    /// Names of tools that were called, and files that were touched.
+    /// Names of called tools and touched files.
     pub(crate) name_filters: Vec<NameFilter>,
-    /// Whose words count.
+    /// Only texts of this author count.
     pub(crate) author: Option<AuthorFilter>,
     pub(crate) workspaces: Vec<String>,
     pub(crate) sessions: Vec<String>,
@@ -24,19 +24,19 @@ pub struct SearchQuery {
     pub(crate) after: Option<i64>,
     /// Up to this time.
     pub(crate) before: Option<i64>,
-    /// Only these sessions count, as a JSON array: there may be thousands.
+    /// Restricts the search to these sessions, as a JSON array: there may be thousands.
     pub(crate) only_sessions: Option<String>,
 }
 
-/// A word, or several in a row.
+/// A term, or several consecutive ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchTerm {
     pub(crate) text: String,
-    /// Whether the last one may go on.
+    /// Whether the last one is a prefix.
     pub(crate) is_prefix: bool,
 }
 
-/// Words among the names of tools or files.
+/// Terms in the names of tools or files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NameFilter {
     pub(crate) kind: NameFilterKind,
@@ -57,8 +57,8 @@ pub(crate) enum AuthorFilter {
 }
 
 impl SearchQuery {
-    /// Reads what somebody typed: words, `"phrases"`, `begin*`, `-without`, and the filters `workspace:`, `tool:`, `file:`,
-    /// `before:`, `after:`, `from:`, `session:`. Times are reckoned from `now`, days where it is.
+    /// Parses a query: terms, `"phrases"`, `begin*`, `-without`, and the filters `workspace:`, `tool:`, `file:`,
+    /// `before:`, `after:`, `from:`, `session:`. Times are relative to `now`, days are those of its time zone.
     pub fn parse(text: &str, now: &Zoned) -> Self {
         let mut query = Self::default();
         let mut rest = text;
@@ -72,19 +72,19 @@ impl SearchQuery {
         query
     }
 
-    /// Looks among these sessions only.
+    /// Restricts the search to these sessions.
     #[must_use]
     pub fn only_sessions(mut self, sessions: &[impl AsRef<str>]) -> Self {
         self.only_sessions = Some(serde_json::Value::from_iter(sessions.iter().map(AsRef::as_ref)).to_string());
         self
     }
 
-    /// Whether nothing is looked for.
+    /// Whether the query is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self { only_sessions: self.only_sessions.clone(), ..Self::default() }
     }
 
-    /// Takes one word or filter from the front, and says what is left.
+    /// Parses one term or filter at the start; returns the remaining text.
     fn parse_next<'a>(&mut self, text: &'a str, now: &Zoned) -> &'a str {
         let (without, text) = match text.strip_prefix('-') {
             Some(rest) if !rest.starts_with(char::is_whitespace) && !rest.is_empty() => (true, rest),
@@ -103,7 +103,7 @@ impl SearchQuery {
         rest
     }
 
-    /// Whether that was a filter.
+    /// Whether it was a filter.
     fn add_filter(&mut self, name: &str, words: &SearchTerm, without: bool, now: &Zoned) -> bool {
         let text = words.text.clone();
         match (name, without) {
@@ -136,7 +136,7 @@ fn is_filter(name: &str) -> bool {
     ["workspace", "tool", "file", "before", "after", "from", "session"].contains(&name)
 }
 
-/// What stands at the front: in quotation marks, if there are two of them, or up to the next space.
+/// The value at the start: in quotation marks, if there are two of them, or up to the next space.
 fn parse_value(text: &str) -> (SearchTerm, &str) {
     if let Some((phrase, rest)) = text.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
         return match rest.strip_prefix('*') {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_prefixes_and_what_is_not_wanted() {
+    fn terms_phrases_prefixes_and_exclusions_are_parsed() {
         let query = read(r#"fix "the login" -test -"in vain" conf* "a b"* -x*"#);
         assert_eq!(texts(&query.terms), ["fix", "the login", "conf", "a b"]);
         assert_eq!(query.terms.iter().map(|words| words.is_prefix).collect::<Vec<_>>(), [false, false, true, true]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_no_words() {
+    fn filters_are_not_search_terms() {
         let query = read(r#"workspace:"/home/me/my project" tool:Bash -tool:Read file:src/*.rs from:agent session:1f"#);
         assert!(query.terms.is_empty() && query.excluded_terms.is_empty());
         assert_eq!((query.workspaces, query.sessions), (vec!["/home/me/my project".to_owned()], vec!["1f".to_owned()]));
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn of_several_times_the_narrowest_count() {
+    fn the_narrowest_of_several_times_applies() {
         let query = read("after:2026-01 after:2026-03 before:2026-06 before:2026-09");
         assert_eq!((query.after, query.before), (Some(1_772_323_200_000), Some(1_780_272_000_000)));
     }
 
     #[test]
-    fn what_is_not_understood_is_looked_for_as_it_stands() {
+    fn invalid_filters_are_searched_literally() {
         assert_eq!(texts(&read(r#"an "open quote"#).terms), ["an", "\"open", "quote"]);
         assert_eq!(
             texts(&read("after:lunch from:nobody https://x.y tool:").terms),

@@ -1,4 +1,4 @@
-//! Looking for something: which turns match, which of them are the best, and what to show of them.
+//! Runs a search: finds matching turns, ranks them, and loads snippets.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,33 +13,33 @@ use crate::index::{first_id_at, time_of_id};
 use crate::query::SearchQuery;
 use crate::segmentation;
 
-/// How many matching turns are ranked. Of a word that is everywhere the newest count.
+/// Maximum number of matching turns that are ranked. Of a very frequent term, the newest count.
 const MAX_RANKED_TURNS: usize = 2_000;
 
-/// How many places of a session are shown.
+/// Maximum number of hits shown per session.
 const HITS_PER_SESSION: usize = 3;
 
-/// How many words are shown around a match.
+/// Number of tokens in a snippet around a match.
 const SNIPPET_WORDS: usize = 24;
 
-/// How many characters of a turn are shown that matches by filters alone.
+/// Number of characters shown of a turn that matches by filters alone.
 const EXCERPT_CHARS: usize = 160;
 
-/// After so long something counts half as recent.
+/// Time after which the bonus for recency is halved.
 const RECENCY_HALF_LIFE_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
 
-/// Which results are wanted.
+/// Which results to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SearchPage {
-    /// At most so many.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Without so many of the first ones.
+    /// Number of results to skip.
     pub offset: usize,
     /// Whether each result is a turn, rather than a session with its best turns.
     pub by_turn: bool,
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SearchHits {
     /// Sessions, the best first.
@@ -48,35 +48,35 @@ pub struct SearchHits {
     pub has_more: bool,
 }
 
-/// A session in which something was found.
+/// A session with matches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionHits {
-    /// Its name.
+    /// Its URI.
     pub session: String,
     /// Its title.
     pub title: String,
-    /// The directory that it works in.
+    /// Its working directory.
     pub workspace: Option<String>,
-    /// When it was changed last.
+    /// When it was last changed.
     pub modified_ms: i64,
-    /// The best places.
+    /// The best hits.
     pub hits: Vec<SearchHit>,
-    /// How many turns of it match, as far as they were ranked.
+    /// Number of matching turns, among the ranked ones.
     pub matching_turns: usize,
 }
 
-/// A place where something was found.
+/// One match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchHit {
-    /// The chat and the turn; none for the session's title.
+    /// The chat and the turn; `None` for the session's title.
     pub turn: Option<(String, String)>,
-    /// When that was.
+    /// Time of the turn.
     pub at_ms: i64,
-    /// What kind of text it is.
+    /// The kind of the text.
     pub kind: TextKind,
-    /// A piece of it.
+    /// An excerpt of the text.
     pub snippet: String,
-    /// Where the matches are in the snippet, in bytes.
+    /// Positions of the matches in the snippet, in bytes.
     pub matches: Vec<Range<usize>>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn run_search(
     if query.is_empty() || page.limit == 0 {
         return Ok(SearchHits::default());
     }
-    // One transaction, so that a turn which is ranked can be shown.
+    // One transaction, so that a ranked turn still exists when its snippet is loaded.
     let tx = db.unchecked_transaction()?;
     let mut ranked = find_candidates(&tx, query, now_ms)?;
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)));
@@ -113,7 +113,7 @@ pub(crate) fn run_search(
     Ok(SearchHits { sessions, has_more: more })
 }
 
-/// Sessions in the order of their best turns.
+/// Groups turns by session, in the order of their best turns.
 fn group_by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let mut places = HashMap::new();
     let mut groups: Vec<Vec<Candidate>> = Vec::new();
@@ -129,7 +129,7 @@ fn group_by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     groups
 }
 
-/// The newest turns that match, with what they are worth.
+/// The newest matching turns, with their scores.
 fn find_candidates(db: &Connection, query: &SearchQuery, now_ms: i64) -> Result<Vec<Candidate>, SearchError> {
     let mut values: Vec<Value> = Vec::new();
     let mut conditions: Vec<String> = Vec::new();
@@ -145,7 +145,7 @@ fn find_candidates(db: &Connection, query: &SearchQuery, now_ms: i64) -> Result<
             ("texts CROSS JOIN turns t ON t.id = texts.rowid", "texts.rowid", bm25_expression())
         }
         None => {
-            // A title alone says nothing about when and where.
+            // A title alone does not satisfy filters for time and place.
             conditions.push("t.position >= 0".to_owned());
             if let Some(unwanted) = query.exclude_expression() {
                 let at = with(&mut values, Value::Text(unwanted));
@@ -195,8 +195,8 @@ fn bm25_expression() -> String {
     format!("bm25(texts, {})", weights.join(", "))
 }
 
-/// SQLite's rank is the smaller the better. What is new counts up to twice as much.
-#[expect(clippy::cast_precision_loss, reason = "an age in days does not need more")]
+/// SQLite's rank is better the smaller it is. Recency up to doubles the score.
+#[expect(clippy::cast_precision_loss, reason = "an age in days needs no more precision")]
 fn compute_score(rank: f64, age_ms: i64) -> f64 {
     -rank * (1.0 + (-(age_ms.max(0) as f64) / RECENCY_HALF_LIFE_MS).exp2())
 }
@@ -238,7 +238,7 @@ fn load_hit(db: &Connection, id: i64, shown: Option<&str>) -> Result<SearchHit, 
 
 type Snippet = (TextKind, String, Vec<Range<usize>>);
 
-/// The first kind of text in a turn that has a match, and a piece of it.
+/// The first kind of text in a turn that has a match, and its snippet.
 fn load_snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Snippet>, SearchError> {
     let found: Option<Option<String>> =
         db.prepare_cached(snippet_sql())?.query_row(params![shown, id], |row| row.get(0)).optional()?;
@@ -250,8 +250,8 @@ fn load_snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Snippet>
     Ok((!matches.is_empty()).then_some((*kind, text, matches)))
 }
 
-/// One statement, since each of them looks for the turn again; a snippet has all of its text read, so that of a later kind
-/// is not made where an earlier one has a match. The column's number stands before the text.
+/// One statement, because each statement looks up the turn again. Computing a snippet reads the whole text, so later
+/// kinds are skipped once an earlier one matches. The column's number precedes the text.
 fn snippet_sql() -> &'static str {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let pieces: Vec<String> = (0..TextKind::ALL.len())
@@ -265,7 +265,7 @@ fn snippet_sql() -> &'static str {
     &SQL
 }
 
-/// How a turn begins, where no word is looked for.
+/// The start of a turn, for queries without terms.
 fn load_excerpt(db: &Connection, id: i64) -> Result<Snippet, SearchError> {
     for kind in TextKind::ALL {
         let sql = format!("SELECT substr({}, 1, {EXCERPT_CHARS}) FROM texts WHERE rowid = ?1", kind.as_str());
@@ -277,7 +277,7 @@ fn load_excerpt(db: &Connection, id: i64) -> Result<Snippet, SearchError> {
     Ok((TextKind::User, String::new(), Vec::new()))
 }
 
-/// A text without the marks in it, and where they were. Matches that touch are one.
+/// Removes the match markers from a text and returns their positions. Adjacent matches are merged.
 fn extract_matches(text: &str) -> (String, Vec<Range<usize>>) {
     let (mut out, mut matches, mut opened) = (String::with_capacity(text.len()), Vec::<Range<usize>>::new(), None);
     for sign in segmentation::join_segments(text).chars() {
@@ -301,14 +301,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_become_places_and_touching_ones_are_one() {
+    fn markers_become_positions_and_adjacent_matches_are_merged() {
         let text = format!("a {}bé{} c {}検{}\u{2060}{}索{}", '\u{1}', '\u{2}', '\u{1}', '\u{2}', '\u{1}', '\u{2}');
         let (text, matches) = extract_matches(&text);
         assert_eq!((text.as_str(), matches), ("a bé c 検索", vec![2..5, 8..14]));
     }
 
     #[test]
-    fn what_is_new_counts_up_to_twice_as_much() {
+    fn recency_up_to_doubles_the_score() {
         assert!(compute_score(-1.0, 0) > compute_score(-1.0, 86_400_000));
         assert!(compute_score(-2.0, i64::MAX / 2) >= compute_score(-1.0, 0));
         assert!(compute_score(-1.0, -5) <= 2.0, "a clock that goes wrong");

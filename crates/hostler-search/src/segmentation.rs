@@ -1,19 +1,20 @@
-//! What a word is. SQLite's tokenizer cuts at everything that is neither letter nor digit, which finds `foo_bar` by `bar`
-//! and paths by their parts. Scripts without spaces would become one word per sentence, so each of their signs is made a
-//! word by a joiner that nobody sees, and what is looked for is a row of such words.
+//! Segments text into terms. SQLite's tokenizer splits at everything that is neither letter nor digit, so `bar` finds
+//! `foo_bar`, and parts of a path find the path. In scripts without spaces a sentence would become one term, so their
+//! characters are indexed as single terms, separated by an invisible joiner, and a search for such text is a phrase of
+//! these terms.
 //!
-//! A second index of trigrams would do the same for CJK, but does not find words of two signs, which most Chinese words
-//! are, and everybody pays for it: of 6.5 MB of this project's own code and prose, FTS5's index of words takes 1.8 MB (0.28
-//! of the text), one of trigrams 15.5 MB (2.4 times the text).
+//! A second index of trigrams would also work for CJK, but it does not find words of two characters, which most Chinese
+//! words are, and it costs space for every user: for 6.5 MB of this project's own code and prose, FTS5's term index
+//! takes 1.8 MB (0.28 of the text), a trigram index 15.5 MB (2.4 times the text).
 
-/// Stands between two signs that are words of their own: of no width, and no letter to the tokenizer.
+/// Separates characters that are terms of their own: has no width, and is no letter to the tokenizer.
 const WORD_JOINER: char = '\u{2060}';
 
-/// Marks of matches in what SQLite gives back.
+/// Match markers in SQLite's results.
 pub(crate) const MATCH_START: char = '\u{1}';
 pub(crate) const MATCH_END: char = '\u{2}';
 
-/// A text as it is kept: single signs parted, and no signs that mean something to us.
+/// A text as stored: single characters separated, and markers removed.
 pub(crate) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut after = false;
@@ -27,7 +28,7 @@ pub(crate) fn segment(text: &str) -> String {
         }
         after = alone;
         out.push(match sign {
-            // SQLite ends texts at a zero.
+            // SQLite ends texts at a NUL.
             '\0' | MATCH_START | MATCH_END => ' ',
             sign => sign,
         });
@@ -35,17 +36,17 @@ pub(crate) fn segment(text: &str) -> String {
     out
 }
 
-/// A text as it was, from how it is kept.
+/// The original text of a stored one.
 pub(crate) fn join_segments(text: &str) -> String {
     text.chars().filter(|sign| *sign != WORD_JOINER).collect()
 }
 
-/// Whether there is anything to look for in it.
+/// Whether it contains anything to search for.
 pub(crate) fn has_words(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// Signs of scripts that are written without spaces.
+/// Characters of scripts that are written without spaces.
 fn is_unspaced_script(sign: char) -> bool {
     matches!(sign,
         '\u{0E00}'..='\u{0EFF}' // Thai, Lao
@@ -61,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_other_scripts_is_kept_as_it_is() {
+    fn text_of_spaced_scripts_is_unchanged() {
         for text in ["", "fn main() { foo_bar() }", "naïve Straße", "한국어 문장", "a\nb\tc"] {
             assert_eq!(segment(text), text);
         }
     }
 
     #[test]
-    fn signs_that_are_words_are_parted_and_joined_again() {
+    fn characters_of_unspaced_scripts_are_separated_and_joined_again() {
         assert_eq!(segment("用Rust写"), "用\u{2060}Rust\u{2060}写");
         assert_eq!(segment("検索"), "検\u{2060}索");
         for text in ["全文検索", "用 Rust 写的", "ค้นหา", "x全y文z"] {
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_that_mean_something_to_us_are_not_kept() {
+    fn marker_characters_are_removed() {
         assert_eq!(segment("a\0b\u{1}c\u{2}d\u{2060}e"), "a b c de");
     }
 }

@@ -1,9 +1,9 @@
-//! Times as people write them: `2026-11-01`, `2026-11`, `yesterday`, `7d`, or a whole timestamp.
+//! Parses times as people write them: `2026-11-01`, `2026-11`, `yesterday`, `7d`, or a full timestamp.
 
 use jiff::civil::Date;
 use jiff::{Span, Timestamp, Zoned};
 
-/// When that is, in milliseconds since the epoch. A day begins at midnight where the host is.
+/// The time in milliseconds since the epoch. A day starts at midnight in the host's time zone.
 pub(crate) fn parse_time(text: &str, now: &Zoned) -> Option<i64> {
     let at = match text {
         "now" => now.timestamp(),
@@ -14,7 +14,7 @@ pub(crate) fn parse_time(text: &str, now: &Zoned) -> Option<i64> {
     Some(at.as_millisecond())
 }
 
-/// `7d`: so long ago.
+/// `7d`: a time span before now.
 fn parse_relative(text: &str, now: &Zoned) -> Option<Timestamp> {
     let unit = text.chars().next_back().filter(char::is_ascii_alphabetic)?;
     let count: i64 = text.strip_suffix(unit)?.parse().ok().filter(|count| (0..=100_000).contains(count))?;
@@ -29,7 +29,7 @@ fn parse_relative(text: &str, now: &Zoned) -> Option<Timestamp> {
     Some(now.checked_sub(span.ok()?).ok()?.timestamp())
 }
 
-/// The beginning of a day, a month or a year.
+/// The start of a day, a month or a year.
 fn parse_date(text: &str, now: &Zoned) -> Option<Timestamp> {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let parts: Vec<&str> = text.split('-').collect();
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn days_begin_at_midnight_where_the_host_is() {
+    fn days_start_at_midnight_in_the_hosts_time_zone() {
         for (text, at) in [
             ("2026-11-01", "2026-10-31T23:00:00Z"),
             ("2026-07", "2026-06-30T22:00:00Z"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn invalid_times_are_none() {
         for text in [
             "",
             "lunch",

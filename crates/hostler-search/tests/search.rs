@@ -1,4 +1,4 @@
-//! What people look for, and what they find.
+//! Queries against a sample index, and their results.
 
 #![allow(clippy::unwrap_used, clippy::string_slice, reason = "tests may panic")]
 
@@ -32,7 +32,7 @@ impl Bed {
         Self { index: SearchIndex::open(dir.path()).unwrap(), _dir: dir }
     }
 
-    /// A session of one turn, some days ago.
+    /// A session with one turn, some days ago.
     fn session(&self, name: &str, workspace: &str, days: i64, texts: &[(TextKind, &str)]) {
         let at_ms = now_ms() - days * DAY;
         let session = format!("claude:/{name}");
@@ -50,7 +50,7 @@ impl Bed {
         self.index.search(&SearchQuery::parse(query, &now()), page, now_ms()).unwrap()
     }
 
-    /// The sessions that are found, the best first.
+    /// The sessions in the results, the best first.
     fn found(&self, query: &str) -> Vec<String> {
         let hits = self.look(query, PAGE);
         hits.sessions.into_iter().map(|session| session.session.replace("claude:/", "")).collect()
@@ -110,7 +110,7 @@ fn garden() -> Bed {
 }
 
 #[test]
-fn all_words_have_to_be_in_one_turn_whatever_their_case_and_their_accents() {
+fn all_terms_must_match_one_turn_ignoring_case_and_accents() {
     let bed = garden();
     bed.check("login", &["a", "b"]);
     bed.check("LOGIN repair", &["a"]);
@@ -120,7 +120,7 @@ fn all_words_have_to_be_in_one_turn_whatever_their_case_and_their_accents() {
 }
 
 #[test]
-fn phrases_prefixes_and_words_that_must_not_be_there() {
+fn phrases_prefixes_and_exclusions_are_applied() {
     let bed = garden();
     bed.check("\"the login\"", &["a", "b"]);
     bed.check("\"login the\"", &[]);
@@ -133,7 +133,7 @@ fn phrases_prefixes_and_words_that_must_not_be_there() {
 }
 
 #[test]
-fn code_is_found_by_its_names_their_parts_and_its_paths() {
+fn code_is_found_by_names_parts_of_names_and_paths() {
     let bed = garden();
     bed.check("foo_bar", &["a"]);
     bed.check("bar", &["a"]);
@@ -160,7 +160,7 @@ fn scripts_without_spaces_are_found_by_any_part_of_a_sentence() {
 }
 
 #[test]
-fn filters_narrow_what_is_found() {
+fn filters_restrict_the_results() {
     let bed = garden();
     bed.check("workspace:/home/me/garden login", &["a", "b"]);
     bed.check("workspace:/home/me/garden/ workspace:shed", &["b"]);
@@ -181,7 +181,7 @@ fn filters_narrow_what_is_found() {
 }
 
 #[test]
-fn what_came_after_a_long_input_is_found_by_its_words_and_by_filters() {
+fn text_after_a_long_input_is_found_by_terms_and_filters() {
     let bed = Bed::new();
     let written = "fn main() {} ".repeat(10_000);
     bed.session(
@@ -202,7 +202,7 @@ fn what_came_after_a_long_input_is_found_by_its_words_and_by_filters() {
 }
 
 #[test]
-fn only_some_sessions_count_if_that_is_wanted() {
+fn a_search_can_be_restricted_to_sessions() {
     let bed = garden();
     let look = |query: &str, sessions: &[&str]| {
         let query = SearchQuery::parse(query, &now()).only_sessions(sessions);
@@ -216,7 +216,7 @@ fn only_some_sessions_count_if_that_is_wanted() {
 }
 
 #[test]
-fn times_narrow_what_is_found() {
+fn times_restrict_the_results() {
     let bed = garden();
     bed.check("after:7d", &["a"]);
     bed.check("before:7d", &["b", "c"]);
@@ -234,7 +234,7 @@ fn a_title_is_found_and_has_no_turn() {
 }
 
 #[test]
-fn a_session_is_one_result_with_its_best_places_and_every_turn_is_one_if_that_is_wanted() {
+fn results_are_sessions_with_best_hits_or_single_turns() {
     let bed = garden();
     let turns: Vec<_> = (1..10).map(|at| turn(at, now_ms(), &[(TextKind::Answer, "login once more")])).collect();
     bed.index.put_turns("claude:/a", &turns).unwrap();
@@ -248,7 +248,7 @@ fn a_session_is_one_result_with_its_best_places_and_every_turn_is_one_if_that_is
 }
 
 #[test]
-fn pages_together_are_the_whole() {
+fn pages_together_are_all_results() {
     let bed = Bed::new();
     (0..7).for_each(|n| bed.session(&n.to_string(), "/w", n, &[(TextKind::User, "apples")]));
     let whole = bed.found("apples");
@@ -265,7 +265,7 @@ fn pages_together_are_the_whole() {
 }
 
 #[test]
-fn what_a_person_said_counts_more_than_what_a_tool_printed() {
+fn a_persons_message_ranks_above_tool_output() {
     let bed = Bed::new();
     bed.session("printed", "/w", 0, &[(TextKind::ToolOutput, "apples and pears")]);
     bed.session("said", "/w", 5, &[(TextKind::User, "apples and pears")]);
@@ -273,7 +273,7 @@ fn what_a_person_said_counts_more_than_what_a_tool_printed() {
 }
 
 #[test]
-fn a_snippet_shows_the_words_and_not_the_filters() {
+fn a_snippet_highlights_terms_and_not_filters() {
     let bed = garden();
     let hits = bed.look("tool:edit login", PAGE);
     let hit = &hits.sessions[0].hits[0];
@@ -286,20 +286,20 @@ fn a_snippet_shows_the_words_and_not_the_filters() {
 
 proptest! {
     #[test]
-    fn every_text_is_a_query(text in any::<String>()) {
+    fn every_text_is_a_valid_query(text in any::<String>()) {
         let bed = BED.with(|bed| bed.look(&text, PAGE));
         prop_assert!(bed.sessions.len() <= 3);
     }
 
     #[test]
-    fn every_mixture_of_the_languages_own_signs_is_a_query(
+    fn every_mixture_of_query_syntax_is_a_valid_query(
         text in "([-\"*:(){}^+~ ]|AND|OR|NOT|NEAR|tool|file|from|session|workspace|before|after|7d|a|検|\\x00|\\x01|\\x02){0,40}",
     ) {
         BED.with(|bed| bed.look(&text, PAGE));
     }
 
     #[test]
-    fn whatever_was_said_is_found_by_its_words(text in "[a-zA-Z0-9_./-]{1,12}( [a-z検索é]{1,8}){0,4}") {
+    fn indexed_text_is_found_by_its_terms(text in "[a-zA-Z0-9_./-]{1,12}( [a-z検索é]{1,8}){0,4}") {
         let bed = Bed::new();
         bed.session("x", "/w", 0, &[(TextKind::User, &text)]);
         let wanted = format!("\"{text}\"");

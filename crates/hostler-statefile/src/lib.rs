@@ -1,11 +1,11 @@
 //! One TOML file of the state directory that several processes read and change.
 //!
-//! A [`StateFile`] owns the path and the last contents that could be read. It compares the file's modification time at every
-//! look, so that a change by another process takes effect at the next look. A writer locks the directory, reads the file
-//! again, and replaces it in one step: no change is lost, and a reader sees the old file or the new one. Errors name what is
-//! wrong and where, without quoting the file.
+//! A [`StateFile`] owns the path and the last contents that could be read. Every read compares the file's modification
+//! time, so a change by another process takes effect at the next read. A writer locks the directory, reads the file
+//! again, and replaces it in one step: no change is lost, and a reader sees the old file or the new one. Errors state
+//! what is wrong and where, without quoting the file.
 //!
-//! It does not know what the contents mean.
+//! The crate does not know what the contents mean.
 
 #![forbid(unsafe_code)]
 
@@ -18,18 +18,18 @@ use hostler_redact::redact_serde_error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest file that is read and written.
+/// Size limit for reads and writes.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Why a file could not be read or changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StateFileError {
-    /// The contents are not what they should be.
+    /// The contents are not valid.
     #[error("{path} cannot be read: {problem}; repair or remove the file")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, without its contents.
+        /// What is wrong, without quoting the contents.
         problem: String,
     },
     /// The file cannot be written.
@@ -37,19 +37,19 @@ pub enum StateFileError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
 }
 
-/// The contents at a moment.
+/// The contents at one moment.
 #[derive(Debug)]
 pub struct StateFileContents<T> {
-    /// Grows with every change of the file.
+    /// Increases with every change of the file.
     pub version: u64,
     /// The last contents that could be read.
     pub value: Arc<T>,
-    /// Why the file as it is now cannot be read.
+    /// Why the current file cannot be read.
     pub read_error: Option<String>,
 }
 
@@ -64,7 +64,7 @@ struct LoadedContents<T> {
     read_error: Option<String>,
 }
 
-/// A file and its last known contents. A missing file means the default value.
+/// A file and its last known contents. A missing file has the default value.
 #[derive(Debug)]
 pub struct StateFile<T> {
     path: PathBuf,
@@ -75,14 +75,14 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it exists and cannot be read.
+    /// If the file exists and cannot be read.
     pub fn open(path: PathBuf) -> Result<Self, StateFileError> {
         let (stamp, value) = read_file(&path)?;
         let loaded = LoadedContents { stamp, version: 0, value: Arc::new(value), read_error: None };
         Ok(Self { path, loaded: Mutex::new(loaded) })
     }
 
-    /// Opens a file whether or not it can be read; [`Current::broken`] tells.
+    /// Opens a file even if it cannot be read; then [`StateFileContents::read_error`] is set.
     pub fn open_lenient(path: PathBuf) -> Self {
         let (stamp, value, broken) = match read_file(&path) {
             Ok((stamp, value)) => (stamp, value, None),
@@ -98,7 +98,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The contents now. A file that cannot be read leaves the last contents and says so.
+    /// The current contents. If the file cannot be read, the last contents with the error.
     pub fn current(&self) -> StateFileContents<T> {
         let mut loaded = self.lock();
         if read_stamp(&self.path) != loaded.stamp {
@@ -122,10 +122,10 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         }
     }
 
-    /// Changes the contents under the directory's lock, if `change` answers `true`. Blocks.
+    /// Changes the contents under the directory's lock. Nothing is written if `change` returns `false`. Blocks.
     ///
     /// # Errors
-    /// What `change` answers, or if the file cannot be read or written; then nothing has changed.
+    /// The error of `change`, or that the file cannot be read or written. Nothing has changed then.
     pub fn change<E: From<StateFileError>>(&self, change: impl FnOnce(&mut T) -> Result<bool, E>) -> Result<bool, E> {
         let unwritable = |problem: String| StateFileError::Unwritable { path: self.path.clone(), problem };
         let mut loaded = self.lock();
@@ -143,8 +143,8 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     }
 }
 
-/// Keeps other processes from changing the file until it is dropped. The directory itself is locked: the file is a new
-/// one after every change.
+/// Prevents changes by other processes until the handle is dropped. The lock is on the directory because every change
+/// replaces the file.
 fn lock_directory(directory: &Path) -> io::Result<std::fs::File> {
     let handle = fs_err::File::open(directory)?.into_file();
     handle.lock()?;
@@ -158,7 +158,7 @@ fn read_stamp(path: &Path) -> ModificationStamp {
 
 fn read_file<T: Default + DeserializeOwned>(path: &Path) -> Result<(ModificationStamp, T), StateFileError> {
     let unreadable = |problem: String| StateFileError::Unreadable { path: path.to_owned(), problem };
-    // Taken before the contents: a change in between is read again.
+    // The stamp is read before the contents, so a change in between causes another read.
     let stamp = read_stamp(path);
     let mut text = String::new();
     let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
@@ -170,7 +170,8 @@ fn read_file<T: Default + DeserializeOwned>(path: &Path) -> Result<(Modification
     }
 }
 
-/// What is wrong and where, without the contents: errors are logged, and contents may hold a password.
+/// Describes the error and its line without quoting the contents: errors are logged, and contents can contain a
+/// password.
 fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     let fault = redact_serde_error(error.message()).unwrap_or_else(|| error.message().to_owned());
     match error.span() {
@@ -182,7 +183,7 @@ fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     }
 }
 
-/// Writes a new file, for its owner alone, and puts it in place of the old one.
+/// Writes a new file that only its owner can read, and replaces the old one with it.
 fn write_file<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
     let text = toml::to_string_pretty(value).map_err(|error| error.to_string())?;
     if text.len() as u64 > MAX_FILE_BYTES {

@@ -1,5 +1,5 @@
-//! Actions a second through the sequencer and its journal, beside SQLite alone.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+//! Actions per second through the sequencer and its journal, compared with SQLite alone.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64() / 1000.0
 }
 
-/// The floor: the same rows into the same kind of table, 4096 in a transaction; and one in a transaction, in ms.
+/// The baseline: the same rows into the same kind of table, 4096 per transaction; and one per transaction, in ms.
 fn sqlite() -> (f64, f64) {
     let dir = tempfile::tempdir().expect("a directory");
     let mut db = Connection::open(dir.path().join("floor.db")).expect("a database");

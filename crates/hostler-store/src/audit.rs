@@ -1,4 +1,5 @@
-//! The audit log: who decided what about which tool call. Written once, never changed; it goes with its session.
+//! The audit log: who decided what about which tool call. Entries are written once, never changed, and removed with
+//! their session.
 
 use hostler_redact::redact_json_error;
 use rusqlite::{Connection, params};
@@ -10,7 +11,7 @@ use crate::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// When, in milliseconds since the epoch.
+    /// Time of the decision, in milliseconds since the epoch.
     pub at_ms: i64,
     /// Who decided: a client's id, `rule`, `mode`, `unattended`, or `host`.
     #[serde(rename = "who")]
@@ -18,25 +19,25 @@ pub struct AuditEntry {
     /// The call's id.
     #[serde(rename = "call")]
     pub tool_call_id: String,
-    /// The tool as the agent knows it.
+    /// The tool's name at the agent.
     pub tool: String,
-    /// What it was about: bounded, without what looks like a secret.
+    /// The call's input: truncated, with likely secrets removed.
     pub input: String,
     /// The sub-agent that made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<String>,
     /// `allow`, `ask`, `deny`, `withdrawn`.
     pub decision: String,
-    /// The rule, or the reason in a sentence.
+    /// The rule, or the reason as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "why")]
     pub reason: Option<String>,
 }
 
-/// An entry with its place in the log.
+/// An entry with its position in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Its place: the next page begins after it.
+    /// Its position: the next page starts after it.
     pub id: i64,
     /// The decision.
     #[serde(flatten)]

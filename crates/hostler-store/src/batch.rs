@@ -1,4 +1,4 @@
-//! What the engine hands to the sequencer, and what comes out of it.
+//! Types of the sequencer's input and output: batches, and published actions.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::{AuditEntry, Blob, StoreError};
 
-/// How hard a batch must be kept before clients see it.
+/// How durable a batch must be before clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchDurability {
     /// Numbered and published, never written: rejections, and everything about provisional sessions.
@@ -32,24 +32,24 @@ pub struct ActionEntry {
 }
 
 impl ActionEntry {
-    /// An action that the host itself originated.
+    /// An action that the host originates.
     ///
     /// # Errors
-    /// If the action cannot be encoded, which means that it holds a number JSON does not have.
+    /// If the action cannot be encoded, which means that it contains a number that JSON does not have.
     pub fn new(channel: Arc<str>, action: StateAction) -> Result<Self, StoreError> {
         let json = serde_json::to_string(&action)
             .map_err(|error| StoreError::Database(format!("an action cannot be encoded: {error}")))?;
         Ok(Self { channel, action: Arc::new(action), action_json: json.into(), origin: None, rejection: None })
     }
 
-    /// The same as an echo of a client's dispatch.
+    /// Marks the entry as echo of a client's dispatch.
     #[must_use]
     pub fn with_origin(mut self, origin: Option<ActionOrigin>) -> Self {
         self.origin = origin;
         self
     }
 
-    /// The same as a refusal: clients undo it.
+    /// Marks the entry as rejected: clients undo it.
     #[must_use]
     pub fn with_rejection(mut self, reason: impl Into<String>) -> Self {
         self.rejection = Some(reason.into());
@@ -62,7 +62,7 @@ impl ActionEntry {
     }
 }
 
-/// A private fact, stored in the same log as the actions around it.
+/// A private fact, stored in the same journal as the actions around it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostRecord {
     /// The channel that the fact is about.
@@ -71,33 +71,33 @@ pub struct HostRecord {
     pub json: String,
 }
 
-/// A change of the catalogue that belongs to a batch.
+/// A change of the session catalog that belongs to a batch.
 #[derive(Clone, PartialEq, Eq)]
 pub enum CatalogChange {
     /// Writes a session's row.
     Put {
         /// The session's URI.
         session: Arc<str>,
-        /// Whether the session is announced; unlisted rows are sessions that were never started successfully.
+        /// Whether the session is announced; unlisted rows are sessions that never started successfully.
         listed: bool,
         /// The `SessionSummary` as JSON.
         summary: String,
     },
-    /// Forgets a session, its channels and its part of the journal. Its conversations are noted as deleted.
+    /// Removes a session, its channels and its part of the journal. Its conversations are recorded as deleted.
     Remove {
         /// The session's URI.
         session: Arc<str>,
     },
 }
 
-/// A session as it is after a batch, so that nothing before it is needed to bring it back.
+/// A session's state after a batch, which makes everything before it unnecessary to restore the session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
     /// The session without its ended turns, as JSON that the engine writes and reads.
     pub body: String,
     /// Turns that ended and are not stored yet.
     pub turns: Vec<TurnRow>,
-    /// The chats whose turns are others than they were in the snapshot before.
+    /// The chats whose turns have changed since the previous snapshot.
     pub chats: Vec<ChatRow>,
 }
 
@@ -106,9 +106,9 @@ pub struct SnapshotRow {
 pub struct ChatRow {
     /// The chat.
     pub uri: Arc<str>,
-    /// The first turn that is needed to bring the session back.
+    /// Position of the first turn that is needed to restore the session.
     pub first_needed: usize,
-    /// How many turns have ended.
+    /// Number of ended turns.
     pub turn_count: usize,
 }
 
@@ -117,26 +117,26 @@ pub struct ChatRow {
 pub struct TurnRow {
     /// The chat that it belongs to.
     pub chat: Arc<str>,
-    /// Its place in the chat, from 0.
+    /// Its position in the chat, from 0.
     pub position: usize,
-    /// The name by which clients know it.
+    /// Its id, known to clients.
     pub id: String,
     /// The turn as JSON.
     pub body: String,
 }
 
-/// A client as the store keeps it.
+/// A client as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredClient {
     /// Its identity.
     pub id: String,
-    /// What its surface wants to know when it comes back; opaque to everybody else.
+    /// What its surface stores for its next connection; opaque to all others.
     pub client_metadata: String,
-    /// When it was here last (milliseconds since the epoch).
+    /// When it was last connected (milliseconds since the epoch).
     pub last_seen_ms: i64,
 }
 
-/// Whose a conversation of the agent is.
+/// Which session a conversation of the agent belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredConversation {
     /// The conversation.
@@ -145,13 +145,13 @@ pub struct StoredConversation {
     pub session: Option<String>,
 }
 
-/// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
+/// Runs in sequence order, under the sequencer's lock, with the last assigned number. Must be quick.
 pub(crate) type AfterPublish = Box<dyn FnOnce(u64) + Send>;
 
-/// Hears an action that nobody else hears. Runs in sequence order, under the sequencer's lock. Must be quick.
+/// Receives a unicast action. Runs in sequence order, under the sequencer's lock. Must be quick.
 pub(crate) type UnicastDelivery = Box<dyn FnOnce(Arc<PublishedAction>) + Send>;
 
-/// What one actor wants to happen atomically.
+/// Changes of one actor that take effect atomically.
 #[must_use = "a batch does nothing until it is submitted"]
 pub struct Batch {
     pub(crate) session: Option<Arc<str>>,
@@ -162,13 +162,13 @@ pub struct Batch {
     pub(crate) snapshot: Option<SnapshotRow>,
     pub(crate) client: Option<StoredClient>,
     pub(crate) blobs: Vec<Blob>,
-    /// A client brings the contents, although none of its actions is here.
+    /// Whether a client provides the blobs although the batch has no action of a client.
     pub(crate) has_client_blobs: bool,
     pub(crate) audit: Vec<AuditEntry>,
     pub(crate) conversations: Vec<StoredConversation>,
-    /// Conversations whose records are to be removed, or were.
+    /// Conversations whose transcripts are to be deleted (`true`), or were.
     pub(crate) deletions: Vec<(String, bool)>,
-    /// An action for one listener only.
+    /// An action for one recipient only.
     pub(crate) unicast: Option<(ActionEntry, UnicastDelivery)>,
     pub(crate) after_publish: Option<AfterPublish>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
@@ -208,13 +208,13 @@ impl Batch {
         self
     }
 
-    /// Adds a private fact. Ignored for memory-only batches.
+    /// Adds a host record. Ignored for memory-only batches.
     pub fn record(mut self, record: HostRecord) -> Self {
         self.records.push(record);
         self
     }
 
-    /// Adds a change of the catalogue.
+    /// Adds a change of the catalog.
     pub fn catalog(mut self, change: CatalogChange) -> Self {
         self.catalog = Some(change);
         self
@@ -226,49 +226,50 @@ impl Batch {
         self
     }
 
-    /// Notes that a client was here.
+    /// Records that a client was connected.
     pub fn client(mut self, client: StoredClient) -> Self {
         self.client = Some(client);
         self
     }
 
-    /// Adds contents that the batch's actions name. A batch that has any is to be durable: whoever reads a name can then
-    /// read what it stands for. Ignored for batches of no session.
+    /// Adds blobs that the batch's actions refer to. Such a batch must be durable: a client that receives a reference
+    /// can then read the blob. Ignored for batches without a session.
     ///
-    /// A batch that names contents again which its session may have ceased to name brings them again, stored or not:
-    /// otherwise they may be collected just then. If a client's action is among the batch's, the contents have to fit the
-    /// quota, or the batch is refused with [`StoreError::Quota`].
+    /// A batch that refers to a blob which its session may no longer refer to must add the blob again, stored or not:
+    /// otherwise the collector may delete it at that moment. If the batch contains a client's action, the blobs have to
+    /// fit the quota; otherwise the batch is refused with [`StoreError::Quota`].
     pub fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.blobs.extend(blobs);
         self
     }
 
-    /// Adds contents that a client brings although none of its actions is among the batch's: they have to fit the quota, too.
+    /// Adds blobs that a client provides although the batch has no action of a client: they have to fit the quota, too.
     pub fn client_blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.has_client_blobs = true;
         self.blobs(blobs)
     }
 
-    /// Adds decisions to the session's audit log. Ignored for batches of no session.
+    /// Adds decisions to the session's audit log. Ignored for batches without a session.
     pub fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
         self.audit.extend(entries);
         self
     }
 
-    /// Notes whose a conversation of the agent is. The last note counts. Ignored for memory-only batches.
+    /// Records which session a conversation of the agent belongs to. The last record counts. Ignored for memory-only
+    /// batches.
     pub fn conversation(mut self, id: impl Into<String>, session: Option<&str>) -> Self {
         self.conversations.push(StoredConversation { id: id.into(), session: session.map(str::to_owned) });
         self
     }
 
-    /// Notes that the agent's record of a conversation is still to be removed, or was. Ignored for memory-only batches.
+    /// Records whether the transcript of a conversation is still to be deleted. Ignored for memory-only batches.
     pub fn deletion(mut self, conversation: impl Into<String>, wanted: bool) -> Self {
         self.deletions.push((conversation.into(), wanted));
         self
     }
 
-    /// Adds an action that one listener hears and nobody else: it is numbered after the others, handed over in the order
-    /// of numbers, and neither published nor written.
+    /// Adds an action for one recipient: it is numbered after the others, delivered in sequence order, and neither
+    /// published nor written.
     pub fn unicast(mut self, entry: ActionEntry, hear: impl FnOnce(Arc<PublishedAction>) + Send + 'static) -> Self {
         self.unicast = Some((entry, Box::new(hear)));
         self
@@ -281,7 +282,7 @@ impl Batch {
     }
 }
 
-// Actions, records, summaries and snapshots hold what people and agents say, and resume tokens.
+// Debug output is redacted: actions, records, summaries and snapshots contain messages and resume tokens.
 
 impl fmt::Debug for ActionEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -345,12 +346,12 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// How many wire encodings of one envelope are kept: for each protocol version, plain and compressed.
+/// Number of cached wire encodings per envelope: for each protocol version, plain and compressed.
 const FRAME_SLOTS: usize = 4;
 
-/// A numbered action on its way to the subscribers.
+/// A numbered action for subscribers.
 pub struct PublishedAction {
-    /// The number.
+    /// The sequence number.
     pub seq: u64,
     /// The channel.
     pub channel: Arc<str>,
@@ -358,9 +359,9 @@ pub struct PublishedAction {
     pub action: Arc<StateAction>,
     /// The action as JSON, encoded once.
     pub action_json: Arc<str>,
-    /// Whose dispatch this echoes.
+    /// The dispatch that this echoes.
     pub origin: Option<ActionOrigin>,
-    /// Why it was refused, if it was.
+    /// Why it was rejected, if it was.
     pub rejection: Option<String>,
     frames: [OnceLock<Bytes>; FRAME_SLOTS],
 }
@@ -414,13 +415,13 @@ impl PublishedAction {
         Self::new(seq, entry)
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory use.
     pub fn memory_bytes(&self) -> usize {
-        // The action itself, its JSON, and a frame that most envelopes get.
+        // The action itself, its JSON, and one cached frame, which most envelopes have.
         self.action_json.len() * 3 + self.channel.len() + 256
     }
 
-    /// The wire frame in a protocol layer's `slot`, made by whoever needs it first and shared by all others.
+    /// The wire frame in a protocol layer's `slot`, encoded on first use and shared.
     pub fn cached_frame(&self, slot: usize, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
         match self.frames.get(slot) {
             Some(cell) => cell.get_or_init(|| encode(self)).clone(),
@@ -429,7 +430,7 @@ impl PublishedAction {
     }
 }
 
-/// Takes what has been numbered, in order.
+/// Receives numbered actions, in order.
 pub trait Publisher: Send + Sync + 'static {
     /// Called under the sequencer's lock, once per number, in order. Must not block.
     fn publish(&self, item: &Arc<PublishedAction>);

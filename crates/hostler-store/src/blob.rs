@@ -1,4 +1,4 @@
-//! Contents by their hash: what is too large to be part of a state. Kept as long as a session names them.
+//! Blobs: contents that are too large for a state, stored by hash and kept as long as a session refers to them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::StoreError;
 
-/// Contents, named by their own hash: the same contents are stored once, and a name never means anything else.
+/// Contents, identified by their hash: equal contents are stored once, and a hash never refers to other contents.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Blob {
     hash: String,
@@ -16,18 +16,18 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// Names contents.
+    /// Hashes contents.
     pub fn new(content_type: impl Into<String>, body: impl Into<Arc<[u8]>>) -> Self {
         let body = body.into();
         Self { hash: blake3::hash(&body).to_hex().to_string(), content_type: content_type.into(), body }
     }
 
-    /// The name: the BLAKE3 hash in hexadecimal digits.
+    /// The BLAKE3 hash in hexadecimal digits.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// What kind of contents they are: `text/plain`.
+    /// The content type, such as `text/plain`.
     pub fn content_type(&self) -> &str {
         &self.content_type
     }
@@ -38,14 +38,14 @@ impl Blob {
     }
 }
 
-// Contents are files and outputs of commands.
+// Debug output is redacted: blobs contain files and outputs of commands.
 impl fmt::Debug for Blob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Blob({}, {} bytes)", self.hash, self.body.len())
     }
 }
 
-/// Stores contents under a session's name, as of a number.
+/// Stores a blob and a session's reference to it, as of a sequence number.
 pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Result<(), StoreError> {
     let fresh = tx
         .prepare_cached(
@@ -63,7 +63,7 @@ pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Re
     Ok(())
 }
 
-/// A session is gone: what only it named goes with it.
+/// Removes a session's references, and the blobs that only it referred to.
 pub(crate) fn remove_session(tx: &Connection, session: &str) -> Result<(), StoreError> {
     let hashes: Vec<String> = tx
         .prepare_cached("DELETE FROM blob_names WHERE session = ?1 RETURNING hash")?
@@ -73,7 +73,7 @@ pub(crate) fn remove_session(tx: &Connection, session: &str) -> Result<(), Store
     Ok(())
 }
 
-/// Forgets that a session names contents, unless it did so again after a number.
+/// Removes a session's references to blobs, unless the session referred to them again after a sequence number.
 pub(crate) fn remove_references(
     tx: &Connection,
     session: &str,
@@ -87,7 +87,7 @@ pub(crate) fn remove_references(
     Ok(())
 }
 
-/// Removes those of some contents that no session names. Tells how many bytes they were.
+/// Removes those of some blobs that no session refers to. Returns their size in bytes.
 pub(crate) fn remove_orphans(tx: &Connection, hashes: &[String]) -> Result<i64, StoreError> {
     let mut statement = tx.prepare_cached(
         "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = ?1)
@@ -107,7 +107,7 @@ fn add_to_total(tx: &Connection, bytes: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How many bytes all contents are together.
+/// Total size of all blobs, in bytes.
 pub(crate) fn total_bytes(db: &Connection) -> Result<u64, StoreError> {
     let total: i64 = db.prepare_cached("SELECT total FROM blob_bytes")?.query_row([], |row| row.get(0))?;
     Ok(u64::try_from(total).unwrap_or_default())
@@ -117,7 +117,7 @@ pub(crate) fn is_stored(db: &Connection, hash: &str) -> Result<bool, StoreError>
     Ok(db.prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?.exists(params![hash])?)
 }
 
-/// The contents under a hash. What is stored and is not what its name says is as good as gone.
+/// The blob with a hash. A stored blob that does not match its hash counts as missing.
 pub(crate) fn read(db: &Connection, hash: String) -> Result<Option<Blob>, StoreError> {
     let found: Option<(String, Vec<u8>)> = db
         .prepare_cached("SELECT content_type, body FROM blobs WHERE hash = ?1")?

@@ -1,4 +1,4 @@
-//! What the collector has the writer take away, between two batches.
+//! Deletions that the blob collector has the writer carry out between two batches.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -7,11 +7,11 @@ use rusqlite::Connection;
 use crate::sequencer::SequencerShared;
 use crate::{StoreError, blob};
 
-/// A small step: nobody waits long behind it.
+/// A small step, so that batches do not wait long behind it.
 pub(crate) enum BlobCleanup {
-    /// A session does not name these any more, unless it has done so after a number.
+    /// A session no longer refers to these, unless it did so after a sequence number.
     References { session: String, hashes: Vec<String>, until_seq: i64 },
-    /// No session names these, unless one has done so since.
+    /// No session refers to these, unless one has done so since.
     Blobs(Vec<String>),
 }
 
@@ -32,7 +32,7 @@ impl BlobCleanup {
     }
 }
 
-/// A sweep, and who waits for it.
+/// A cleanup, and the sender that reports its end.
 pub(crate) struct CleanupJob {
     cleanup: BlobCleanup,
     done: SyncSender<Result<(), StoreError>>,
@@ -40,13 +40,13 @@ pub(crate) struct CleanupJob {
 
 impl CleanupJob {
     pub(crate) fn execute(self, db: &mut Connection) {
-        // Who ordered it may have given up.
+        // The collector may have stopped waiting.
         let _ = self.done.send(self.cleanup.execute(db));
     }
 }
 
 impl SequencerShared {
-    /// Has the writer carry a sweep out, and waits for it.
+    /// Has the writer carry out a cleanup, and waits for it.
     pub(crate) fn run_cleanup(&self, sweep: BlobCleanup) -> Result<(), StoreError> {
         let (done, outcome) = sync_channel(1);
         let mut inner = self.lock();

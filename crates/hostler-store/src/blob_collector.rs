@@ -1,7 +1,8 @@
-//! Looks for contents that nothing names any more: their message was taken back or edited, their draft was changed.
+//! Finds blobs without a reference: their message was removed or edited, or their draft was changed.
 //!
-//! Works beside the writer, on a connection of its own, and hands what it finds to the writer in small orders. What is named
-//! again after the look is kept, since the writer compares numbers.
+//! The collector runs at start, periodically, and when a client's contents exceed the quota. It works concurrently with
+//! the writer, on a connection of its own. The writer deletes what it finds in small steps, and keeps blobs that were
+//! referenced meanwhile, because it compares sequence numbers.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,20 +18,21 @@ use crate::{BlobOptions, StoreError};
 /// The length of a hash in hexadecimal digits.
 const HASH_HEX_DIGITS: usize = 64;
 
-/// How many names one order takes away at most.
+/// Maximum number of references that one cleanup removes.
 const MAX_REFERENCES_PER_JOB: usize = 256;
 
-/// How many bytes of contents one order removes at most, unless a single one is larger.
+/// Maximum size of the blobs that one cleanup removes, unless a single one is larger.
 const MAX_BYTES_PER_JOB: i64 = 8 << 20;
 
-/// Where a session's states name contents. Every row counts, also those that serve replay alone.
+/// Where a session's states refer to blobs. Every row counts, including those that serve replay only.
 const REFERENCING_TEXT_QUERIES: [&str; 3] = [
     "SELECT body FROM turns WHERE session = ?1",
     "SELECT body FROM snapshots WHERE session = ?1",
     "SELECT j.body FROM journal j JOIN channels c ON c.id = j.channel WHERE c.session = ?1",
 ];
 
-/// The thread's whole life: looks at once, now and then, and when there is no room. Whoever asked is told when it is over.
+/// The thread's main loop: collects at start, periodically, and on request. Requesters are notified when a collection
+/// ends.
 pub(crate) fn run(
     shared: &SequencerShared,
     db: &Connection,
@@ -48,7 +50,7 @@ pub(crate) fn run(
             last = Some(Instant::now());
         }
         for waiter in waiters.drain(..) {
-            // Whoever does not wait any more needs no answer.
+            // The requester may have stopped waiting.
             let _ = waiter.send(());
         }
         match asked.recv_timeout(options.collection_interval) {
@@ -68,7 +70,7 @@ fn remove_unreferenced(shared: &SequencerShared, db: &Connection) -> Result<(), 
                     shared.run_cleanup(BlobCleanup::References { session, hashes, until_seq: until })?;
                 }
             }
-            // What cannot be read may name anything.
+            // A session that cannot be read may refer to any blob.
             Err(error) => tracing::warn!(session, %error, "a session keeps all its contents: it cannot be read"),
         }
     }
@@ -86,9 +88,9 @@ fn remove_unreferenced(shared: &SequencerShared, db: &Connection) -> Result<(), 
     Ok(())
 }
 
-/// The contents that a session has under its name and names nowhere, as of a number.
+/// The blobs that are stored for a session and that it no longer refers to, as of a sequence number.
 fn find_unreferenced(db: &Connection, session: &str) -> Result<(i64, Vec<String>), StoreError> {
-    // One transaction, so that a name cannot move from a row that is still to be read to one that was read already.
+    // One transaction, so that a reference cannot move from a row that is not read yet to one that was read already.
     let tx = db.unchecked_transaction()?;
     let until: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
     let mut left: HashSet<String> = tx
@@ -105,7 +107,8 @@ fn find_unreferenced(db: &Connection, session: &str) -> Result<(i64, Vec<String>
     Ok((until, left.into_iter().collect()))
 }
 
-/// Strikes out what a text names. How a state names contents is not known here: whatever looks like a hash is one.
+/// Removes what a text refers to from `left`. The store does not know how a state refers to blobs: everything that
+/// looks like a hash counts.
 fn discard_referenced(text: &[u8], left: &mut HashSet<String>) {
     let digits = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     for run in text.split(|byte| !digits(byte)).filter(|run| run.len() >= HASH_HEX_DIGITS) {
@@ -115,7 +118,8 @@ fn discard_referenced(text: &[u8], left: &mut HashSet<String>) {
     }
 }
 
-/// The contents that no session names, with their sizes: those that were just found, and those that a crash left.
+/// The blobs that no session refers to, with their sizes: those that were just found, and those that remained after a
+/// crash.
 fn find_orphans(db: &Connection) -> Result<Vec<(String, i64)>, StoreError> {
     db.prepare_cached(
         "SELECT hash, length(body) FROM blobs
@@ -136,7 +140,7 @@ mod tests {
     use crate::{Blob, blob, database};
 
     #[test]
-    fn what_is_named_after_the_look_outlives_the_sweep() {
+    fn blobs_referenced_after_the_search_survive_cleanup() {
         let dir = tempfile::tempdir().unwrap();
         let db = database::open_writer(dir.path(), false).unwrap();
         db.execute("INSERT INTO journal VALUES (7, 1, 0, 'names nothing', NULL, NULL)", []).unwrap();
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_were_named_between_look_and_sweep_stay() {
+    fn blobs_referenced_between_search_and_cleanup_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let db = database::open_writer(dir.path(), false).unwrap();
         let contents = Blob::new("text/plain", "shared".as_bytes());
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_found_wherever_it_stands() {
+    fn a_hash_is_found_at_any_position() {
         let hash = blake3::hash(b"x").to_hex().to_string();
         let named = |text: String| {
             let mut left = HashSet::from([hash.clone()]);

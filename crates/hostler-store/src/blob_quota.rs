@@ -1,7 +1,7 @@
-//! How much contents may be in all.
+//! The quota on the total size of blobs.
 //!
-//! What clients bring is refused where it does not fit; what agents put out is counted and kept, so that no turn is shown with
-//! holes.
+//! Contents of clients are refused if they do not fit; outputs of agents are counted and always stored, so that no turn
+//! has gaps.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::pending_rows::PendingRow;
 use crate::sequencer::NumberedBatch;
 use crate::{StoreError, blob};
 
-/// How contents are kept.
+/// How blobs are stored and collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobOptions {
-    /// How many bytes they may be in all.
+    /// Maximum total size, in bytes.
     pub quota_bytes: u64,
-    /// How often those are looked for that nothing names any more.
+    /// Interval between searches for blobs without a reference.
     pub collection_interval: Duration,
-    /// How long after such a look another one is not worth it, even if there is no room.
+    /// Minimum time between two searches, even if the quota is exceeded.
     pub min_collection_pause: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Default for BlobOptions {
     }
 }
 
-/// Takes out the batches for which there is no room.
+/// Removes the batches that exceed the quota.
 pub(crate) fn extract_over_quota(
     db: &Connection,
     quota: u64,
@@ -46,7 +46,7 @@ pub(crate) fn extract_over_quota(
     Ok(batches.extract_if(.., |_| over.next().unwrap_or_default()).collect())
 }
 
-/// For each batch, whether there is no room for it beside those before it.
+/// For each batch, whether it exceeds the quota together with those before it.
 fn find_over_quota(db: &Connection, quota: u64, batches: &[NumberedBatch]) -> Result<Vec<bool>, StoreError> {
     let mut total = blob::total_bytes(db)?;
     let mut counted = HashSet::new();

@@ -11,7 +11,7 @@ use crate::StoreError;
 /// The file's name within the state directory.
 pub(crate) const DATABASE_FILE: &str = "hostler.db";
 
-/// Append only: a migration that was released is never edited.
+/// Append only: a released migration is never edited.
 const MIGRATIONS: &[M<'static>] = &[
     M::up(
         "CREATE TABLE reserved (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL);
@@ -143,13 +143,14 @@ const MIGRATIONS: &[M<'static>] = &[
     ),
 ];
 
-/// Opens the file for the writer, creating or migrating it.
+/// Opens the file for the writer; creates or migrates it.
 pub(crate) fn open_writer(dir: &Path, full: bool) -> Result<Connection, StoreError> {
     let mut db = Connection::open(dir.join(DATABASE_FILE))?;
     restrict(&dir.join(DATABASE_FILE));
     db.busy_timeout(Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // What `kill -9` may not lose is in the operating system's hands after a commit; power loss takes a sync each.
+    // After a commit the operating system holds the data, which survives `kill -9`; surviving a power loss takes a sync
+    // per commit.
     db.pragma_update(None, "synchronous", if full { "FULL" } else { "NORMAL" })?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.set_prepared_statement_cache_capacity(32);
@@ -157,7 +158,7 @@ pub(crate) fn open_writer(dir: &Path, full: bool) -> Result<Connection, StoreErr
     Ok(db)
 }
 
-/// Opens the file for reading beside the writer.
+/// Opens the file for reading, concurrently with the writer.
 pub(crate) fn open_reader(dir: &Path) -> Result<Connection, StoreError> {
     let db = Connection::open_with_flags(
         dir.join(DATABASE_FILE),
@@ -183,12 +184,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_migration_leads_on_from_the_one_before_it() {
+    fn migrations_are_valid() {
         assert_eq!(Migrations::from_slice(MIGRATIONS).validate(), Ok(()));
     }
 
     #[test]
-    fn a_database_of_the_first_version_is_brought_up_to_date_and_keeps_its_rows() {
+    fn a_database_of_the_first_version_is_migrated_and_keeps_its_rows() {
         let dir = tempfile::tempdir().unwrap();
         let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 1).unwrap();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_were_there_before_they_were_counted_are_counted() {
+    fn migration_counts_existing_blobs() {
         let dir = tempfile::tempdir().unwrap();
         let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 4).unwrap();
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_were_there_before_they_had_names_are_found_by_them() {
+    fn migration_indexes_existing_turns_by_id() {
         let dir = tempfile::tempdir().unwrap();
         let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 5).unwrap();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_were_there_before_their_conversations_were_noted_have_theirs() {
+    fn migration_records_conversations_of_existing_sessions() {
         let dir = tempfile::tempdir().unwrap();
         let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 6).unwrap();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_a_newer_version_is_refused_and_untouched() {
+    fn a_database_of_a_newer_version_is_refused_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         drop(open_writer(dir.path(), false).unwrap());
         let db = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();

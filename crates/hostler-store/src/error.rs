@@ -1,7 +1,9 @@
-/// What can go wrong between the host and its disk.
+//! The error type of the store.
+
+/// Why the store cannot carry out an operation.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The disk has no room.
+    /// The disk is full.
     #[error("the disk is full: nothing can be accepted until there is room in the state directory")]
     DiskFull,
     /// The file cannot be written.
@@ -9,12 +11,12 @@ pub enum StoreError {
         "the state directory cannot be written: check its permissions, and that the disk is sound and not read-only"
     )]
     ReadOnly,
-    /// The database was made by a newer version.
+    /// A newer version created the database.
     #[error(
         "the state directory was written by a newer version of Hostler: update Hostler, or use another --state-dir"
     )]
     TooNew,
-    /// Contents that a client brings do not fit any more.
+    /// A client's contents exceed the quota.
     #[error(
         "the files that sessions keep have reached {0} bytes: delete sessions that are not needed, or raise `quota` in [attachments]"
     )]
@@ -22,7 +24,7 @@ pub enum StoreError {
     /// The sequencer has been stopped.
     #[error("the host is stopping")]
     Stopped,
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the journal could not be used: {0}")]
     Database(String),
 }
@@ -35,7 +37,7 @@ impl From<rusqlite::Error> for StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::DiskFull,
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::ReadOnly,
-            // A file that is open already does not become read-only: to write to it fails.
+            // A file that is open already does not become read-only: writing to it fails.
             Some(ErrorCode::SystemIoFailure) if !is_read => Self::ReadOnly,
             _ => Self::Database(error.to_string()),
         }

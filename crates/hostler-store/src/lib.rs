@@ -1,9 +1,9 @@
-//! The durable middle of the host: one sequencer, the journal behind it, and the catalogue of sessions.
+//! Sequencer, journal, host records and session catalog on SQLite.
 //!
 //! Every change of state passes the [`Sequencer`], which numbers it, hands it to the [`Publisher`] and writes it to the
-//! journal. Numbers are one sequence over all channels and only grow, also across restarts.
+//! journal. All channels share one sequence of numbers, which only grows, also across restarts.
 //!
-//! **Architecture Invariant:** the store moves no state. It does not know what an action means; it keeps order and
+//! **Architecture Invariant:** the store changes no state. It does not know what an action means; it provides order and
 //! durability.
 
 #![forbid(unsafe_code)]

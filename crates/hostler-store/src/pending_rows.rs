@@ -1,4 +1,4 @@
-//! What is written, row by row.
+//! Rows to be written, and how each is written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rusqlite::{Transaction, params};
 use crate::batch::{ActionEntry, CatalogChange, HostRecord, SnapshotRow, StoredClient, StoredConversation};
 use crate::{AuditEntry, Blob, StoreError, audit, blob, turns};
 
-/// One thing to write.
+/// One row to write.
 pub(crate) enum PendingRow {
     Journal {
         seq: u64,
@@ -26,7 +26,7 @@ pub(crate) enum PendingRow {
     },
     Client(StoredClient),
     Conversation(StoredConversation),
-    /// The record of a conversation is to be removed, or was.
+    /// The transcript of a conversation is to be deleted, or was.
     PendingDeletion {
         conversation: String,
         is_pending: bool,
@@ -58,7 +58,7 @@ impl PendingRow {
         }
     }
 
-    /// Writes it down, as part of a transaction.
+    /// Writes the row as part of a transaction.
     pub(crate) fn write(&self, tx: &Transaction<'_>, channels: &mut ChannelIds) -> Result<(), StoreError> {
         match self {
             Self::Journal { seq, session, channel, kind, body, client } => {
@@ -108,7 +108,7 @@ impl PendingRow {
                 )?
                 .execute(params![id, session])?;
                 if session.is_some() {
-                    // It is led again.
+                    // The conversation is in use again, so its transcript is no longer to be deleted.
                     write_pending_deletion(tx, id, false)?;
                 }
             }
@@ -130,7 +130,7 @@ impl PendingRow {
     }
 }
 
-/// Notes whether the record of a conversation is to be removed.
+/// Records whether the transcript of a conversation is to be deleted.
 fn write_pending_deletion(tx: &Transaction<'_>, conversation: &str, wanted: bool) -> Result<(), StoreError> {
     let change = match wanted {
         true => "INSERT OR IGNORE INTO removals (conversation) VALUES (?1)",
@@ -155,7 +155,7 @@ fn write_snapshot(tx: &Transaction<'_>, session: &Arc<str>, seq: u64, row: &Snap
     Ok(())
 }
 
-/// The numbers of channels in the database, remembered.
+/// Cache of the channels' ids in the database.
 #[derive(Default)]
 pub(crate) struct ChannelIds {
     ids: HashMap<Arc<str>, i64>,
@@ -180,7 +180,7 @@ impl ChannelIds {
         Ok(id)
     }
 
-    /// After a roll-back or a removal, what is remembered may not be there.
+    /// After a rollback or a removal, cached ids may not exist.
     pub(crate) fn clear(&mut self) {
         self.ids.clear();
     }

@@ -1,4 +1,4 @@
-//! Reading back what was stored.
+//! Queries for stored sessions, journal rows, clients and conversations.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::StoreError;
 use crate::batch::{StoredClient, StoredConversation};
 use crate::turns::{self, StoredTurn};
 
-/// A session's row in the catalogue.
+/// A session's row in the catalog.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredSession {
     /// The session's URI.
@@ -26,18 +26,18 @@ pub struct StoredSession {
 pub enum JournalRow {
     /// An accepted action.
     Action {
-        /// Its number.
+        /// Its sequence number.
         seq: u64,
         /// Its channel.
         channel: String,
         /// The action as JSON.
         json: String,
-        /// Whose dispatch it was.
+        /// The dispatch that it echoes.
         origin: Option<ActionOrigin>,
     },
-    /// A private fact.
+    /// A host record.
     Record {
-        /// Its number.
+        /// Its sequence number.
         seq: u64,
         /// The channel that it is about.
         channel: String,
@@ -46,7 +46,7 @@ pub enum JournalRow {
     },
 }
 
-// Summaries, actions, records and snapshots hold what people and agents say, and resume tokens.
+// Debug output is redacted: summaries, actions, records and snapshots contain messages and resume tokens.
 
 impl fmt::Debug for StoredSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +102,7 @@ pub(crate) fn pending_deletions(db: &Connection) -> Result<Vec<String>, StoreErr
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 
-/// The number at which each session was written down last.
+/// The sequence number of each session's last snapshot.
 pub(crate) fn snapshot_seqs(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
     let mut statement = db.prepare_cached("SELECT session, seq FROM snapshots")?;
     let rows =
@@ -110,19 +110,19 @@ pub(crate) fn snapshot_seqs(db: &Connection) -> Result<Vec<(String, u64)>, Store
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 
-/// The number at which a session was written down last.
+/// The sequence number of a session's last snapshot.
 pub(crate) fn snapshot_seq(db: &Connection, session: &str) -> Result<Option<u64>, StoreError> {
     let mut statement = db.prepare_cached("SELECT seq FROM snapshots WHERE session = ?1")?;
     let seq: Option<i64> = statement.query_row(params![session], |row| row.get(0)).optional()?;
     Ok(seq.and_then(|seq| u64::try_from(seq).ok()))
 }
 
-/// What is stored of a session.
+/// The stored state of a session.
 #[derive(Clone, PartialEq, Default)]
 pub struct StoredSessionState {
     /// The last snapshot's JSON.
     pub snapshot: Option<String>,
-    /// The ended turns that the snapshot leaves out, in the order of each chat, from the first one that is needed.
+    /// The ended turns that the snapshot omits, in the order of each chat, from the first one that is needed.
     pub turns: Vec<StoredTurn>,
     /// The journal after the snapshot; all of it, if there is none.
     pub journal: Vec<JournalRow>,
@@ -132,7 +132,7 @@ const SELECT_JOURNAL: &str = "SELECT j.seq, c.uri, j.kind, j.body, j.client, j.c
      FROM journal j JOIN channels c ON c.id = j.channel";
 
 pub(crate) fn load_session(db: &Connection, session: &str) -> Result<StoredSessionState, StoreError> {
-    // One transaction, so that a commit in between cannot show half of itself.
+    // One transaction, so that a concurrent commit is visible completely or not at all.
     let tx = db.unchecked_transaction()?;
     let snapshot: Option<(i64, String)> = tx
         .prepare_cached("SELECT seq, body FROM snapshots WHERE session = ?1")?
@@ -172,7 +172,7 @@ pub(crate) fn missed_actions(
     until: u64,
     channels: &[String],
 ) -> Result<Option<Vec<JournalRow>>, StoreError> {
-    // One transaction, so that a sweep in between cannot take rows away unnoticed.
+    // One transaction, so that a concurrent sweep cannot remove rows unnoticed.
     let tx = db.unchecked_transaction()?;
     let replay_from: i64 = tx.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0))?;
     if sql(after) < replay_from {
@@ -228,7 +228,7 @@ fn sql(number: u64) -> i64 {
 }
 
 impl JournalRow {
-    /// Its number.
+    /// Its sequence number.
     pub fn seq(&self) -> u64 {
         match self {
             Self::Action { seq, .. } | Self::Record { seq, .. } => *seq,

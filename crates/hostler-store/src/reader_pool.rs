@@ -1,4 +1,4 @@
-//! The connections that read beside the writer: nobody waits for somebody else's long page.
+//! Pool of read connections beside the writer, so that a long page does not block other readers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::{StoreError, database};
 
-/// How many there are beside the first one.
+/// Number of readers beyond the first one.
 const EXTRA_READERS: usize = 2;
 
 pub(crate) struct ReaderPool {
@@ -21,14 +21,14 @@ impl ReaderPool {
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
         let open = || {
             let reader = database::open_reader(dir)?;
-            // Opens all of its files now, so that their number does not depend on who reads at the same time.
+            // Opens all of its files now, so that their number does not depend on concurrent reads.
             reader.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
             Ok::<_, StoreError>(Mutex::new(reader))
         };
         Ok(Self { first: open()?, extra: [open()?, open()?], next: AtomicUsize::new(0) })
     }
 
-    /// One that is free, or the next one when it is. Blocks.
+    /// A free connection, or the next one to become free. Blocks.
     pub(crate) fn acquire(&self) -> MutexGuard<'_, Connection> {
         for reader in std::iter::once(&self.first).chain(&self.extra) {
             match reader.try_lock() {

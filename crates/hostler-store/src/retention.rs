@@ -1,8 +1,9 @@
 //! How much of the journal is kept for replay, and what makes the rest removable.
 //!
-//! A session's state can be rebuilt from its last snapshot and the rows after it; older rows serve clients that come
-//! back. They are kept for a day or 64 MB, whichever is reached first, and never removed before a snapshot covers them.
-//! Identities of clients are kept for 30 days.
+//! After each turn a session is stored as a snapshot and turn rows. Its state is restored from the last snapshot and
+//! the rows after it; older rows serve reconnecting clients. They are removed when they are a day old or the journal
+//! has grown by 64 MB, whichever comes first, and never before a snapshot covers them. Identities of clients are kept
+//! for 30 days.
 
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::StoreError;
 
-/// Bounds of the replayable past.
+/// Limits of the replayable journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalRetention {
-    /// How old a row may become, in milliseconds.
+    /// Maximum age of a row, in milliseconds.
     pub max_age_ms: i64,
-    /// How many bytes of rows are kept.
+    /// Maximum total size of rows, in bytes.
     pub max_bytes: i64,
-    /// How long the identity of a client is kept that does not come back, in milliseconds.
+    /// How long the identity of a disconnected client is kept, in milliseconds.
     pub max_client_age_ms: i64,
-    /// How often old rows are looked for, at most; an idle store is left alone.
+    /// Minimum time between sweeps for old rows; an idle store is not swept.
     pub sweep_interval: Duration,
 }
 
@@ -36,29 +37,29 @@ impl Default for JournalRetention {
 }
 
 impl JournalRetention {
-    /// How far marks are apart at least: what is removed is that much coarser than what was asked for.
+    /// Minimum time between marks, which is the precision of the limit on age.
     pub(crate) fn mark_interval(self) -> Duration {
         self.sweep_interval / 30
     }
 }
 
-/// How many rows one step removes at most, so that nobody waits long behind it.
+/// Maximum number of rows that one step removes, so that batches do not wait long behind it.
 const SWEEP_BATCH_ROWS: i64 = 5_000;
 
-/// Notes that everything up to `seq` was written by now, and how many bytes that made in all.
+/// Records that everything up to `seq` is written by now, and the total number of bytes.
 pub(crate) fn write_mark(db: &Connection, seq: i64, now_ms: i64, bytes: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT OR REPLACE INTO marks (seq, at_ms, bytes) VALUES (?1, ?2, ?3)")?
         .execute(params![seq, now_ms, bytes])?;
     Ok(())
 }
 
-/// The bytes that were ever written, as far as the marks tell.
+/// The total number of bytes ever written, according to the marks.
 pub(crate) fn total_bytes(db: &Connection) -> Result<i64, StoreError> {
     Ok(db.query_row("SELECT COALESCE(MAX(bytes), 0) FROM marks", [], |row| row.get(0))?)
 }
 
-/// Removes a step's worth of rows that are neither needed for replay nor for a session's state. Tells whether there may
-/// be more.
+/// Removes one step of rows that are needed neither for replay nor for a session's state. Returns whether there may be
+/// more.
 pub(crate) fn remove_expired_rows(
     db: &mut Connection,
     retention: JournalRetention,
@@ -96,7 +97,7 @@ mod tests {
 
     const NEVER: i64 = i64::MAX / 2;
 
-    /// A journal with ten rows of ten bytes for each session; row `n` was written at the time `n`.
+    /// A journal with ten rows of ten bytes for each session; row `n` was written at time `n`.
     fn journal(sessions: &[&str]) -> (tempfile::TempDir, Connection) {
         let dir = tempfile::tempdir().unwrap();
         let db = database::open_writer(dir.path(), false).unwrap();
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_too_old_go_once_a_snapshot_covers_them() {
+    fn expired_rows_are_removed_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1"]);
         assert!(!remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap(), "one step was enough");
         assert_eq!(left(&db), (1..=10).collect::<Vec<_>>(), "nothing covers them");
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_beyond_the_bytes_go_once_a_snapshot_covers_them() {
+    fn rows_over_the_size_limit_are_removed_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1", "claude:/2"]);
         covered(&db, "claude:/1", 10);
         remove_expired_rows(&mut db, bounds(NEVER, 50), 20).unwrap();
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn within_its_bounds_nothing_goes() {
+    fn rows_within_the_limits_are_kept() {
         let (_dir, mut db) = journal(&["claude:/1"]);
         covered(&db, "claude:/1", 10);
         remove_expired_rows(&mut db, bounds(10, 100), 10).unwrap();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_forgotten_when_they_stay_away_for_too_long() {
+    fn expired_clients_are_removed() {
         let (_dir, mut db) = journal(&[]);
         db.execute("INSERT INTO clients (id, seen_ms) VALUES ('early', 1), ('late', 9)", []).unwrap();
         remove_expired_rows(&mut db, JournalRetention { max_client_age_ms: 5, ..JournalRetention::default() }, 10)

@@ -1,4 +1,5 @@
-//! Keeps the journal within its bounds.
+//! Keeps the journal within its limits: counts written bytes and removes expired rows after batches. The limits and the
+//! queries are in `retention`.
 
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use crate::StoreError;
 use crate::pending_rows::as_sql;
 use crate::retention::{self, JournalRetention};
 
-/// Counts what is written, and removes what is too old.
+/// Counts what is written, and removes expired rows.
 pub(crate) struct RetentionSweeper {
     retention: JournalRetention,
     total_bytes: i64,
@@ -22,7 +23,7 @@ impl RetentionSweeper {
         Self { retention, total_bytes, last_mark: None, last_sweep: Instant::now() }
     }
 
-    /// Counts what a transaction writes, and notes it from time to time.
+    /// Counts what a transaction writes, and records a mark from time to time.
     pub(crate) fn record_written(&mut self, tx: &Connection, seq: u64, bytes: usize) -> Result<(), StoreError> {
         self.total_bytes = self.total_bytes.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
         if self.last_mark.is_none_or(|at| at.elapsed() >= self.retention.mark_interval()) {
@@ -37,7 +38,7 @@ impl RetentionSweeper {
             return;
         }
         match retention::remove_expired_rows(db, self.retention, now_ms()) {
-            // The rest goes after the next batch, so that nobody waits for all of it.
+            // The rest is removed after the next batch, so that batches do not wait for all of it.
             Ok(true) => {}
             Ok(false) => self.last_sweep = Instant::now(),
             Err(error) => {

@@ -1,8 +1,11 @@
-//! The sequencer: one order over everything.
+//! The sequencer: one order over all changes on all channels.
 //!
-//! Streamed output is numbered and published inline, by the caller, under one lock: no thread hop between an agent's
-//! line and its readers. Durable batches go through the writer thread, which numbers them, commits them and only then
-//! publishes them; whatever arrives meanwhile waits behind them, so that publication never leaves the order of numbers.
+//! The caller numbers and publishes a stream batch inline, under one lock, without a thread hop between an agent's line
+//! and its subscribers; it is committed within 100 ms. A durable batch goes through the writer thread, which numbers
+//! it, commits it and only then publishes it; stream batches that arrive meanwhile wait and do not overtake it.
+//! Publication happens inside the lock, so no subscriber sees number 8 before 7.
+//!
+//! Numbers are reserved on disk in blocks; a restart starts above the reserved block.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,16 +22,16 @@ use crate::pending_rows::PendingRow;
 use crate::store::{SequenceAtStart, StoreOptions};
 use crate::{BlobOptions, StoreError, blob, blob_collector, database, writer};
 
-/// How many batches may be unwritten at once. When the disk is that far behind, actors wait for it.
+/// Maximum number of unwritten batches. When the disk is that far behind, actors wait for it.
 const MAX_UNWRITTEN_BATCHES: usize = 65_536;
 
-/// How many callers may wait for the collector at once; the others do without it.
+/// Maximum number of callers that wait for the collector; further ones continue without it.
 const MAX_COLLECTOR_WAITERS: usize = 64;
 
-/// Numbers are reserved durably in blocks of this size; a restart begins above the reserved block.
+/// Numbers are reserved durably in blocks of this size; a restart starts above the reserved block.
 pub(crate) const SEQ_BLOCK_SIZE: u64 = 65_536;
 
-/// The way in for everything that changes state. Cheap to clone.
+/// Entry point for every change of state. Cheap to clone.
 #[derive(Clone)]
 pub struct Sequencer {
     shared: Arc<SequencerShared>,
@@ -40,19 +43,19 @@ pub(crate) struct SequencerShared {
     pub(crate) publisher: Arc<dyn Publisher>,
     /// One permit for each batch that is submitted and not yet written.
     pub(crate) write_permits: Semaphore,
-    /// How many bytes all contents were together when the writer last looked.
+    /// Total size of all blobs at the writer's last check.
     pub(crate) stored_blob_bytes: AtomicU64,
     pub(crate) blobs: BlobOptions,
-    /// The way to the collector, until the end.
+    /// Sends requests to the collector, until the store stops.
     collector: Mutex<Option<SyncSender<oneshot::Sender<()>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the lock guards.
+/// State under the lock.
 pub(crate) struct SequencerState {
-    /// The last number given out.
+    /// The last assigned number.
     pub(crate) last_seq: u64,
-    /// Numbers up to and including this one may be given out.
+    /// Numbers up to and including this one may be assigned.
     pub(crate) reserved_until: u64,
     /// Batches that wait for the writer, in order.
     pub(crate) waiting: VecDeque<Batch>,
@@ -62,11 +65,11 @@ pub(crate) struct SequencerState {
     pub(crate) unsaved_batches: usize,
     /// When the oldest of them was published.
     pub(crate) unsaved_since: Option<Instant>,
-    /// What the writer is to take away next.
+    /// The next cleanup for the writer.
     pub(crate) cleanup_job: Option<CleanupJob>,
     /// Whether the writer is between numbering and publishing.
     pub(crate) is_committing: bool,
-    /// Whether no further batch is taken.
+    /// Whether further batches are refused.
     pub(crate) is_stopping: bool,
 }
 
@@ -125,8 +128,8 @@ impl Sequencer {
         Ok((sequencer, life))
     }
 
-    /// Takes a batch. Returns once it has its place in the order, which for streamed output means: once it is
-    /// published. Batches of one caller keep the order in which they were submitted.
+    /// Submits a batch. Returns once its place in the order is fixed; streamed output is published by then. Batches of
+    /// one caller keep the order in which they were submitted.
     ///
     /// # Errors
     /// [`StoreError::Stopped`] after [`Sequencer::stop`].
@@ -139,15 +142,15 @@ impl Sequencer {
             self.request_collection().await;
         }
         let permit = self.shared.write_permits.acquire().await.map_err(|_| StoreError::Stopped)?;
-        // Given back by the writer, when the batch is written.
+        // The writer returns it when the batch is written.
         permit.forget();
         self.enqueue(batch)
     }
 
-    /// Takes a batch and waits until it is published (and committed, if it is durable); answers its last number.
+    /// Submits a batch and waits until it is published (and committed, if it is durable); returns its last number.
     ///
     /// # Errors
-    /// If it could not be committed; then nothing of it was published.
+    /// If it could not be committed; nothing of it was published then.
     pub async fn commit(&self, mut batch: Batch) -> Result<u64, StoreError> {
         let (sender, receiver) = oneshot::channel();
         batch.done = Some(sender);
@@ -155,23 +158,23 @@ impl Sequencer {
         receiver.await.map_err(|_| StoreError::Stopped)?
     }
 
-    /// The last number that was given out.
+    /// The last assigned number.
     pub fn current_seq(&self) -> u64 {
         self.shared.lock().last_seq
     }
 
-    /// Makes room, as far as there are contents that nothing names. The writer decides whether that was enough.
+    /// Has the collector remove blobs without a reference. The writer decides whether the rest fits the quota.
     async fn request_collection(&self) {
         let (sender, over) = oneshot::channel();
         let asked =
             lock_mutex(&self.shared.collector).as_ref().is_some_and(|collector| collector.try_send(sender).is_ok());
         if asked {
-            // A collector that ends has nothing to say.
+            // A collector that stops sends no answer.
             let _ = over.await;
         }
     }
 
-    /// Takes no further batch; what waits is still written.
+    /// Refuses further batches; waiting ones are still written.
     pub(crate) fn close(&self) {
         self.shared.write_permits.close();
         self.shared.lock().is_stopping = true;
@@ -179,7 +182,7 @@ impl Sequencer {
         self.shared.writer_wake.notify_all();
     }
 
-    /// Writes everything that is waiting, then ends the store's threads. Twice is the same as once.
+    /// Writes all waiting batches, then ends the store's threads. Idempotent.
     pub async fn stop(&self) {
         self.close();
         let threads = std::mem::take(&mut *lock_mutex(&self.shared.threads));
@@ -232,11 +235,11 @@ pub(crate) struct NumberedBatch {
     pub(crate) rows: Vec<PendingRow>,
     pub(crate) output: BatchOutput,
     pub(crate) durability: BatchDurability,
-    /// Whether a client brings contents with it.
+    /// Whether it contains blobs of a client.
     pub(crate) has_client_blobs: bool,
 }
 
-/// What is heard of a batch.
+/// What a batch publishes.
 pub(crate) struct BatchOutput {
     pub(crate) items: Vec<Arc<PublishedAction>>,
     pub(crate) unicast: Option<(Arc<PublishedAction>, UnicastDelivery)>,
@@ -245,14 +248,14 @@ pub(crate) struct BatchOutput {
 }
 
 impl BatchOutput {
-    /// The last number of the batch; the one before it, if it has none.
+    /// The last number of the batch; the one before it, if the batch has none.
     pub(crate) fn last_seq(&self, before: u64) -> u64 {
         let aside = self.unicast.as_ref().map(|(item, _)| item);
         aside.or(self.items.last()).map_or(before, |item| item.seq)
     }
 }
 
-/// Gives a batch its numbers: records first, then actions, so that a replay knows the facts before their effects.
+/// Assigns the numbers of a batch: records first, then actions, so that a replay reads facts before their effects.
 pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
     let keep = batch.durability != BatchDurability::Memory;
     let brought = batch.client_blob_bytes() > 0;
@@ -312,7 +315,7 @@ pub(crate) fn publish_batch(publisher: &dyn Publisher, said: BatchOutput, seq: u
         then(last);
     }
     if let Some(done) = said.done {
-        // The caller may have given up waiting; the batch stands all the same.
+        // The caller may have stopped waiting; the batch is committed anyway.
         let _ = done.send(Ok(last));
     }
 }
@@ -322,7 +325,7 @@ impl Batch {
         (self.entries.len() + self.records.len() + usize::from(self.unicast.is_some())) as u64
     }
 
-    /// How many bytes of contents a client brings with it. What agents put out does not count.
+    /// Size of the client's blobs in it. Outputs of agents do not count.
     fn client_blob_bytes(&self) -> u64 {
         let of_a_client = self.has_client_blobs || self.entries.iter().any(|entry| entry.origin.is_some());
         let client = self.durability == BatchDurability::Durable && of_a_client;

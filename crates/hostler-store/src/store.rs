@@ -1,4 +1,4 @@
-//! The opened store: the way in for writers, and the readers beside it.
+//! The opened store: gives access to the sequencer, and reads concurrently with the writer.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use crate::sequencer::Sequencer;
 use crate::turns::{self, StoredTurn, StoredTurnRef, TurnPageLimits};
 use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob};
 
-/// Where the store lives.
+/// Location and limits of the store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// The state directory; must exist.
     pub dir: PathBuf,
     /// Whether acceptances must survive a power failure: a sync for each commit.
     pub full_durability: bool,
-    /// How much of the past is kept for clients that come back.
+    /// How much of the journal is kept for reconnecting clients.
     pub retention: JournalRetention,
-    /// How contents are kept.
+    /// How blobs are stored and collected.
     pub blobs: BlobOptions,
 }
 
 impl StoreOptions {
-    /// The usual store in a directory.
+    /// Options with defaults for a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -37,16 +37,16 @@ impl StoreOptions {
     }
 }
 
-/// What was there when this host's life began.
+/// Sequence numbers at the start of this run of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceAtStart {
-    /// The last number before this life; every number of this life is above it.
+    /// The last number before this run; every number of this run is above it.
     pub base_seq: u64,
-    /// The last number that an earlier life wrote down.
+    /// The last number that an earlier run committed.
     pub last_durable_seq: u64,
 }
 
-/// The opened store: the way in for writers, and the readers beside it.
+/// The opened store: gives access to the sequencer, and reads concurrently with the writer.
 pub struct Store {
     sequencer: Sequencer,
     reader_pool: Arc<ReaderPool>,
@@ -54,7 +54,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates the store and starts its writer thread.
+    /// Opens or creates the store and starts its threads.
     ///
     /// # Errors
     /// If the file cannot be opened, created or migrated.
@@ -64,7 +64,7 @@ impl Store {
         Ok(Self { sequencer, reader_pool: readers, sequence_at_start: life })
     }
 
-    /// The way in.
+    /// Entry point for changes.
     pub fn sequencer(&self) -> &Sequencer {
         &self.sequencer
     }
@@ -72,7 +72,7 @@ impl Store {
     /// All sessions that have a row, announced or not, in no particular order.
     ///
     /// # Errors
-    /// If the catalogue cannot be read.
+    /// If the catalog cannot be read.
     pub async fn sessions(&self) -> Result<Vec<StoredSession>, StoreError> {
         self.query(queries::sessions).await
     }
@@ -85,7 +85,7 @@ impl Store {
         self.query(queries::conversations).await
     }
 
-    /// The conversations that a person has deleted and whose records may still be there.
+    /// The conversations that a person has deleted and whose transcripts may still exist.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -93,7 +93,7 @@ impl Store {
         self.query(queries::pending_deletions).await
     }
 
-    /// The chats whose first turns are still to come, although later ones are there.
+    /// The chats whose first turns are not stored yet, although later ones are.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -101,12 +101,12 @@ impl Store {
         self.query(turns::chats_missing_start).await
     }
 
-    /// What was there when this life began.
+    /// Sequence numbers at the start of this run.
     pub fn sequence_at_start(&self) -> SequenceAtStart {
         self.sequence_at_start
     }
 
-    /// Everything that is stored of a session: its last snapshot, its ended turns, and the journal after the snapshot.
+    /// The stored state of a session: its last snapshot, its ended turns, and the journal after the snapshot.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -115,7 +115,7 @@ impl Store {
         self.query(move |db| queries::load_session(db, &session)).await
     }
 
-    /// Turns of a chat between two places, in their order: as many as the page allows.
+    /// Turns of a chat between two positions, in their order: as many as the page allows.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -129,7 +129,7 @@ impl Store {
         self.query(move |db| turns::load_page(db, &chat, between, page)).await
     }
 
-    /// The chat of a session that has a turn of this name, and the turn's place in it.
+    /// The chat of a session that has a turn with this id, and the turn's position in it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -138,7 +138,7 @@ impl Store {
         self.query(move |db| turns::find(db, &session, &id)).await
     }
 
-    /// The names and places of all ended turns of a session, in no particular order.
+    /// The ids and positions of all ended turns of a session, in no particular order.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -147,7 +147,7 @@ impl Store {
         self.query(move |db| turns::load_index(db, &session)).await
     }
 
-    /// The number at which each session was written down last: as long as it is the same, so are the session's rows.
+    /// The sequence number of each session's last snapshot: while it is unchanged, so are the session's rows.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -155,7 +155,7 @@ impl Store {
         self.query(queries::snapshot_seqs).await
     }
 
-    /// The same of one session; `None` if it was not written down yet.
+    /// The sequence number of one session's last snapshot; `None` without a snapshot.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -164,7 +164,7 @@ impl Store {
         self.query(move |db| queries::snapshot_seq(db, &session)).await
     }
 
-    /// The id of the turn at a place of a chat.
+    /// The id of the turn at a position of a chat.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -181,7 +181,8 @@ impl Store {
         self.query(move |db| queries::actions(db, after, until, &channels)).await
     }
 
-    /// The same for somebody who saw everything up to `after`; `None` if some of what followed was removed since.
+    /// Like [`Store::actions`], for a client that has received everything up to `after`; `None` if rows after that were
+    /// removed.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -194,7 +195,7 @@ impl Store {
         self.query(move |db| queries::missed_actions(db, after, until, &channels)).await
     }
 
-    /// The action that a client dispatched under this number, if it was accepted.
+    /// The action that a client dispatched under this client sequence number, if it was accepted.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -203,7 +204,7 @@ impl Store {
         self.query(move |db| queries::dispatched_action(db, &client, client_seq)).await
     }
 
-    /// The highest number under which a client dispatched something that is still in the journal.
+    /// The highest client sequence number of a client's dispatches that are still in the journal.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -212,7 +213,7 @@ impl Store {
         self.query(move |db| queries::last_dispatch_seq(db, &client)).await
     }
 
-    /// The clients that were here since a time (milliseconds since the epoch), at most so many, the latest first.
+    /// The clients that were connected since a time (milliseconds since the epoch), at most `limit`, the latest first.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -220,7 +221,7 @@ impl Store {
         self.query(move |db| queries::clients(db, since_ms, limit)).await
     }
 
-    /// The contents under a hash, if a session of this host names them. Read beside the writer, which goes on.
+    /// The blob with a hash, if a session of this host refers to it. Does not block the writer.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -229,7 +230,7 @@ impl Store {
         self.query(move |db| blob::read(db, hash)).await
     }
 
-    /// A page of a session's audit log: what was decided after an entry (0: from the beginning), in order.
+    /// A page of a session's audit log: the decisions after an entry (0: from the start), in order.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -248,7 +249,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// A store that is dropped without [`Sequencer::stop`] still saves what is waiting and ends its thread.
+    /// A store that is dropped without [`Sequencer::stop`] still saves waiting batches and ends its thread.
     fn drop(&mut self) {
         self.sequencer.close();
     }

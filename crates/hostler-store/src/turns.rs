@@ -1,4 +1,4 @@
-//! Turns that have ended, as rows: each at its place in its chat.
+//! Ended turns as rows, each at its position in its chat.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub struct StoredTurn {
     pub body: String,
 }
 
-// A turn is what somebody said, and the answer.
+// Debug output is redacted: a turn contains a person's message and the answer.
 impl fmt::Debug for StoredTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoredTurn")
@@ -32,29 +32,29 @@ impl fmt::Debug for StoredTurn {
     }
 }
 
-/// Where a turn is, and how it is called.
+/// Position and id of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredTurnRef {
     /// Its chat.
     pub chat: String,
-    /// Its place in the chat.
+    /// Its position in the chat.
     pub position: usize,
     /// Its id.
     pub id: String,
 }
 
-/// How much is read at a time.
+/// Limits of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnPageLimits {
-    /// At most so many turns.
+    /// Maximum number of turns.
     pub max_turns: usize,
-    /// No further turn once there are so many bytes.
+    /// No further turn is added once the page has this many bytes.
     pub max_bytes: usize,
     /// Whether the last turns are wanted rather than the first ones.
     pub from_end: bool,
 }
 
-/// How many turns of a chat there are from now on; rows beyond them stand for turns that are no more.
+/// Sets the number of a chat's turns; removes rows beyond it, whose turns no longer exist.
 pub(crate) fn write_chat(tx: &Transaction<'_>, session: &str, chat: &ChatRow) -> Result<(), StoreError> {
     let turns = as_sql(chat.turn_count as u64);
     tx.prepare_cached("DELETE FROM turns WHERE chat = ?1 AND position >= ?2")?.execute(params![&*chat.uri, turns])?;
@@ -72,7 +72,7 @@ pub(crate) fn write(tx: &Transaction<'_>, session: &str, turn: &TurnRow) -> Resu
     Ok(())
 }
 
-/// The turns of a session that are needed to bring it back.
+/// The turns of a session that are needed to restore it.
 pub(crate) fn load_needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, StoreError> {
     let chats: Vec<(String, i64)> = db
         .prepare_cached("SELECT uri, first FROM chats WHERE session = ?1 ORDER BY uri")?
@@ -90,7 +90,7 @@ pub(crate) fn load_needed(db: &Connection, session: &str) -> Result<Vec<StoredTu
     Ok(turns)
 }
 
-/// Turns of a chat between two places, in their order: as many as the page allows, and at least one.
+/// Turns of a chat between two positions, in their order: as many as the page allows, and at least one.
 pub(crate) fn load_page(
     db: &Connection,
     chat: &str,
@@ -119,7 +119,7 @@ pub(crate) fn load_page(
     Ok(turns)
 }
 
-/// The names and places of all turns of a session. Reads an index and no turn.
+/// The ids and positions of all turns of a session. Reads an index and no turn.
 pub(crate) fn load_index(db: &Connection, session: &str) -> Result<Vec<StoredTurnRef>, StoreError> {
     let mut statement = db.prepare_cached("SELECT chat, position, id FROM turns WHERE session = ?1")?;
     let rows = statement.query_map(params![session], |row| {
@@ -129,7 +129,7 @@ pub(crate) fn load_index(db: &Connection, session: &str) -> Result<Vec<StoredTur
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The chats whose first turn is missing although later ones are there.
+/// The chats whose first turn is missing although later ones exist.
 pub(crate) fn chats_missing_start(db: &Connection) -> Result<Vec<String>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT uri FROM chats
@@ -139,13 +139,13 @@ pub(crate) fn chats_missing_start(db: &Connection) -> Result<Vec<String>, StoreE
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The id of the turn at a place.
+/// The id of the turn at a position.
 pub(crate) fn turn_id_at(db: &Connection, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id FROM turns WHERE chat = ?1 AND position = ?2")?;
     Ok(statement.query_row(params![chat, as_sql(position as u64)], |row| row.get(0)).optional()?)
 }
 
-/// Where a turn of a session is.
+/// The position of a turn of a session.
 pub(crate) fn find(db: &Connection, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
     let place = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
     let found: Option<(String, i64)> = db
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_by_count_or_by_bytes_but_is_never_empty_for_nothing() {
+    fn a_page_is_limited_by_count_and_bytes_but_has_at_least_one_turn() {
         let (_dir, db) = stored(10, 0);
         let read = |between, turns, bytes, newest| {
             numbers(
@@ -204,11 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_turns_that_are_needed_are_read_back() {
+    fn only_needed_turns_are_loaded() {
         let (_dir, mut db) = stored(10, 7);
         assert_eq!(numbers(&load_needed(&db, "s").unwrap()), [7, 8, 9]);
         assert!(load_needed(&db, "another").unwrap().is_empty());
-        // The last one is taken up again: its row is no turn that has ended.
+        // The last turn continues: its row is no ended turn any more.
         let tx = db.transaction().unwrap();
         write_chat(&tx, "s", &ChatRow { uri: "c".into(), first_needed: 8, turn_count: 9 }).unwrap();
         tx.commit().unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_whose_beginning_is_still_to_come_is_known() {
+    fn a_chat_without_its_first_turns_is_reported() {
         let (_dir, mut db) = stored(10, 7);
         assert_eq!(chats_missing_start(&db).unwrap(), [""; 0]);
         let tx = db.transaction().unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_found_by_its_name_in_its_session() {
+    fn a_turn_is_found_by_its_id_in_its_session() {
         let (_dir, db) = stored(10, 7);
         assert_eq!(find(&db, "s", "t3").unwrap(), Some(("c".to_owned(), 3)));
         assert_eq!(find(&db, "s", "t10").unwrap(), None);

@@ -16,32 +16,33 @@ use crate::sequencer::{NumberedBatch, SEQ_BLOCK_SIZE, SequencerShared, Sequencer
 use crate::store::SequenceAtStart;
 use crate::{StoreError, blob, blob_quota};
 
-/// Streamed output is committed at the latest after this time; 100 ms is the promise.
+/// Maximum delay before streamed output is committed; clients are promised 100 ms.
 const STREAM_COMMIT_WINDOW: Duration = Duration::from_millis(50);
 
-/// So many unsaved rows are written without waiting for the window's end.
+/// Number of unsaved rows that are written without waiting for the end of the window.
 pub(crate) const MAX_UNSAVED_ROWS: usize = 4_096;
 
-/// How long to wait after a failed write of streamed output.
+/// Delay after a failed write of streamed output.
 const WRITE_RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// How often a stopping writer tries to save what is left.
+/// Maximum number of attempts of a stopping writer to save the remaining rows.
 const MAX_STOP_RETRIES: u32 = 4;
 
-/// Reserves the first block above everything that was ever reserved, and tells what was there before.
+/// Reserves the first block above everything that was ever reserved; returns the numbers of the earlier runs.
 pub(crate) fn reserve_first_block(db: &mut Connection) -> Result<SequenceAtStart, StoreError> {
-    // A transaction that reads first and writes then fails at once where another writer comes in between; this one waits.
+    // A transaction that reads first and then writes fails at once if another writer intervenes; an immediate one
+    // waits.
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (until, replay_from): (i64, i64) =
         tx.query_row("SELECT until, replay_from FROM reserved", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
     tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(SEQ_BLOCK_SIZE)])?;
     tx.commit()?;
-    // What was removed had been durable as well.
+    // Removed rows had been durable as well.
     Ok(SequenceAtStart { base_seq: from_sql(until), last_durable_seq: from_sql(last.max(replay_from)) })
 }
 
-/// The thread's whole life.
+/// The thread's main loop.
 pub(crate) fn run(shared: &SequencerShared, mut db: Connection, retention: JournalRetention) {
     let mut channels = ChannelIds::default();
     let mut keeper = RetentionSweeper::new(&db, retention);
@@ -83,7 +84,7 @@ pub(crate) fn run(shared: &SequencerShared, mut db: Connection, retention: Journ
     }
 }
 
-/// Notes how much there is of contents, for those who would bring more.
+/// Updates the total size of blobs, for admission of further ones.
 fn update_stored_blob_bytes(shared: &SequencerShared, db: &Connection) {
     if let Ok(total) = blob::total_bytes(db) {
         shared.stored_blob_bytes.store(total, Ordering::Relaxed);
@@ -97,11 +98,11 @@ struct WriteWork {
     published_batches: usize,
     /// Numbered, not yet published.
     batches: Vec<NumberedBatch>,
-    /// The last number before `batches`, to fall back to.
+    /// The last number before `batches`, restored if they fail.
     base_seq: u64,
     /// The new end of the reserved numbers, if a block is needed.
     reserve_until: Option<u64>,
-    /// What is to be taken away after it.
+    /// The cleanup to carry out afterwards.
     cleanup_job: Option<CleanupJob>,
 }
 
@@ -112,7 +113,7 @@ impl WriteWork {
     }
 }
 
-/// Waits for work and numbers it. `None` when the sequencer stops and nothing is left.
+/// Waits for work and numbers it. `None` when the sequencer stops and no work remains.
 fn wait_for_work(shared: &SequencerShared, failures: u32) -> Option<WriteWork> {
     let mut inner = shared.lock();
     if failures > 0 && !inner.is_stopping {
@@ -173,7 +174,7 @@ fn wait<'a>(
     shared.writer_wake.wait_timeout(inner, timeout).unwrap_or_else(std::sync::PoisonError::into_inner).0
 }
 
-/// Publishes what was committed, or answers what was not. Tells whether the sequencer is stopping.
+/// Publishes committed batches, or rejects failed ones. Returns whether the sequencer is stopping.
 fn complete_work(
     shared: &SequencerShared,
     work: WriteWork,
@@ -198,8 +199,8 @@ fn complete_work(
             shared.write_permits.add_permits(count + work.published_batches);
         }
         Err(error) => {
-            // Nothing after `before` was published: its numbers are free again. Without batches nobody had to wait, and
-            // what was published meanwhile keeps its numbers.
+            // Nothing after `base_seq` was published: its numbers are free again. Without durable batches, stream
+            // batches were published meanwhile and keep their numbers.
             if !work.batches.is_empty() {
                 inner.last_seq = work.base_seq;
             }
@@ -213,7 +214,7 @@ fn complete_work(
     inner.is_stopping
 }
 
-/// Durable batches fail; whatever does not need the disk goes on, under new numbers.
+/// Durable batches fail; batches that need no disk continue, under new numbers.
 fn reject_batches(
     shared: &SequencerShared,
     inner: &mut SequencerState,

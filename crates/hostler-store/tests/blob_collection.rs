@@ -1,4 +1,4 @@
-//! Contents that nothing names any more go, others never; and there is a limit to all of them together.
+//! Blobs without a reference are removed, others never; and the quota limits all of them together.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -15,14 +15,14 @@ use hostler_store::{
 const ONE: &str = "claude:/1";
 const TWO: &str = "claude:/2";
 
-/// Looks all the time.
+/// Collects continuously.
 const EAGER: BlobOptions = BlobOptions {
     quota_bytes: u64::MAX,
     collection_interval: Duration::from_millis(1),
     min_collection_pause: Duration::ZERO,
 };
 
-/// Looks at the start and where there is no room.
+/// Collects at start and when the quota is exceeded.
 const WHEN_FULL: BlobOptions = BlobOptions {
     quota_bytes: 100,
     collection_interval: Duration::from_secs(3600),
@@ -35,7 +35,7 @@ impl Publisher for Nobody {
     fn publish(&self, _: &Arc<PublishedAction>) {}
 }
 
-/// Rows that a snapshot covers go with the next batch.
+/// Rows that a snapshot covers are removed with the next batch.
 fn open(dir: &Path, blobs: BlobOptions) -> Store {
     let retention = JournalRetention { max_age_ms: -1, sweep_interval: Duration::ZERO, ..JournalRetention::default() };
     Store::open(&StoreOptions { retention, blobs, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
@@ -57,12 +57,12 @@ fn title(session: &str, title: String) -> ActionEntry {
     ActionEntry::new(session.into(), StateAction::SessionTitleChanged(SessionTitleChangedAction { title })).unwrap()
 }
 
-/// An action that names contents, and the contents.
+/// A batch with an action that refers to a blob, and the blob.
 fn naming(session: &str, blob: &Blob) -> Batch {
     batch(session).entry(title(session, uri(blob))).blobs([blob.clone()])
 }
 
-/// The same as a client's own.
+/// The same as a client's action.
 fn bringing(session: &str, blob: &Blob) -> Batch {
     let origin = ActionOrigin { client_id: "c".to_owned(), client_seq: 1 };
     batch(session).entry(title(session, uri(blob)).with_origin(Some(origin))).blobs([blob.clone()])
@@ -72,7 +72,7 @@ async fn commit(store: &Store, batch: Batch) {
     store.sequencer().commit(batch).await.unwrap();
 }
 
-/// Writes a session down as a state that names only this.
+/// Stores a snapshot of a session that refers only to what `body` contains.
 async fn snapshot(store: &Store, session: &str, body: String) {
     commit(store, batch(session).snapshot(SnapshotRow { body, turns: Vec::new(), chats: Vec::new() })).await;
 }
@@ -81,7 +81,7 @@ async fn is_there(store: &Store, blob: &Blob) -> bool {
     store.blob(blob.hash()).await.unwrap().is_some()
 }
 
-/// Waits until contents are gone. Old rows of the journal go with a commit.
+/// Waits until a blob is removed. Commits cause expired rows of the journal to be removed.
 async fn gone(store: &Store, blob: &Blob) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while is_there(store, blob).await {
@@ -91,7 +91,7 @@ async fn gone(store: &Store, blob: &Blob) {
 }
 
 #[tokio::test]
-async fn contents_stay_while_a_row_names_them_and_go_with_the_last_one() {
+async fn blobs_are_kept_until_the_last_row_that_refers_to_them_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
     let [turn, state, row, record, taken_back] = ["turn", "state", "row", "record", "taken back"].map(blob);
@@ -104,7 +104,7 @@ async fn contents_stay_while_a_row_names_them_and_go_with_the_last_one() {
     let json = format!("{:?}", uri(&record));
     commit(&store, batch(ONE).record(HostRecord { channel: ONE.into(), json }).blobs([record.clone()])).await;
     gone(&store, &taken_back).await;
-    // One that was named after these has been looked for and removed: they were looked at as well.
+    // A blob that was referenced after these has been collected, so these were checked as well.
     let later = blob("later");
     commit(&store, batch(TWO).blobs([later.clone()])).await;
     gone(&store, &later).await;
@@ -120,7 +120,7 @@ async fn contents_stay_while_a_row_names_them_and_go_with_the_last_one() {
 }
 
 #[tokio::test]
-async fn what_can_still_be_replayed_keeps_its_contents() {
+async fn replayable_rows_keep_their_blobs() {
     let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { blobs: EAGER, ..StoreOptions::new(dir.path()) };
     let store = Store::open(&options, Arc::new(Nobody)).unwrap();
@@ -134,7 +134,7 @@ async fn what_can_still_be_replayed_keeps_its_contents() {
 }
 
 #[tokio::test]
-async fn what_two_sessions_name_stays_until_neither_does() {
+async fn a_blob_of_two_sessions_is_kept_until_neither_refers_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
     let [shared, own] = ["shared", "own"].map(blob);
@@ -151,7 +151,7 @@ async fn what_two_sessions_name_stays_until_neither_does() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_no_proper_text_still_counts() {
+async fn a_row_with_invalid_text_still_holds_references() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let [named, other] = ["named", "other"].map(blob);
@@ -171,7 +171,7 @@ async fn a_row_that_is_no_proper_text_still_counts() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_goes_at_the_next_start() {
+async fn orphans_of_a_crash_are_removed_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let [left, named] = ["left", "named"].map(blob);
@@ -179,7 +179,7 @@ async fn what_a_crash_left_goes_at_the_next_start() {
         commit(&store, naming(ONE, blob)).await;
     }
     store.sequencer().stop().await;
-    // Names go before contents; in between the host may die.
+    // References are removed before blobs; the host may crash in between.
     let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
     db.execute("DELETE FROM blob_names WHERE hash = ?1", [left.hash()]).unwrap();
     drop(db);
@@ -190,7 +190,7 @@ async fn what_a_crash_left_goes_at_the_next_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_named_again_while_it_is_looked_for_stays() {
+async fn blobs_referenced_again_during_collection_are_kept() {
     const ROUNDS: usize = 300;
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(open(dir.path(), EAGER));
@@ -199,7 +199,7 @@ async fn what_is_named_again_while_it_is_looked_for_stays() {
         tokio::spawn(async move {
             let blobs = ["a", "b", "c"].map(blob);
             for round in 0..ROUNDS {
-                // Named, dropped, and named again: whoever is told of a name can read what it stands for.
+                // Referenced, dropped, and referenced again: a client that receives a reference can read the blob.
                 let blob = &blobs[round % blobs.len()];
                 commit(&store, naming(session, blob)).await;
                 assert!(is_there(&store, blob).await, "{blob:?} in round {round}");
@@ -220,7 +220,7 @@ async fn what_is_named_again_while_it_is_looked_for_stays() {
 }
 
 #[tokio::test]
-async fn over_the_quota_contents_are_refused_and_everything_else_goes_on() {
+async fn blobs_over_the_quota_are_refused_and_other_batches_committed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let (large, small) = (blob(&"x".repeat(90)), blob(&"y".repeat(11)));
@@ -234,7 +234,7 @@ async fn over_the_quota_contents_are_refused_and_everything_else_goes_on() {
     commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
     commit(&store, bringing(TWO, &large)).await;
     commit(&store, bringing(TWO, &blob("0123456789"))).await;
-    // What agents put out is not refused.
+    // Outputs of agents are not refused.
     commit(&store, naming(TWO, &small)).await;
     commit(&store, bringing(ONE, &small)).await;
     store.sequencer().stop().await;
@@ -245,14 +245,14 @@ async fn over_the_quota_contents_are_refused_and_everything_else_goes_on() {
 }
 
 #[tokio::test]
-async fn before_contents_are_refused_those_make_room_that_nothing_names() {
+async fn unreferenced_blobs_are_collected_before_a_refusal() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let (old, new) = (blob(&"x".repeat(90)), blob(&"y".repeat(90)));
     commit(&store, bringing(ONE, &old)).await;
     assert!(store.sequencer().commit(bringing(TWO, &new)).await.is_err());
     snapshot(&store, ONE, "nothing".to_owned()).await;
-    // The row that named it goes with the batch after the snapshot.
+    // The row that referred to it is removed with the batch after the snapshot.
     commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
     commit(&store, batch(TWO).entry(title(TWO, "and more of them".to_owned()))).await;
     commit(&store, bringing(TWO, &new)).await;
@@ -263,7 +263,7 @@ async fn before_contents_are_refused_those_make_room_that_nothing_names() {
 }
 
 #[tokio::test]
-async fn of_batches_that_arrive_together_those_are_refused_that_do_not_fit() {
+async fn of_concurrent_batches_only_those_over_the_quota_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let blobs: Vec<_> = (0..8).map(|n| blob(&format!("{n}").repeat(40))).collect();

@@ -1,4 +1,4 @@
-//! Contents by their hash and the audit log, on a real database file.
+//! Blobs and the audit log, on a real database file.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -24,7 +24,7 @@ fn batch(session: &str) -> Batch {
     Batch::new(Some(session.into()), BatchDurability::Durable)
 }
 
-/// A batch with contents that its actions name.
+/// A batch with blobs that its actions refer to.
 fn naming(session: &str, blobs: &[&Blob]) -> Batch {
     let entry = |blob: &&Blob| {
         let action = SessionTitleChangedAction { title: format!("ahp-content:/{}", blob.hash()) };
@@ -52,7 +52,7 @@ async fn remove(store: &Store, session: &str) {
 }
 
 #[tokio::test]
-async fn contents_are_there_once_their_batch_is_committed_and_after_a_restart() {
+async fn blobs_are_readable_after_commit_and_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let blob = Blob::new("text/plain", "long output".as_bytes());
@@ -64,7 +64,7 @@ async fn contents_are_there_once_their_batch_is_committed_and_after_a_restart() 
 }
 
 #[tokio::test]
-async fn contents_go_with_the_last_session_that_names_them() {
+async fn blobs_are_removed_with_the_last_session_that_refers_to_them() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let (shared, own) = (Blob::new("text/plain", "shared".as_bytes()), Blob::new("text/plain", "own".as_bytes()));
@@ -78,7 +78,7 @@ async fn contents_go_with_the_last_session_that_names_them() {
 }
 
 #[tokio::test]
-async fn contents_that_are_not_what_their_name_says_are_gone() {
+async fn a_blob_that_does_not_match_its_hash_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let (damaged, sound) = (Blob::new("text/plain", "damaged".as_bytes()), Blob::new("text/plain", "sound".as_bytes()));
@@ -90,7 +90,7 @@ async fn contents_that_are_not_what_their_name_says_are_gone() {
 }
 
 #[tokio::test]
-async fn who_reads_contents_does_not_hold_up_who_writes() {
+async fn reading_blobs_does_not_block_the_writer() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let blob = Blob::new("text/plain", "long output".as_bytes());
@@ -105,7 +105,7 @@ async fn who_reads_contents_does_not_hold_up_who_writes() {
 }
 
 #[tokio::test]
-async fn the_audit_log_is_read_by_page_and_goes_with_its_session() {
+async fn the_audit_log_is_read_in_pages_and_removed_with_its_session() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     for call in ["a", "b", "c"] {
@@ -122,7 +122,7 @@ async fn the_audit_log_is_read_by_page_and_goes_with_its_session() {
 }
 
 #[tokio::test]
-async fn an_entry_that_cannot_be_read_is_an_error_without_its_words() {
+async fn an_unreadable_audit_entry_is_an_error_without_its_text() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.sequencer().commit(batch("claude:/1").audit([decided("a")])).await.unwrap();
@@ -137,7 +137,7 @@ async fn an_entry_that_cannot_be_read_is_an_error_without_its_words() {
 }
 
 #[test]
-fn contents_and_words_are_never_printed() {
+fn debug_output_contains_no_contents_or_messages() {
     let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: "a password".into() });
     let json: Arc<str> = serde_json::to_string(&action).unwrap().into();
     let (channel, words): (Arc<str>, String) = ("claude:/1".into(), "a password".into());

@@ -1,4 +1,4 @@
-//! Whose the agents' conversations are.
+//! Which session an agent's conversation belongs to.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -28,7 +28,7 @@ async fn known(store: &Store) -> Vec<(String, Option<String>)> {
 }
 
 #[tokio::test]
-async fn a_session_that_is_removed_leaves_the_ids_of_its_conversations_behind() {
+async fn a_removed_session_leaves_the_ids_of_its_conversations() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let of = |id: &str, session: Option<&str>| (id.to_owned(), session.map(str::to_owned));
@@ -38,11 +38,11 @@ async fn a_session_that_is_removed_leaves_the_ids_of_its_conversations_behind() 
     store.sequencer().commit(remove).await.unwrap();
     assert_eq!(known(&store).await, [of("a", None), of("b", None), of("c", Some("t"))]);
 
-    // One that no session had, and one that somebody begins again under its old id.
+    // One that no session had, and one that is created again under its old id.
     let deleted = Batch::new(None, BatchDurability::Durable).conversation("d", None);
     store.sequencer().commit(deleted).await.unwrap();
     store.sequencer().commit(batch("s").conversation("a", Some("s"))).await.unwrap();
-    // Records that are to go, until they have gone or are led again.
+    // Transcripts that are to be deleted, until they are deleted or in use again.
     let removals =
         Batch::new(None, BatchDurability::Durable).deletion("a", true).deletion("b", true).deletion("d", true);
     store.sequencer().commit(removals).await.unwrap();

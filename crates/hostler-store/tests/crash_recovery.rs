@@ -1,7 +1,7 @@
-//! The sequencer over many lives that end by SIGKILL: one order, nothing acknowledged lost, no number used twice.
+//! The sequencer over many runs that end by SIGKILL: one order, nothing acknowledged is lost, no number is used twice.
 //!
-//! Each life is a child process (this test binary again) that submits random batches from several tasks and says on its
-//! output what it heard. The parent kills it at a random word and looks at what is left.
+//! Each run is a child process (this test binary again) that submits random batches from several tasks and prints what
+//! was published. The parent kills it at a random point and checks the remaining database.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,22 +17,22 @@ use hostler_store::{
     StoreOptions,
 };
 
-/// How many times the store is killed.
+/// Number of runs, each of which ends with a kill.
 const LIVES: u64 = 12;
 
-/// How many tasks write at once.
+/// Number of tasks that write concurrently.
 const TASKS: u64 = 4;
 
-/// How many envelopes a life publishes at most before it is killed.
+/// Maximum number of envelopes that a run publishes before it is killed.
 const WORDS: u64 = 3_000;
 
-/// Where a child finds its store, and which life it is.
+/// Environment variables of a child: the store's directory and the number of the run.
 const DIR: &str = "HOSTLER_TEST_CRASH_DIR";
 const LIFE: &str = "HOSTLER_TEST_CRASH_LIFE";
 
 const SESSION: &str = "claude:/1";
 
-/// Numbers that look random and are the same in each run.
+/// Pseudorandom numbers, the same in each run of the test.
 struct Dice(u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ impl Dice {
     }
 }
 
-/// What a batch will be, fixed by its name alone so that the parent knows it too: `life.task.n`.
+/// Contents of a batch, derived from its name alone (`life.task.n`) so that the parent knows them too.
 struct Plan {
     durability: BatchDurability,
     records: u64,
@@ -78,13 +78,13 @@ impl Plan {
         batch
     }
 
-    /// The rows that the journal must hold of it, in order.
+    /// The rows that the journal must contain of it, in order.
     fn rows(&self, name: &str) -> Vec<String> {
         let records = (0..self.records).map(|index| format!("{name}/r{index}"));
         records.chain((0..self.entries).map(|index| self.title(name, index))).collect()
     }
 
-    /// Those of durable batches name contents.
+    /// Titles of durable batches refer to a blob.
     fn title(&self, name: &str, index: u64) -> String {
         match self.durability {
             BatchDurability::Durable => format!("{name}/a{index}/{}", contents(name).hash()),
@@ -93,12 +93,12 @@ impl Plan {
     }
 }
 
-/// What a durable batch brings.
+/// The blob of a durable batch.
 fn contents(name: &str) -> Blob {
     Blob::new("text/plain", name.as_bytes())
 }
 
-/// A store that looks for contents that nothing names all the time.
+/// A store that collects unreferenced blobs continuously.
 fn open(dir: impl Into<PathBuf>) -> Store {
     let blobs = BlobOptions {
         collection_interval: Duration::from_millis(1),
@@ -108,10 +108,10 @@ fn open(dir: impl Into<PathBuf>) -> Store {
     Store::open(&StoreOptions { blobs, ..StoreOptions::new(dir) }, Arc::new(Aloud)).unwrap()
 }
 
-/// Says a line that survives the process: it is in the pipe when this returns.
+/// Prints a line that survives the process: it is in the pipe when this returns.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // A parent that has heard enough is about to kill us.
+    // The parent may have closed the pipe and is about to kill this process.
     let _ = writeln!(out, "\n{line}").and_then(|()| out.flush());
 }
 
@@ -139,7 +139,7 @@ fn one_life() {
     });
 }
 
-/// Batches without end, one after the other; only durable ones are waited for.
+/// Submits batches in an endless loop; awaits durable ones only.
 async fn write(store: Arc<Store>, life: u64, task: u64) {
     for n in 0_u64.. {
         let (plan, name) = (Plan::of(life, task, n), format!("{life}.{task}.{n}"));
@@ -153,17 +153,17 @@ async fn write(store: Arc<Store>, life: u64, task: u64) {
     }
 }
 
-/// What the parent heard of all lives.
+/// What the parent received from all runs.
 #[derive(Default)]
 struct Heard {
-    /// In the order of hearing: life, number, title.
+    /// In the order of arrival: run, sequence number, title.
     published: Vec<(u64, u64, String)>,
     /// The durable batches whose commit was acknowledged.
     kept: Vec<String>,
 }
 
 impl Heard {
-    /// Runs a life, kills it after so many envelopes, and hears it to its end.
+    /// Starts a run, kills it after `words` envelopes, and reads its remaining output.
     fn live(&mut self, dir: &Path, life: u64, words: u64) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "one_life", "--nocapture"])
@@ -177,7 +177,7 @@ impl Heard {
         let (mut line, mut count) = (Vec::new(), 0);
         while lines.read_until(b'\n', &mut line).unwrap() > 0 {
             let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
-            // The last line may be torn by the kill.
+            // The kill may have truncated the last line.
             let Some(text) = text.strip_suffix('\n') else { break };
             count += u64::from(self.hear(life, text));
             if count == words {
@@ -200,13 +200,13 @@ impl Heard {
                 self.kept.push(name.to_owned());
                 false
             }
-            // The test harness talks too.
+            // The test harness prints lines too.
             _ => false,
         }
     }
 }
 
-/// The journal as numbers and names, in its order. What the batches brought that were kept is there too.
+/// The journal as numbers and names, in its order. Also checks the blobs of the acknowledged batches.
 fn stored(dir: &Path, kept: &[String]) -> Vec<(u64, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rows = runtime.block_on(async {
@@ -235,7 +235,7 @@ fn plan(batch: &str) -> Plan {
 }
 
 #[test]
-fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
+fn numbers_grow_over_crashes_and_acknowledged_batches_survive() {
     let dir = tempfile::tempdir().unwrap();
     let (mut heard, mut dice) = (Heard::default(), Dice(20_261_115));
     for life in 0..LIVES {
@@ -243,7 +243,7 @@ fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
     }
     let journal = stored(dir.path(), &heard.kept);
 
-    // Publication follows the numbers, and no number is ever given twice, to an envelope or to a private fact.
+    // Publication follows the numbers, and no number is ever assigned twice, to an envelope or to a host record.
     let numbers = |pair: &[(u64, u64, String)]| pair[0].1 < pair[1].1;
     assert!(heard.published.windows(2).all(numbers), "published in the order of numbers, over all lives");
     let names: HashMap<u64, &str> = heard.published.iter().map(|(_, seq, title)| (*seq, title.as_str())).collect();
@@ -251,7 +251,7 @@ fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
         assert!(names.get(seq).is_none_or(|published| published == name), "{seq} is {name} and {:?}", names[seq]);
     }
 
-    // Every batch is there as a whole, records before actions, under numbers without a gap; or it is not there.
+    // Every batch is stored completely, records before actions, under consecutive numbers; or not at all.
     assert!(journal.windows(2).all(|pair| pair[0].0 < pair[1].0), "the journal is in the order of numbers");
     let mut batches: BTreeMap<&str, Vec<&(u64, String)>> = BTreeMap::new();
     for row in &journal {
@@ -264,7 +264,7 @@ fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
         assert!(rows.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "{batch} lies apart: {rows:?}");
     }
 
-    // What was acknowledged survived; and what is there has no hole: only the end of a life's stream may be missing.
+    // Acknowledged batches survived; and stored ones have no gap: only the end of a run's stream may be missing.
     assert!(!heard.kept.is_empty());
     for batch in &heard.kept {
         assert!(batches.contains_key(batch.as_str()), "{batch} was acknowledged and is lost");

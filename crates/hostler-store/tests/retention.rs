@@ -1,4 +1,4 @@
-//! What a store forgets by itself, and what it never forgets.
+//! What a store removes by itself, and what it always keeps.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use hostler_store::{
 const COVERED: &str = "claude:/covered";
 const BARE: &str = "claude:/bare";
 
-/// Looks for old rows after each commit.
+/// Sweeps after each commit.
 const EAGER: JournalRetention = JournalRetention {
     max_age_ms: i64::MAX / 2,
     max_bytes: i64::MAX / 2,
@@ -32,14 +32,14 @@ fn open(dir: &Path, retention: JournalRetention) -> Store {
     Store::open(&StoreOptions { retention, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
 }
 
-/// Commits a title; answers its number.
+/// Commits a title; returns its sequence number.
 async fn title(store: &Store, session: &str, text: &str) -> u64 {
     let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: text.to_owned() });
     let batch = Batch::new(Some(session.into()), BatchDurability::Durable);
     store.sequencer().commit(batch.entry(ActionEntry::new(session.into(), action).unwrap())).await.unwrap()
 }
 
-/// Writes a session down as it is.
+/// Stores a snapshot of a session.
 async fn snapshot(store: &Store, session: &str, body: &str) {
     let turns = vec![TurnRow { chat: session.into(), position: 0, id: "t".to_owned(), body: "a turn".to_owned() }];
     let chats = vec![ChatRow { uri: session.into(), first_needed: 0, turn_count: 1 }];
@@ -47,13 +47,13 @@ async fn snapshot(store: &Store, session: &str, body: &str) {
     store.sequencer().commit(Batch::new(Some(session.into()), BatchDurability::Durable).snapshot(row)).await.unwrap();
 }
 
-/// The numbers of all rows of both sessions.
+/// The sequence numbers of all rows of both sessions.
 async fn left(store: &Store) -> Vec<u64> {
     let rows = store.actions(0, u64::MAX, vec![COVERED.to_owned(), BARE.to_owned()]).await.unwrap();
     rows.iter().map(JournalRow::seq).collect()
 }
 
-/// Two sessions with five rows each; a snapshot covers all of the first one's.
+/// Two sessions with five rows each; a snapshot covers all rows of the first one.
 async fn filled(store: &Store) -> (Vec<u64>, Vec<u64>) {
     let (mut covered, mut bare) = (Vec::new(), Vec::new());
     for n in 0..5 {
@@ -64,7 +64,7 @@ async fn filled(store: &Store) -> (Vec<u64>, Vec<u64>) {
     (covered, bare)
 }
 
-/// Commits until none of the rows is left. A commit ends only after the sweep that followed the one before it.
+/// Commits until all of the rows are removed. A commit ends only after the sweep that follows the one before it.
 async fn gone(store: &Store, rows: &[u64]) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while left(store).await.iter().any(|seq| rows.contains(seq)) {
@@ -78,7 +78,7 @@ async fn states(store: &Store) -> [StoredSessionState; 2] {
 }
 
 #[tokio::test]
-async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
+async fn covered_old_rows_are_removed_and_sessions_stay_complete() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention { max_age_ms: 0, ..EAGER });
     let (covered, bare) = filled(&store).await;
@@ -99,7 +99,7 @@ async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
 }
 
 #[tokio::test]
-async fn rows_beyond_the_bytes_go_when_a_snapshot_covers_them() {
+async fn covered_rows_over_the_size_limit_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention { max_bytes: 10_000, ..EAGER });
     let (covered, bare) = filled(&store).await;
@@ -112,7 +112,7 @@ async fn rows_beyond_the_bytes_go_when_a_snapshot_covers_them() {
 }
 
 #[tokio::test]
-async fn whoever_saw_less_than_what_is_kept_is_told_so() {
+async fn missed_actions_reports_removed_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
     let (covered, bare) = filled(&store).await;
@@ -142,7 +142,7 @@ async fn whoever_saw_less_than_what_is_kept_is_told_so() {
 }
 
 #[tokio::test]
-async fn clients_are_kept_with_their_memo_and_the_latest_come_first() {
+async fn clients_are_stored_with_metadata_and_listed_latest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention::default());
     let client = |id: &str, memo: &str, seen_ms| StoredClient {

@@ -1,4 +1,4 @@
-//! Order, durability and numbers of the sequencer, on a real database file.
+//! Order, durability and sequence numbers of the sequencer, on a real database file.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -52,7 +52,7 @@ fn open(dir: &Path) -> (Store, Arc<Seen>) {
 }
 
 #[tokio::test]
-async fn publication_follows_the_order_of_submission_whatever_the_durability() {
+async fn publication_follows_the_order_of_submission_for_every_durability() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     let kinds = [BatchDurability::Durable, BatchDurability::Stream, BatchDurability::Memory];
@@ -68,7 +68,7 @@ async fn publication_follows_the_order_of_submission_whatever_the_durability() {
 }
 
 #[tokio::test]
-async fn a_durable_batch_is_readable_by_others_when_it_is_published() {
+async fn a_durable_batch_is_readable_when_it_is_published() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     store.sequencer().commit(batch(BatchDurability::Durable, "kept")).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_durable_batch_is_readable_by_others_when_it_is_published() {
 }
 
 #[tokio::test]
-async fn streamed_output_is_published_before_submit_returns_and_saved_by_stop() {
+async fn stream_batches_are_published_by_submit_and_saved_by_stop() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     store.sequencer().submit(batch(BatchDurability::Stream, "delta")).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_batch_keeps_its_records_before_its_actions_with_their_origin() {
 }
 
 #[tokio::test]
-async fn then_runs_after_the_batch_and_before_anything_later() {
+async fn after_publish_runs_before_later_batches() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     let at = Arc::new(Mutex::new(Vec::new()));
@@ -165,14 +165,14 @@ async fn a_removed_session_leaves_no_row() {
     store.sequencer().commit(remove).await.unwrap();
     assert_eq!(store.sessions().await.unwrap(), []);
     assert_eq!(store.load_session("claude:/1").await.unwrap().journal, []);
-    // The channel's number was forgotten with it: a session of the same name starts clean.
+    // The channel's id was removed from the cache: a session with the same URI starts empty.
     store.sequencer().commit(batch(BatchDurability::Durable, "again")).await.unwrap();
     assert_eq!(store.load_session("claude:/1").await.unwrap().journal.len(), 1);
     store.sequencer().stop().await;
 }
 
 #[tokio::test]
-async fn after_stop_nothing_is_taken() {
+async fn batches_are_refused_after_stop() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     store.sequencer().stop().await;
@@ -182,7 +182,7 @@ async fn after_stop_nothing_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_writers_at_once_lose_nothing_and_reuse_no_number() {
+async fn concurrent_writers_lose_nothing_and_reuse_no_number() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     let mut tasks = Vec::new();

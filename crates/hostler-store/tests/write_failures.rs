@@ -1,4 +1,4 @@
-//! A database that refuses writes for a while: what is streamed meanwhile keeps its place, and is written afterwards.
+//! A database that refuses writes for a while: batches streamed meanwhile keep their order and are written afterwards.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedAction, Publis
 
 const SESSION: &str = "claude:/1";
 
-/// So many that the writer fails several times while they come.
+/// Enough that the writer fails several times while they are submitted.
 const STREAMED: usize = 10_000;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ fn batch(durability: BatchDurability) -> Batch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_that_were_published_while_a_write_failed_are_not_given_again() {
+async fn numbers_published_during_a_failed_write_are_not_reused() {
     let dir = tempfile::tempdir().unwrap();
     let seen = Arc::new(Seen::default());
     let publisher: Arc<dyn Publisher> = Arc::<Seen>::clone(&seen);
@@ -39,7 +39,7 @@ async fn numbers_that_were_published_while_a_write_failed_are_not_given_again() 
     other.execute_batch(refuse).unwrap();
     for _ in 0..STREAMED {
         store.sequencer().submit(batch(BatchDurability::Stream)).await.unwrap();
-        // One after the other, so that some come in the very moment of a failing write.
+        // With pauses, so that some are submitted exactly during a failing write.
         std::thread::sleep(Duration::from_micros(20));
     }
     assert!(store.sequencer().commit(batch(BatchDurability::Durable)).await.is_err(), "nothing can be written");

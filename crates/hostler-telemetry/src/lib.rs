@@ -1,10 +1,11 @@
-//! The host's own log for whoever listens: what its parts say by `tracing`, as OTLP/JSON.
+//! The host's own log for listeners: `tracing` events as OTLP/JSON.
 //!
-//! A [`LogTap`] is a layer of the log that costs nothing while nobody listens. Each listener has a level and a bounded
-//! queue; what does not fit is counted and left out, so that neither the host nor a connection ever waits for it.
+//! A [`LogTap`] is a `tracing` layer that costs nothing without listeners. Each listener has a level and a bounded
+//! queue; records that do not fit are counted and dropped, so that neither the host nor a connection ever waits for it.
 //!
-//! **Architecture Invariant:** only what our own crates say is passed on: libraries for sockets and HTTP log the bytes that
-//! pass through them. It knows nothing of clients, and whoever passes records on must not log while doing so.
+//! **Architecture Invariant:** only events of Hostler's own crates are passed on: libraries for sockets and HTTP log
+//! the bytes that pass through them. This crate knows nothing of clients, and code that forwards records must not log
+//! while doing so.
 
 #![forbid(unsafe_code)]
 

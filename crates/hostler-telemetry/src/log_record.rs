@@ -1,4 +1,4 @@
-//! One line of the log, taken apart.
+//! Converts a `tracing` event to a log record.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,26 +6,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata};
 
-/// How much of a text is kept, in bytes.
+/// Maximum length of a text, in bytes.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
 
-/// How many fields of a line are kept.
+/// Maximum number of fields of a record.
 const MAX_RECORD_FIELDS: usize = 32;
 
-/// How important a line is at least.
+/// Severity of a record; for listeners, the minimum severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Everything.
+    /// All details.
     Trace,
-    /// What helps to find a fault.
+    /// Details for finding faults.
     Debug,
-    /// What happens.
+    /// Normal events.
     Info,
-    /// What should not happen.
+    /// Unexpected events.
     Warn,
-    /// What went wrong.
+    /// Failures.
     Error,
-    /// What ended the host. Nothing here is ever so bad.
+    /// A failure that ends the host. The host never logs at this level.
     Fatal,
 }
 
@@ -39,7 +39,7 @@ impl LogLevel {
         (Self::Fatal, "fatal", 21),
     ];
 
-    /// The level of this name, in capitals or not.
+    /// The level with this name, case-insensitive.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known, _)| known.eq_ignore_ascii_case(name)).map(|(level, ..)| *level)
     }
@@ -49,7 +49,7 @@ impl LogLevel {
         Self::ALL.iter().find(|(level, ..)| *level == self).map_or("", |(_, name, _)| name)
     }
 
-    /// OTLP's number for it.
+    /// OTLP's severity number.
     pub(crate) fn severity_number(self) -> u8 {
         Self::ALL.iter().find(|(level, ..)| *level == self).map_or(0, |(.., number)| *number)
     }
@@ -65,31 +65,31 @@ impl LogLevel {
     }
 }
 
-/// A line of the log.
+/// A log record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogRecord {
-    /// When it was said, in nanoseconds since 1970.
+    /// Time of the event, in nanoseconds since 1970.
     pub time_unix_nano: u64,
-    /// How important it is.
+    /// Its severity.
     pub level: LogLevel,
-    /// Who said it.
+    /// The `tracing` target that emitted it.
     pub target: &'static str,
-    /// What was said.
+    /// The message.
     pub message: String,
-    /// What it was about.
+    /// The structured fields.
     pub fields: Vec<(&'static str, FieldValue)>,
 }
 
 /// A field's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
-    /// A text, or anything else as one.
+    /// A text, or the text form of any other value.
     Text(String),
-    /// A number.
+    /// An integer.
     Int(i64),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(f64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_have_the_numbers_of_otlp_and_are_found_by_their_names() {
+    fn levels_have_otlp_numbers_and_are_found_by_name() {
         for (name, number) in [("trace", 1), ("debug", 5), ("info", 9), ("warn", 13), ("error", 17), ("fatal", 21)] {
             let level = LogLevel::from_name(name).unwrap();
             assert_eq!((level.name(), level.severity_number()), (name, number));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_between_characters() {
         let text = truncate("ä".repeat(MAX_TEXT_BYTES));
         assert!(text.len() <= MAX_TEXT_BYTES + '…'.len_utf8() && text.ends_with("ä…"));
         assert_eq!(truncate("short".to_owned()), "short");

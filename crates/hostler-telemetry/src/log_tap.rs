@@ -1,4 +1,4 @@
-//! The tap: a layer of the log that hands lines to listeners.
+//! The tap: a `tracing` layer that delivers records to listeners.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::log_record::{LogLevel, LogRecord};
 
-/// Whose lines are passed on.
+/// Only events whose target has this prefix are passed on.
 const TARGET_PREFIX: &str = "hostler";
 
-/// How many lines may wait for one listener.
+/// Maximum number of queued records per listener.
 const MAX_QUEUED_RECORDS: usize = 1024;
 
-/// How many lines are handed over at a time.
+/// Maximum number of records per batch.
 const MAX_BATCH_RECORDS: usize = 256;
 
-/// Where listeners come and go. Cheap to clone.
+/// Registers listeners. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct LogTap(Arc<Shared>);
 
@@ -46,7 +46,7 @@ impl Shared {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The least important lines that anybody wants.
+    /// The most detailed level that any listener wants.
     fn most_detailed(&self) -> Option<LogLevel> {
         self.lock_listeners().iter().map(|ear| ear.level).min()
     }
@@ -57,7 +57,7 @@ impl Shared {
             && self.most_detailed().is_some_and(|wanted| wanted <= LogLevel::of(metadata))
     }
 
-    /// Says it to whoever wants to hear it, and waits for nobody.
+    /// Delivers a record to the listeners of its level, without waiting.
     fn deliver(&self, record: LogRecord) {
         let record = Arc::new(record);
         for ear in self.lock_listeners().iter().filter(|ear| ear.level <= record.level) {
@@ -69,7 +69,7 @@ impl Shared {
 }
 
 impl LogTap {
-    /// The layer that is to be put into the log.
+    /// The layer to add to the subscriber.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -77,19 +77,19 @@ impl LogTap {
         CaptureLayer(Arc::clone(&self.0)).with_filter(ListenerFilter(Arc::clone(&self.0)))
     }
 
-    /// From now on lines of this importance are heard, until the listener is dropped.
+    /// Starts to deliver records of this level and above, until the listener is dropped.
     pub fn listen(&self, level: LogLevel) -> LogListener {
         let (sender, lines) = mpsc::channel(MAX_QUEUED_RECORDS);
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let left_out = Arc::new(AtomicU64::new(0));
         self.0.lock_listeners().push(ListenerHandle { id, level, records: sender, dropped: Arc::clone(&left_out) });
-        // Who says what is decided once and remembered, until it is told that this has changed.
+        // `tracing` caches which callsites are enabled; the cache has to be rebuilt when the listeners change.
         tracing::callsite::rebuild_interest_cache();
         LogListener { id, records: lines, dropped: left_out, tap: Arc::clone(&self.0) }
     }
 }
 
-/// Hears lines of the log.
+/// Receives log records.
 #[derive(Debug)]
 pub struct LogListener {
     id: u64,
@@ -98,20 +98,20 @@ pub struct LogListener {
     tap: Arc<Shared>,
 }
 
-/// Some lines.
+/// Several records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogBatch {
-    /// In the order in which they were said.
+    /// In the order of their events.
     pub records: Vec<LogRecord>,
-    /// How many more were said since the last time and did not fit.
+    /// Number of records since the last batch that did not fit into the queue.
     pub dropped: u64,
 }
 
 impl LogListener {
-    /// The lines that were said since the last time; waits for one if there is none.
+    /// The records since the last batch; waits for one if there is none.
     pub async fn next_batch(&mut self) -> LogBatch {
         let mut lines = Vec::new();
-        // The sender is in the tap, which is there as long as the listener is.
+        // The tap holds the sender and lives as long as the listener.
         self.records.recv_many(&mut lines, MAX_BATCH_RECORDS).await;
         let records = lines.into_iter().map(Arc::unwrap_or_clone).collect();
         LogBatch { records, dropped: self.dropped.swap(0, Ordering::Relaxed) }
@@ -166,7 +166,7 @@ mod tests {
     const TARGET: &str = "hostler_test";
 
     #[tokio::test]
-    async fn listeners_hear_what_is_important_enough_for_them_while_they_are_there() {
+    async fn listeners_receive_records_of_their_level_until_dropped() {
         let tap = LogTap::default();
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
         tracing::error!(target: TARGET, "nobody hears this");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_listen_misses_lines_and_learns_how_many() {
+    async fn a_slow_listener_drops_records_and_reports_the_count() {
         let tap = LogTap::default();
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
         let mut listener = tap.listen(LogLevel::Info);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wanted_while_nobody_listens() {
+    fn the_layer_is_disabled_without_listeners() {
         let tap = LogTap::default();
         let wanted = ListenerFilter(Arc::clone(&tap.0));
         let hint = |wanted: &ListenerFilter| Filter::<tracing_subscriber::Registry>::max_level_hint(wanted);

@@ -1,4 +1,4 @@
-//! Records as the JSON of an OTLP export request.
+//! Builds the JSON of an OTLP export request from records.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::log_record::{FieldValue, LogLevel, LogRecord};
 
-/// The request that carries records, and a line about those that were left out.
+/// The request with these records, and a record about dropped ones.
 pub fn build_export_request(version: &str, records: &[LogRecord], left_out: u64) -> Map<String, Json> {
     let mut scopes: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
     for record in records {
@@ -33,7 +33,7 @@ pub fn build_export_request(version: &str, records: &[LogRecord], left_out: u64)
 fn to_log_record(record: &LogRecord) -> Json {
     let attributes: Vec<Json> = record.fields.iter().map(|(name, value)| to_attribute(name, value)).collect();
     let mut line = json!({
-        // 64-bit numbers are texts in this JSON.
+        // 64-bit numbers are strings in OTLP/JSON.
         "timeUnixNano": record.time_unix_nano.to_string(),
         "observedTimeUnixNano": record.time_unix_nano.to_string(),
         "severityNumber": record.level.severity_number(),
@@ -54,7 +54,7 @@ fn to_attribute(key: &str, value: &FieldValue) -> Json {
     let value = match value {
         FieldValue::Text(text) => json!({"stringValue": text}),
         FieldValue::Int(number) => json!({"intValue": number.to_string()}),
-        // JSON has no word for what is no number.
+        // JSON cannot represent NaN and infinities.
         FieldValue::Float(number) if number.is_finite() => json!({"doubleValue": number}),
         FieldValue::Float(number) => json!({"doubleValue": number.to_string()}),
         FieldValue::Bool(yes) => json!({"boolValue": yes}),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_gathered_by_who_said_them() {
+    fn records_are_grouped_by_target() {
         let record = |target, message: &str, fields| LogRecord {
             time_unix_nano: 1_800_000_000_000_000_001,
             level: LogLevel::Info,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_said() {
+    fn dropped_records_are_reported() {
         let request = Json::from(build_export_request("1", &[], 7));
         let line = &request["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
         assert_eq!(line["attributes"][0]["value"]["intValue"], "7");

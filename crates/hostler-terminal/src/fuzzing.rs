@@ -1,12 +1,12 @@
-//! What must hold for any output whatever. The fuzzer and the ordinary tests check the same.
-#![allow(clippy::panic, reason = "a panic is the report")]
+//! Properties that hold for any output. The fuzzer and the ordinary tests check the same ones.
+#![allow(clippy::panic, reason = "a violated property panics")]
 
 use crate::{ShellNonce, ShellOutput, ShellOutputParser};
 
-/// The nonce of the shells that never were.
+/// Nonce of the simulated shells.
 pub const NONCE: &str = "c0ffee";
 
-/// Neighbouring texts as one: where one piece ends is up to the reads.
+/// Joins adjacent texts, because their boundaries depend on the reads.
 fn join_texts(pieces: Vec<ShellOutput>) -> Vec<ShellOutput> {
     let mut joined: Vec<ShellOutput> = Vec::new();
     for piece in pieces {
@@ -18,7 +18,7 @@ fn join_texts(pieces: Vec<ShellOutput>) -> Vec<ShellOutput> {
     joined
 }
 
-/// All that the output says, without titles, which are a look at what is in the text anyway.
+/// All output except titles, which also remain in the text.
 fn parse_chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<ShellOutput> {
     let mut stream = ShellOutputParser::new(ShellNonce::fixed(NONCE));
     let mut all: Vec<ShellOutput> = chunks.into_iter().flat_map(|chunk| stream.push(chunk)).collect();
@@ -26,15 +26,15 @@ fn parse_chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<ShellOutp
     join_texts(all.into_iter().filter(|piece| !matches!(piece, ShellOutput::Title(_))).collect())
 }
 
-/// The pieces of all bytes at once.
+/// Parses all bytes in one chunk.
 pub fn parse_whole(bytes: &[u8]) -> Vec<ShellOutput> {
     parse_chunks([bytes])
 }
 
-/// Splits change nothing, and what has no nonce is passed on as it is. The first byte says where it is split.
+/// Chunk boundaries change nothing, and output without the nonce passes unchanged. The first byte selects the split.
 ///
 /// # Panics
-/// If they do, or it is not.
+/// If a property does not hold.
 pub fn terminal(data: &[u8]) {
     let Some((&split, bytes)) = data.split_first() else { return };
     let split = usize::from(split % 64) + 1;
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    /// Output that is likely to hold marks, halves of marks and halves of characters.
+    /// Output that is likely to contain shell events, incomplete events and incomplete characters.
     fn output() -> impl Strategy<Value = Vec<u8>> {
         let parts = prop_oneof![
             Just(&b"\x1b]633;A;c0ffee\x07"[..]),
@@ -85,14 +85,14 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_split_gives_the_same_and_what_is_not_ours_passes(split: u8, bytes in output()) {
+        fn chunk_boundaries_change_nothing_and_other_output_passes_unchanged(split: u8, bytes in output()) {
             terminal(&[&[split], bytes.as_slice()].concat());
         }
     }
 
-    /// So that a property that breaks is told by the ordinary tests too.
+    /// Runs the fuzzer's seeds in the ordinary tests, too.
     #[test]
-    fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
+    fn properties_hold_for_every_prefix_of_the_fuzz_seeds() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/terminal_output");
         let seeds: Vec<Vec<u8>> =
             std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();

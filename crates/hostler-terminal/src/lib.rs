@@ -1,17 +1,18 @@
-//! What shells in terminals say: text that is never cut inside a character, commands by shell integration, and where a long
-//! scrollback may be cut.
+//! Parses the output of shells in terminals: text that is never split inside a character, shell events from shell
+//! integration, and where a long scrollback is trimmed.
 //!
 //! ```text
-//!   shell + our script ──bytes──► Stream ──► text for people
-//!                                        └─► marks: a prompt, a command begins, a command has ended, a directory
+//!   shell + integration script ──bytes──► ShellOutputParser ──► text
+//!                                                           └─► events: prompt, command start, command end, directory
 //! ```
 //!
-//! Our scripts make a shell write its marks into its output, each with a *nonce* that what the shell runs is not told.
-//! [`Stream`] takes them out again; whatever else looks like a mark is somebody's output and stays where it is. The nonce
-//! tells marks from output that happens to look like them. It is no secret before programs of the same user: the system shows
-//! them what a shell was started with.
+//! The integration scripts make a shell write events into its output, each with a *nonce* that the shell's commands do
+//! not receive. [`ShellOutputParser`] removes them; any other output that looks like an event is passed on unchanged.
+//! The nonce distinguishes events from output that happens to look like them. It is not a secret from programs of the
+//! same user: the system shows them a shell's environment.
 //!
-//! **Architecture Invariant:** no process, no protocol, no clock. The only files are the scripts ([`Integration`]).
+//! **Architecture Invariant:** no process, no protocol, no clock. The only files are the scripts
+//! ([`ShellIntegration`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,32 +1,32 @@
-//! What tells our marks from everybody else's.
+//! The nonce that distinguishes shell events from other output.
 
 use std::fmt;
 
-/// How many random bytes it is made of.
+/// Number of random bytes in a nonce.
 const NONCE_BYTES: usize = 16;
 
-/// A word that one shell and this host were told. Programs of the same user can find it out; files and other machines whose
-/// output is shown cannot. `Debug` does not show it.
+/// A random value that one shell and this host share. Programs of the same user can find it out; files and other
+/// machines whose output is displayed cannot. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShellNonce(String);
 
 impl ShellNonce {
-    /// A new one.
+    /// Generates a nonce.
     ///
     /// # Errors
-    /// If the system has no random bytes.
+    /// If the system provides no random bytes.
     pub fn new() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; NONCE_BYTES];
         getrandom::fill(&mut bytes)?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// A known one, for tests. Only letters and digits make sense.
+    /// Creates a nonce with a known value, for tests. Must contain only letters and digits.
     pub fn fixed(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// For the shell's environment.
+    /// The value, for the shell's environment.
     pub fn expose(&self) -> &str {
         &self.0
     }

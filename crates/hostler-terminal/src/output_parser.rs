@@ -1,4 +1,7 @@
-//! A shell's output, taken apart: text for people, and marks.
+//! Splits a shell's output into text, shell events and titles.
+//!
+//! Shell events carry a nonce; output without it passes through byte for byte. A property test and a fuzz target check
+//! this, and that chunk boundaries change nothing.
 
 use crate::shell_event::{self, SequenceMatch};
 use crate::title_scanner::TitleScanner;
@@ -10,31 +13,32 @@ const ESCAPE: u8 = 0x1b;
 /// A piece of a shell's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShellOutput {
-    /// For people, with whatever sequences programs write. Never empty.
+    /// Text with the escape sequences of programs. Never empty.
     Text(String),
-    /// The shell said something about itself.
+    /// An event that the shell reported.
     Event(ShellEvent),
-    /// A program has given the terminal a title; the sequence is in the text, too.
+    /// A program set the terminal's title; the sequence remains in the text.
     Title(String),
 }
 
-/// Takes output apart. However the bytes are split, the pieces say the same.
+/// Parses output. Chunk boundaries do not change the result.
 #[derive(Debug)]
 pub struct ShellOutputParser {
     nonce: ShellNonce,
-    /// What may become a mark. Held as long as every byte fits, which only our own shell's do for more than a moment.
+    /// Bytes that may become a shell event. They are held as long as every byte matches; other output stops matching
+    /// soon.
     pending: Vec<u8>,
     decoder: Utf8Decoder,
     title_scanner: TitleScanner,
 }
 
 impl ShellOutputParser {
-    /// The output of a shell that was given this nonce.
+    /// Parses the output of a shell with this nonce.
     pub fn new(nonce: ShellNonce) -> Self {
         Self { nonce, pending: Vec::new(), decoder: Utf8Decoder::default(), title_scanner: TitleScanner::default() }
     }
 
-    /// The pieces of some more output.
+    /// Parses the next chunk.
     pub fn push(&mut self, mut bytes: &[u8]) -> Vec<ShellOutput> {
         let (mut pieces, mut text) = (Vec::new(), String::new());
         while let Some(&first) = bytes.first() {
@@ -50,7 +54,7 @@ impl ShellOutputParser {
                 SequenceMatch::Partial => {}
                 SequenceMatch::Complete => {
                     let whole = std::mem::take(&mut self.pending);
-                    // One that makes no sense is ours all the same, and nothing to look at.
+                    // A malformed event with the nonce is dropped: it comes from the script and is not text.
                     if let Some(mark) = shell_event::parse_sequence(&whole, &self.nonce) {
                         self.decoder.finish(&mut text);
                         flush_text(&mut text, &mut pieces);
@@ -58,7 +62,7 @@ impl ShellOutputParser {
                     }
                 }
                 SequenceMatch::Mismatch => {
-                    // The byte that does not fit may begin something itself.
+                    // The byte that does not match may start a sequence itself.
                     self.pending.pop();
                     let plain = std::mem::take(&mut self.pending);
                     if plain.is_empty() {
@@ -75,7 +79,7 @@ impl ShellOutputParser {
         pieces
     }
 
-    /// What was held, when nothing more comes.
+    /// Returns the pending output at the end.
     pub fn finish(&mut self) -> Vec<ShellOutput> {
         let (mut pieces, mut text) = (Vec::new(), String::new());
         let plain = std::mem::take(&mut self.pending);

@@ -1,10 +1,11 @@
-//! Where a scrollback is cut.
+//! Computes where a scrollback is trimmed.
 
-/// How far to look for the end of a line before a cut in the middle of one is better than a loss of more.
+/// Maximum distance to the end of a line; beyond it the text is trimmed within a line, so that no more than this is
+/// lost.
 const LINE_END_SEARCH_BYTES: usize = 4 * 1024;
 
-/// How many bytes to take from the beginning of a text so that at least `excess` are gone: up to the end of a line, if one
-/// is near, and never inside of a character.
+/// The number of bytes to remove from the start of a text so that at least `excess` are removed: up to the end of a
+/// line, if one is near, and never inside a character.
 pub fn scrollback_trim_bytes(text: &str, excess: usize) -> usize {
     if excess == 0 {
         return 0;
@@ -19,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_is_behind_a_line_if_one_ends_nearby_and_never_in_a_character() {
+    fn trimming_ends_after_a_near_line_and_never_inside_a_character() {
         assert_eq!(scrollback_trim_bytes("one\ntwo\nthree", 0), 0);
         assert_eq!(scrollback_trim_bytes("one\ntwo\nthree", 1), 4);
         assert_eq!(scrollback_trim_bytes("one\ntwo\nthree", 4), 4);

@@ -1,4 +1,4 @@
-//! Marks: `ESC ] 633 ; KIND ; NONCE [; VALUE] BEL`.
+//! Parses shell events: `ESC ] 633 ; KIND ; NONCE [; VALUE] BEL`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,34 +9,34 @@ use crate::ShellNonce;
 const SEQUENCE_START: &[u8] = b"\x1b]633;";
 const SEQUENCE_END: u8 = 0x07;
 
-/// The longest mark. Our scripts cut command lines long before that.
+/// Maximum length of an event. The scripts truncate command lines far below it.
 const MAX_SEQUENCE_BYTES: usize = 64 * 1024;
 
-/// What a shell says about itself.
+/// An event that a shell reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShellEvent {
-    /// A prompt is about to be shown: the shell can be trusted to tell of commands.
+    /// A prompt is about to be displayed: the shell has loaded the integration and reports commands.
     PromptShown,
-    /// A command begins. Empty where the shell does not know its line, or was told to forget it.
+    /// A command starts. Empty if the shell does not know the command line, or must not record it.
     CommandStarted(String),
-    /// The command has ended, with this code.
+    /// The command has ended, with this exit code.
     CommandFinished(Option<i32>),
-    /// The shell is in this directory.
+    /// The shell's working directory.
     DirectoryChanged(PathBuf),
 }
 
-/// What the bytes of a possible mark are, so far.
+/// Whether the bytes so far are a shell event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SequenceMatch {
-    /// It can still become one.
+    /// They can still become one.
     Partial,
-    /// It is complete.
+    /// They are a complete event.
     Complete,
-    /// It is something else.
+    /// They are something else.
     Mismatch,
 }
 
-/// Looks at the newest byte of a candidate; all before it have been looked at.
+/// Checks the newest byte of a candidate; the bytes before it have been checked.
 pub(crate) fn match_sequence(candidate: &[u8], nonce: &ShellNonce) -> SequenceMatch {
     let Some((&newest, before)) = candidate.split_last() else { return SequenceMatch::Mismatch };
     let (kind, nonce) = (SEQUENCE_START.len(), nonce.expose().as_bytes());
@@ -53,7 +53,7 @@ pub(crate) fn match_sequence(candidate: &[u8], nonce: &ShellNonce) -> SequenceMa
     if good { SequenceMatch::Partial } else { SequenceMatch::Mismatch }
 }
 
-/// What a whole mark says; `None` if that makes no sense.
+/// Parses a complete event; `None` if it is malformed.
 pub(crate) fn parse_sequence(mark: &[u8], nonce: &ShellNonce) -> Option<ShellEvent> {
     let rest = mark.strip_prefix(SEQUENCE_START)?.strip_suffix(&[SEQUENCE_END])?;
     let (kind, rest) = rest.split_first()?;
@@ -71,7 +71,7 @@ pub(crate) fn parse_sequence(mark: &[u8], nonce: &ShellNonce) -> Option<ShellEve
     })
 }
 
-/// `\\` is a backslash and `\xHH` a byte; other backslashes are what they are.
+/// Decodes `\\` to a backslash and `\xHH` to a byte; other backslashes are unchanged.
 fn unescape(value: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(value.len());
     let mut rest = value;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_say_what_they_say() {
+    fn events_of_every_kind_are_parsed() {
         check("A;n0", Some(ShellEvent::PromptShown));
         check(r"C;n0;echo a\x3b b\\n \x0aü", Some(ShellEvent::CommandStarted("echo a; b\\n \nü".into())));
         check("C;n0;a;b", Some(ShellEvent::CommandStarted("a;b".into())));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_told_at_its_first_wrong_byte() {
+    fn other_sequences_mismatch_at_their_first_wrong_byte() {
         let nonce = ShellNonce::fixed("n0");
         for (wrong, at) in [
             ("\x1b]0", 2),

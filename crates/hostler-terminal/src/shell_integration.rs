@@ -1,4 +1,4 @@
-//! Shell integration: scripts of ours that a shell reads beside the user's own, which are not touched.
+//! Shell integration: installs scripts that a shell reads in addition to the user's own, which are not changed.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::ShellNonce;
 
-/// Where our part is, and what it says.
+/// Path and content of each script.
 const SCRIPTS: [(&str, &str); 4] = [
     ("bash.sh", include_str!("scripts/bash.sh")),
     ("zsh/.zshenv", include_str!("scripts/zsh/zshenv")),
@@ -17,31 +17,31 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("fish.fish", include_str!("scripts/fish.fish")),
 ];
 
-/// What the scripts find in the environment, and remove from it.
+/// Environment variable that the scripts read and unset.
 const NONCE_ENV: &str = "HOSTLER_TERMINAL_NONCE";
 const USER_ZDOTDIR_ENV: &str = "HOSTLER_TERMINAL_ZDOTDIR";
 const SCRIPT_ENV: &str = "HOSTLER_TERMINAL_SCRIPT";
 
-/// How a shell is started beside its own path.
+/// Arguments and environment for starting a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShellLaunch {
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<OsString>,
-    /// Variables to set.
+    /// Environment variables to set.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// The scripts, in a directory.
+/// The directory with the installed scripts.
 #[derive(Debug, Clone)]
 pub struct ShellIntegration {
     directory: PathBuf,
 }
 
 impl ShellIntegration {
-    /// Writes the scripts into a directory, where they are not there already. Nobody reads half of one.
+    /// Writes missing or changed scripts into a directory. Files are replaced atomically.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If a script cannot be written.
     pub fn install(directory: &Path) -> io::Result<Self> {
         for (name, script) in SCRIPTS {
             let path = directory.join(name);
@@ -57,8 +57,8 @@ impl ShellIntegration {
         Ok(Self { directory: directory.to_owned() })
     }
 
-    /// How to start a shell so that it tells of its commands. Shells that we have no script for are started as they are.
-    /// `zdotdir` is where the user keeps zsh's files, if not at home.
+    /// How to start a shell so that it reports its commands. Other shells than bash, zsh and fish are started
+    /// unchanged. `zdotdir` is the user's directory of zsh files, if it is not the home directory.
     pub fn launch_options(&self, shell: &Path, nonce: &ShellNonce, zdotdir: Option<OsString>) -> ShellLaunch {
         let script = |name: &str| self.directory.join(name).into_os_string();
         let mut launch = match shell.file_name().and_then(|name| name.to_str()) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_written_once_and_mended() {
+    fn scripts_are_written_once_and_repaired() {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().join("a b");
         ShellIntegration::install(&place).unwrap();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn other_shells_are_started_as_they_are() {
+    fn unsupported_shells_are_started_unchanged() {
         let integration = ShellIntegration { directory: "/scripts".into() };
         let nonce = ShellNonce::fixed("n");
         for shell in ["/bin/sh", "/usr/bin/dash", "nu", "/opt/bash-it"] {

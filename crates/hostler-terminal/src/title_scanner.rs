@@ -1,9 +1,9 @@
-//! Titles that programs give to their terminal: `ESC ] 0 ; TITLE BEL`, or 2 instead of 0, or `ESC \` instead of BEL.
+//! Detects titles that programs set: `ESC ] 0 ; TITLE BEL`, or 2 instead of 0, or `ESC \` instead of BEL.
 
-/// The longest title that is taken.
+/// Maximum length of a title; longer ones are ignored.
 const MAX_TITLE_BYTES: usize = 512;
 
-/// Notices titles in passing; the bytes stay where they are.
+/// Scans for titles; the bytes are not changed.
 #[derive(Debug, Default)]
 pub(crate) struct TitleScanner {
     state: State,
@@ -14,14 +14,14 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Inside of a sequence, with what it holds.
+    /// Inside a sequence, with its content so far.
     Osc(Vec<u8>),
-    /// The same, after an escape that may end it.
+    /// Inside a sequence, after an escape that may end it.
     OscEscape(Vec<u8>),
 }
 
 impl TitleScanner {
-    /// The last title among these bytes.
+    /// The last title in these bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<String> {
         let mut last = None;
         for &byte in bytes {
@@ -37,7 +37,7 @@ impl TitleScanner {
                     State::Osc(held)
                 }
                 (_, 0x1b) => State::Escape,
-                // A sequence that is none, or too long to be a title; the rest of it is text like any other.
+                // Not a title sequence, or too long; the rest is ordinary text.
                 _ => State::Ground,
             };
         }

@@ -1,10 +1,10 @@
-//! Text from bytes that come in pieces.
+//! Decodes UTF-8 that arrives in chunks.
 
-/// Makes text of bytes. A character whose rest has not come yet is held; what is no text becomes U+FFFD, exactly as if all
-/// bytes had come at once.
+/// Incremental decoder. An incomplete character is held until its rest arrives; invalid bytes become U+FFFD, exactly as
+/// if all bytes had arrived at once.
 #[derive(Debug, Default)]
 pub(crate) struct Utf8Decoder {
-    /// The beginning of a character: at most three bytes.
+    /// An incomplete character: at most three bytes.
     incomplete: Vec<u8>,
 }
 
@@ -18,7 +18,7 @@ impl Utf8Decoder {
         }
     }
 
-    /// Nothing more comes.
+    /// Handles the end of the input.
     pub(crate) fn finish(&mut self, text: &mut String) {
         if !std::mem::take(&mut self.incomplete).is_empty() {
             text.push(char::REPLACEMENT_CHARACTER);
@@ -26,7 +26,7 @@ impl Utf8Decoder {
     }
 }
 
-/// Appends what can be read, and gives back the beginning of a character at the end.
+/// Appends the decoded text, and returns an incomplete character at the end.
 fn decode_utf8<'a>(mut bytes: &'a [u8], text: &mut String) -> &'a [u8] {
     loop {
         let error = match std::str::from_utf8(bytes) {

@@ -1,4 +1,4 @@
-//! What becomes of a shell's output.
+//! Tests of the output parser.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use hostler_terminal::{ShellEvent, ShellNonce, ShellOutput, ShellOutputParser};
@@ -17,7 +17,7 @@ fn at_once(bytes: &[u8]) -> Vec<ShellOutput> {
 }
 
 #[test]
-fn marks_are_taken_out_and_everything_else_stays() {
+fn events_are_removed_and_other_output_is_unchanged() {
     let output = b"\x1b]633;A;c0ffee\x07$ ls\r\n\x1b]633;C;c0ffee;ls\x07\x1b[1ma\x1b[0m\r\n\x1b]633;D;c0ffee;0\x07";
     let expected = [
         ShellOutput::Event(ShellEvent::PromptShown),
@@ -30,7 +30,7 @@ fn marks_are_taken_out_and_everything_else_stays() {
 }
 
 #[test]
-fn spoofed_marks_change_nothing_and_pass() {
+fn events_without_the_nonce_are_text() {
     for spoof in [
         "\x1b]633;A\x07",
         "\x1b]633;C;ls\x07",
@@ -51,21 +51,21 @@ fn spoofed_marks_change_nothing_and_pass() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_waited_for() {
+fn output_that_mismatches_is_not_held_back() {
     let mut stream = ShellOutputParser::new(ShellNonce::fixed(NONCE));
     assert_eq!(stream.push(b"\x1b]633;C;somebody"), [text("\x1b]633;C;somebody")]);
-    // An escape alone may begin a mark.
+    // An escape alone may start an event.
     assert_eq!(stream.push(b"a\x1b"), [text("a")]);
     assert_eq!(stream.push(b"[K"), [text("\x1b[K")]);
 }
 
 #[test]
-fn characters_are_never_cut() {
+fn characters_are_never_split() {
     let mut stream = ShellOutputParser::new(ShellNonce::fixed(NONCE));
     let smile = "\u{1F600}".as_bytes();
     assert_eq!(stream.push(&smile[..3]), []);
     assert_eq!(stream.push(&[&smile[3..], b"!"].concat()), [text("\u{1F600}!")]);
-    // A character that never ends, before a mark and at the end.
+    // An incomplete character before an event and at the end.
     assert_eq!(
         stream.push(&[&smile[..2], b"\x1b]633;A;c0ffee\x07"].concat()),
         [text("\u{FFFD}"), ShellOutput::Event(ShellEvent::PromptShown)]
@@ -75,7 +75,7 @@ fn characters_are_never_cut() {
 }
 
 #[test]
-fn titles_are_noticed_and_stay_in_the_text() {
+fn titles_are_detected_and_remain_in_the_text() {
     let titles = |bytes: &[u8], split: usize| -> Vec<String> {
         let mut stream = ShellOutputParser::new(ShellNonce::fixed(NONCE));
         let pieces = bytes.chunks(split).flat_map(|chunk| stream.push(chunk)).collect::<Vec<_>>();

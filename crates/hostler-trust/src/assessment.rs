@@ -1,4 +1,4 @@
-//! Whether the configuration of one folder applies now, and why.
+//! Whether the configuration of one folder applies now, and why. Reads no file.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use hostler_driver::{FolderConfiguration, WorkspaceConfiguration};
 
 use crate::ConfigurationDifference;
 
-/// The trust of a folder at a moment.
+/// The trust of a folder at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustAssessment {
     /// The folder's real path.
     pub directory: PathBuf,
-    /// What the folder brings.
+    /// The folder's configuration.
     pub configuration: WorkspaceConfiguration,
-    /// Whether it applies.
+    /// Whether the configuration applies.
     pub state: TrustState,
 }
 
 /// Whether a folder's configuration applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustState {
-    /// The folder brings no configuration.
+    /// The folder has no configuration of its own.
     Empty,
-    /// It applies.
+    /// The configuration applies.
     Trusted(TrustedBy),
-    /// No one has decided yet.
+    /// There is no decision yet.
     Undecided,
-    /// A person decided that it does not apply.
+    /// A person decided that the configuration does not apply.
     Restricted,
-    /// The configuration is not the one that was trusted.
+    /// The configuration differs from the one that was trusted.
     Changed(ConfigurationDifference),
-    /// It cannot be trusted, for this reason.
+    /// The folder cannot be trusted, for this reason.
     Refused(String),
 }
 
@@ -41,7 +41,7 @@ pub enum TrustedBy {
     Person,
     /// A person trusted a parent folder and its subfolders.
     Parent(PathBuf),
-    /// The host's configuration names it, or a parent.
+    /// The host's configuration lists the folder or a parent.
     HostConfiguration,
 }
 
@@ -60,7 +60,7 @@ impl TrustState {
 }
 
 impl TrustAssessment {
-    /// What an agent in this folder is opened with.
+    /// The configuration that an agent in this folder starts with.
     pub fn folder_configuration(&self) -> FolderConfiguration {
         match &self.state {
             TrustState::Trusted(_) => {
@@ -75,7 +75,7 @@ impl TrustAssessment {
         matches!(self.state, TrustState::Trusted(TrustedBy::Parent(_)))
     }
 
-    /// Whether a person should be asked.
+    /// Whether a person has to decide.
     pub fn needs_decision(&self) -> bool {
         matches!(self.state, TrustState::Undecided | TrustState::Changed(_))
     }

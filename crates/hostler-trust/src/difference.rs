@@ -1,4 +1,4 @@
-//! What has changed in a folder's configuration since a person decided about it.
+//! The difference between a folder's configuration and the one that a person decided about.
 
 use hostler_driver::ConfigurationItem;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigurationDifference {
-    /// Items that are new.
+    /// New items.
     pub added: Vec<ConfigurationItem>,
     /// Items with other contents than before.
     pub changed: Vec<ConfigurationItem>,
-    /// Items that are gone.
+    /// Items that no longer exist.
     pub removed: Vec<ConfigurationItem>,
 }
 
 impl ConfigurationDifference {
-    /// Compares what was decided about with what there is now.
+    /// Compares the configuration that was decided about with the current one.
     pub fn between(before: &[ConfigurationItem], now: &[ConfigurationItem]) -> Self {
         let same = |one: &ConfigurationItem, other: &ConfigurationItem| {
             (one.kind, &one.name, &one.source) == (other.kind, &other.name, &other.source)
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn added_changed_and_removed_items_are_listed_and_equal_ones_are_not() {
+    fn difference_lists_added_changed_and_removed_items_only() {
         let before = [item("same", "1"), item("edited", "1"), item("gone", "1")];
         let now = [item("same", "1"), item("edited", "2"), item("new", "1")];
         let difference = ConfigurationDifference::between(&before, &now);

@@ -1,14 +1,16 @@
-//! Workspace trust: which folders' own configuration may apply, as people decided.
+//! Workspace trust: the folders whose own configuration may apply, as people decided.
 //!
-//! A folder is untrusted until a person trusts it. A decision names the fingerprint of the configuration that the person was
-//! shown; when the configuration changes, the decision no longer holds and the difference is shown. A folder inherits trust
-//! from a parent only where the person said so. The decisions are one file of the state directory ([`TrustStore`]), which
-//! `hostler trust` and every host read and change.
+//! A folder is untrusted until a person trusts it. A decision names the folder's real path and the fingerprint of the
+//! configuration that was displayed; when the configuration changes, the decision no longer applies and the difference
+//! is displayed. A folder inherits trust from a parent only if the person included subfolders. The decisions are in one
+//! file of the state directory ([`TrustStore`]), which `hostler trust` and every host read and change. A trust file
+//! that cannot be read trusts nothing.
 //!
-//! Folders are identified by their real path, links resolved. Nothing in a folder, such as a `.git` file that names another
-//! repository, makes it another folder.
+//! Folders are identified by their real path, with links resolved. Nothing in a folder, such as a `.git` file that
+//! names another repository, gives it another identity.
 //!
-//! It does not know sessions, clients or what a configuration means; drivers read it ([`hostler_driver::Driver`]).
+//! The crate does not know sessions or clients, nor what a configuration means; drivers read it
+//! ([`hostler_driver::Driver`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Assessments and decisions as programs read them: the same JSON from `hostler trust --json` and from the host's methods.
+//! JSON form of assessments and decisions, the same for `hostler trust --json` and the host's methods.
 
 use std::path::{Path, PathBuf};
 
@@ -15,24 +15,24 @@ pub struct TrustReport<'a> {
     pub directory: &'a Path,
     /// The name of the [`TrustState`].
     pub state: &'static str,
-    /// `person`, `parent` or `configuration`, if it is trusted.
+    /// `person`, `parent` or `configuration`, if the folder is trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trusted_by: Option<&'static str>,
-    /// The parent folder that it has its trust from.
+    /// The parent folder from which the trust is inherited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<&'a Path>,
-    /// Why it cannot be trusted.
+    /// Why the folder cannot be trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
-    /// What the folder brings.
+    /// The folder's configuration.
     pub configuration: &'a WorkspaceConfiguration,
-    /// What has changed since the decision.
+    /// The difference since the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<&'a ConfigurationDifference>,
 }
 
 impl TrustAssessment {
-    /// The assessment as programs read it.
+    /// The assessment as JSON.
     pub fn report(&self) -> TrustReport<'_> {
         let mut report = TrustReport {
             directory: &self.directory,
@@ -63,7 +63,7 @@ impl TrustAssessment {
 pub struct TrustListing<'a> {
     /// The decisions.
     pub items: Vec<TrustListingItem<'a>>,
-    /// The folders of the host's configuration.
+    /// The folders that the host's configuration trusts.
     pub trusted_folders: &'a [PathBuf],
 }
 
@@ -73,17 +73,17 @@ pub struct TrustListing<'a> {
 pub struct TrustListingItem<'a> {
     /// The folder's real path.
     pub path: &'a Path,
-    /// What was decided.
+    /// The decision itself.
     pub decision: TrustDecision,
-    /// The parent folder that it has its trust from.
+    /// The parent folder from which the trust is inherited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<&'a Path>,
-    /// What was decided about.
+    /// The items that the decision is about.
     pub items: &'a [ConfigurationItem],
 }
 
 impl<'a> TrustListing<'a> {
-    /// The listing as programs read it.
+    /// The listing as JSON.
     pub fn new(entries: &'a [TrustEntry], trusted_folders: &'a [PathBuf]) -> Self {
         let listed = |entry: &'a TrustEntry| TrustListingItem {
             path: &entry.path,

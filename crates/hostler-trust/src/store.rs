@@ -1,4 +1,5 @@
-//! The decisions about folders, in one file of the state directory.
+//! The decisions about folders, in one file of the state directory. Owns the file and decides which entry applies to a
+//! folder; the caller reads the folder's configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -11,28 +12,28 @@ use crate::{ConfigurationDifference, TrustAssessment, TrustState, TrustedBy};
 /// The file's name within the state directory.
 const TRUST_FILE_NAME: &str = "trust.toml";
 
-/// The most folders that the file holds.
+/// Maximum number of folders in the file.
 const MAX_FOLDERS: usize = 10_000;
 
-/// Why a decision was not taken.
+/// Why a decision was not stored.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TrustError {
     /// The file cannot be read or written.
     #[error("the trusted folders are not available: {0}")]
     File(#[from] StateFileError),
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("{path} is not a folder that can be read")]
     NotAFolder {
-        /// As it was given.
+        /// The path as the caller gave it.
         path: PathBuf,
     },
-    /// The home folder or the root of the file system, without having been named.
+    /// The home folder or the root of the file system, without the person having written its path.
     #[error("{path} can only be trusted by its full path: run `hostler trust add {path}`")]
     TooBroad {
         /// The folder.
         path: PathBuf,
     },
-    /// The home folder or the root of the file system with everything below it.
+    /// The home folder or the root of the file system, with all subfolders.
     #[error("{path} and everything below it cannot be trusted at once; trust a folder inside of it")]
     TooBroadWithSubfolders {
         /// The folder.
@@ -43,16 +44,16 @@ pub enum TrustError {
     InvalidConfiguration {
         /// The folder.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
-    /// The configuration is not the one that the person saw.
+    /// The configuration differs from the one that the person saw.
     #[error("the configuration of {path} has changed; look at it again")]
     Changed {
         /// The folder.
         path: PathBuf,
     },
-    /// Without the decision, a parent's would apply to what no one has seen.
+    /// Without this decision, a parent's trust would apply to a configuration that was never displayed.
     #[error(
         "{path} is not trusted, but {parent} is with its subfolders; trust {path} with `hostler trust add`, or remove {parent}"
     )]
@@ -62,13 +63,13 @@ pub enum TrustError {
         /// The parent that is trusted with its subfolders.
         parent: PathBuf,
     },
-    /// The path cannot be written into the file.
+    /// The path is not UTF-8 and cannot be stored.
     #[error("{} is not a path in UTF-8, so it cannot be remembered", .path.display())]
     NotUtf8 {
         /// The folder.
         path: PathBuf,
     },
-    /// There are too many folders.
+    /// The file holds the maximum number of folders.
     #[error("at most {MAX_FOLDERS} folders are remembered; remove some with `hostler trust remove`")]
     TooManyFolders,
 }
@@ -91,15 +92,15 @@ pub enum TrustDecision {
 pub struct TrustEntry {
     /// Its real path.
     pub path: PathBuf,
-    /// What was decided.
+    /// The decision itself.
     pub decision: TrustDecision,
     /// The fingerprint of the configuration that was decided about.
     #[serde(default)]
     pub fingerprint: String,
-    /// The parent folder that it has its trust from.
+    /// The parent folder from which the trust is inherited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<PathBuf>,
-    /// What was decided about, so that a difference can be shown.
+    /// The items that the decision is about, for displaying a difference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<ConfigurationItem>,
 }
@@ -111,10 +112,10 @@ struct TrustFile {
     folder: Vec<TrustEntry>,
 }
 
-/// What the host's own configuration says.
+/// Trust settings of the host's configuration.
 #[derive(Debug, Clone, Default)]
 pub struct TrustOptions {
-    /// Folders whose configuration applies without a decision, with their subfolders. Meant for machines without people.
+    /// Folders whose configuration applies without a decision, with their subfolders. Meant for unattended machines.
     pub trusted_folders: Vec<PathBuf>,
     /// The user's home folder.
     pub home: Option<PathBuf>,
@@ -139,7 +140,7 @@ impl TrustStore {
         }
     }
 
-    /// Grows with every change of the file.
+    /// Increases with every change of the file.
     pub fn version(&self) -> u64 {
         self.file.current().version
     }
@@ -153,15 +154,15 @@ impl TrustStore {
         Ok(self.file.current().value.folder.clone())
     }
 
-    /// The folders that the host's own configuration trusts, by their real paths.
+    /// The real paths of the folders that the host's configuration trusts.
     pub fn trusted_folders(&self) -> &[PathBuf] {
         &self.trusted_folders
     }
 
-    /// Whether the configuration of a folder applies. `inspect` reads the configuration of the folder's real path.
+    /// Whether the configuration of a folder applies. `inspect` reads the configuration at the folder's real path.
     ///
     /// # Errors
-    /// If there is no such folder.
+    /// If the folder does not exist.
     pub fn assess(
         &self,
         directory: &Path,
@@ -187,7 +188,7 @@ impl TrustStore {
         self.determine_state_from(&current.value.folder, directory, configuration)
     }
 
-    /// What the decisions say about a configuration that could apply.
+    /// Applies the decisions to a configuration that can be applied.
     fn determine_state_from(
         &self,
         folders: &[TrustEntry],
@@ -212,7 +213,7 @@ impl TrustStore {
         }
         let above = self.nearest_above(folders, directory);
         let restricted = above.filter(|entry| entry.decision == TrustDecision::Restrict);
-        // The configuration names folders for machines without people; a broad one means itself alone.
+        // The host's configuration also covers subfolders, except those of a broad folder.
         let is_configured = is_named
             || self.trusted_folders.iter().any(|folder| {
                 let is_nearer = restricted.is_none_or(|entry| folder != &entry.path && folder.starts_with(&entry.path));
@@ -221,7 +222,7 @@ impl TrustStore {
         if restricted.is_some() && !is_configured {
             return TrustState::Restricted;
         }
-        // What was inherited counts as long as there is what it was inherited from.
+        // Inherited trust counts as long as the parent's decision exists.
         let gives = |parent: &Path| {
             let is_it = |entry: &TrustEntry| entry.path == parent && entry.decision == TrustDecision::TrustSubfolders;
             folders.iter().any(is_it) && !self.is_broad(parent) && directory.starts_with(parent)
@@ -236,7 +237,8 @@ impl TrustStore {
         }
     }
 
-    /// The decision about the nearest parent that says something about its subfolders. A broad one stands for itself alone.
+    /// The nearest parent's decision that applies to its subfolders. Decisions about broad folders do not apply to
+    /// subfolders.
     fn nearest_above<'a>(&self, folders: &'a [TrustEntry], directory: &Path) -> Option<&'a TrustEntry> {
         let above = folders.iter().filter(|entry| {
             entry.decision != TrustDecision::Trust
@@ -247,12 +249,12 @@ impl TrustStore {
         above.max_by_key(|entry| entry.path.components().count())
     }
 
-    /// Whether a folder is the root of the file system, or has the home folder in it or is it.
+    /// Whether a folder is the root of the file system, the home folder, or a parent of the home folder.
     fn is_broad(&self, directory: &Path) -> bool {
         directory.parent().is_none() || self.home.as_ref().is_some_and(|home| home.starts_with(directory))
     }
 
-    /// Remembers a decision about what was assessed. `named` says that the person wrote the folder's path. Blocks.
+    /// Stores a decision about an assessed folder. `named` means that the person wrote the folder's path. Blocks.
     ///
     /// # Errors
     /// If the folder is too broad, its configuration cannot be applied, or the file cannot be changed.
@@ -270,7 +272,7 @@ impl TrustStore {
                 return Err(TrustError::InvalidConfiguration { path: path(), problem });
             }
         }
-        // A restriction holds for whatever the folder brings, so there is no difference to show.
+        // A restriction applies to every configuration of the folder, so there is no difference to display.
         let items = if decision == TrustDecision::Restrict { Vec::new() } else { configuration.items.clone() };
         let fingerprint = configuration.fingerprint.clone();
         let entry = TrustEntry { path: path(), decision, fingerprint, inherited_from: None, items };
@@ -278,7 +280,8 @@ impl TrustStore {
         Ok(())
     }
 
-    /// Remembers the configuration of a folder that is trusted through a parent, so that a later change is noticed. Blocks.
+    /// Stores the configuration of a folder that is trusted through a parent, so that a later change is detected.
+    /// Blocks.
     ///
     /// # Errors
     /// If the file cannot be changed, or the decisions have changed since the assessment.
@@ -309,9 +312,9 @@ impl TrustStore {
         Ok(())
     }
 
-    /// Forgets the decision about a folder, and what its subfolders inherited from it; answers whether there was one. Below a
-    /// folder that is trusted with its subfolders it is restricted instead, so that no configuration is trusted that
-    /// no one has seen. The folder need not exist any more. Blocks.
+    /// Removes the decision about a folder and the trust that its subfolders inherited from it. Returns whether there
+    /// was a decision. A folder below one that is trusted with its subfolders is restricted instead, so that no
+    /// configuration is trusted that was never displayed. The folder need not exist any more. Blocks.
     ///
     /// # Errors
     /// If the file cannot be changed, or the folder is restricted below one that is trusted with its subfolders.
@@ -343,7 +346,7 @@ impl TrustStore {
     }
 }
 
-/// Puts a decision in the place of the one before it.
+/// Replaces the previous decision about a folder.
 fn replace_entry(stored: &mut TrustFile, entry: TrustEntry) -> Result<bool, TrustError> {
     if entry.path.to_str().is_none() {
         return Err(TrustError::NotUtf8 { path: entry.path });
@@ -356,7 +359,7 @@ fn replace_entry(stored: &mut TrustFile, entry: TrustEntry) -> Result<bool, Trus
     Ok(true)
 }
 
-/// Drops the decision about a folder, and what was inherited from it.
+/// Removes the decision about a folder, and the entries that inherited from it.
 fn remove_entry(stored: &mut TrustFile, directory: &Path, with_heirs: bool) {
     stored
         .folder

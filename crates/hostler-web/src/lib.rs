@@ -1,15 +1,15 @@
-//! The web page, as the host serves it: what `cargo xtask web` has built is embedded here, and answers are made from it.
+//! The web page as the host serves it: embeds the output of `cargo xtask web` and answers requests from it.
 //!
-//! A request is a value and so is its answer; who listens, who may ask and who signs in is known elsewhere.
+//! A request is a value and so is its answer; listeners, access control and sign-in are elsewhere.
 //!
-//! | module | idea |
+//! | module | content |
 //! |---|---|
-//! | `files` | what was built, and what it is by its name |
-//! | `encoding` | which of the compressed copies a browser takes |
-//! | `headers` | what every answer forbids |
-//! | `site` | a request becomes an answer |
+//! | `page_files` | the built files and their media types |
+//! | `content_coding` | which compressed copy a browser accepts |
+//! | `security_headers` | headers that restrict the page |
+//! | `site` | answers requests |
 //!
-//! **Architecture Invariant:** nothing here does I/O or knows a session; the page holds no secret, so everybody may have it.
+//! **Architecture Invariant:** nothing here does I/O or knows a session; the page contains no secret, so it is public.
 
 #![forbid(unsafe_code)]
 

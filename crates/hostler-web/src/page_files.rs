@@ -1,4 +1,4 @@
-//! What was built, and what it is by its name.
+//! The built files of the page, and their properties by file name.
 
 use bytes::Bytes;
 use rust_embed::Embed;
@@ -11,15 +11,16 @@ struct EmbeddedDist;
 /// A file of the page. Its compressed copies are files of their own, named `….br` and `….gz`.
 #[derive(Debug, Clone)]
 pub struct PageFile {
-    /// Where it is below the page's directory, with `/` between the parts.
+    /// Its path below the page's directory, with `/` as separator.
     pub path: String,
-    /// What is in it.
+    /// Its content.
     pub content: Bytes,
-    /// What tells this content from any other.
+    /// Hash of the content.
     pub hash: [u8; 32],
 }
 
-/// What is embedded in this binary; nothing if the page was not built before it. A debug binary reads what is built now.
+/// The files embedded in this binary; none if the page was not built before it. A debug binary reads the current build
+/// output.
 pub(crate) fn load_embedded() -> impl Iterator<Item = PageFile> {
     EmbeddedDist::iter().filter_map(|path| {
         let file = EmbeddedDist::get(&path)?;
@@ -31,7 +32,7 @@ pub(crate) fn load_embedded() -> impl Iterator<Item = PageFile> {
     })
 }
 
-/// The media type of a file, by the end of its name.
+/// The media type of a file, by its extension.
 pub(crate) fn media_type(path: &str) -> &'static str {
     let end = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
     match end {
@@ -52,8 +53,8 @@ pub(crate) fn media_type(path: &str) -> &'static str {
     }
 }
 
-/// Whether the name changes with the content, so that nobody has to ask again: Vite puts such files into a directory of their
-/// own and a hash of eight signs before the end of their names.
+/// Whether the name changes with the content, so that caches never revalidate it: Vite puts such files into a directory
+/// of their own, with a hash of eight characters before the extension.
 pub(crate) fn is_hashed(path: &str) -> bool {
     let Some(name) = path.strip_prefix("assets/") else { return false };
     let hash = name.rsplit_once('.').and_then(|(stem, _)| stem.get(stem.len().checked_sub(9)?..));
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_known_by_their_names() {
+    fn media_types_are_derived_from_extensions() {
         for (path, expected) in [
             ("index.html", "text/html; charset=utf-8"),
             ("assets/index-Ab3_x-9Z.js", "text/javascript; charset=utf-8"),
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_with_a_hash_are_kept_for_ever() {
+    fn only_hashed_names_are_immutable() {
         for path in ["assets/index-Ab3_x-9Z.js", "assets/a-b-DeadBeef.woff2", "assets/index--_-_-_-_.css"] {
             assert!(is_hashed(path), "{path}");
         }

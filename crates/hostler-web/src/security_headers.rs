@@ -1,16 +1,16 @@
-//! What every answer forbids. The page shows what models and tools have written; if some of that were ever taken for a part of
-//! the page, it should find nothing that it may do.
+//! Security headers of every answer. The page displays text of models and tools; if some of it were ever parsed as part
+//! of the page, these headers leave it nothing to do.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Nothing from elsewhere, nothing inline, no markup that was not looked at: `svelte-trusted-html` is the policy under which
-/// Svelte makes its own templates.
+/// No foreign resources, nothing inline, no unchecked markup: `svelte-trusted-html` is the policy under which Svelte
+/// creates its own templates.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; media-src 'self' blob:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
     trusted-types svelte-trusted-html";
 
-/// Pictures may be taken on a phone; nothing else of the device is used.
+/// The camera can take photos for attachments; no other device feature is used.
 const PERMISSIONS_POLICY: &str = "accelerometer=(), camera=(self), display-capture=(), geolocation=(), gyroscope=(), \
     hid=(), magnetometer=(), microphone=(), midi=(), payment=(), serial=(), usb=(), xr-spatial-tracking=()";
 
@@ -23,7 +23,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("permissions-policy"), PERMISSIONS_POLICY),
 ];
 
-/// Adds them.
+/// Adds the security headers.
 pub(crate) fn add_security_headers(headers: &mut HeaderMap) {
     for (name, value) in &SECURITY_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

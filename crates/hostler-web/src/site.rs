@@ -1,4 +1,4 @@
-//! A request becomes an answer.
+//! Answers requests for the page's files.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::content_coding::ContentCoding;
 use crate::page_files::{self, PageFile, is_hashed, media_type};
 use crate::security_headers::add_security_headers;
 
-/// The page itself, which answers for everything that is no file.
+/// The page itself, which answers every path that is no file.
 const INDEX_FILE: &str = "index.html";
 
 /// For files whose names change with their contents.
 const CACHE_IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-/// For all others: they may be kept, but whether they are still right is asked each time.
+/// For all others: browsers may store them, but revalidate each time.
 const CACHE_REVALIDATE: &str = "no-cache";
 
 const NOT_BUILT_MESSAGE: &str =
@@ -36,7 +36,7 @@ pub struct Site {
 struct PageEntry {
     media_type: HeaderValue,
     cache_control: HeaderValue,
-    /// The smallest first. There is at least one, the file as it is.
+    /// The smallest first. There is at least one, the uncompressed file.
     copies: Vec<EncodedCopy>,
 }
 
@@ -48,7 +48,7 @@ struct EncodedCopy {
 }
 
 impl Site {
-    /// What is embedded in this binary.
+    /// The site embedded in this binary.
     pub fn embedded() -> Self {
         Self::new(page_files::load_embedded())
     }
@@ -86,7 +86,7 @@ impl Site {
         self.entries.contains_key(INDEX_FILE)
     }
 
-    /// Answers a request. The body is there for HEAD, too: whoever writes the answer knows what to leave out.
+    /// Answers a request. The body is present for HEAD, too: the HTTP layer omits it.
     pub fn respond(&self, request: &Parts) -> Response<Bytes> {
         let mut answer = self.respond_with_file(request);
         add_security_headers(answer.headers_mut());
@@ -102,12 +102,12 @@ impl Site {
         let Some(page) = self.entries.get(INDEX_FILE) else {
             return text_response(StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT_MESSAGE);
         };
-        // Paths are compared as they are: nothing in them is decoded, and there is no directory to leave.
+        // Paths are compared literally: nothing is decoded, and there is no directory to escape from.
         let path = request.uri.path().trim_start_matches('/');
         match self.entries.get(path) {
             Some(entry) => entry.respond(&request.headers),
             None if path.contains('.') => text_response(StatusCode::NOT_FOUND, NOT_FOUND_MESSAGE),
-            // A place inside of the page, such as a session.
+            // A route inside of the page, such as a session.
             None => page.respond(&request.headers),
         }
     }
@@ -138,7 +138,7 @@ impl PageEntry {
     }
 }
 
-/// What names a content. Each copy has its own, since each is another sequence of bytes.
+/// The `ETag` of a content. Each copy has its own, because its bytes differ.
 fn to_etag(hash: &[u8; 32]) -> HeaderValue {
     let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     HeaderValue::try_from(format!("\"{digits}\"")).unwrap_or(HeaderValue::from_static("\"\""))

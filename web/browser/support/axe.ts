@@ -1,4 +1,4 @@
-/** What a person with a screen reader, a keyboard or weak eyes would stumble over, as far as a program can tell. */
+/** Accessibility checks with axe-core. */
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,11 +13,8 @@ interface Finding {
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
 }
 
-/**
- * A sentence for each finding, of all rules or of some. It is asked through the debugger, which the page's content policy
- * does not stop.
- */
-export async function axe(page: Page, rules: readonly string[] = RULES): Promise<string[]> {
+/** One line per violation. Runs through the debugger, which bypasses the content security policy. */
+export async function findViolations(page: Page, rules: readonly string[] = RULES): Promise<string[]> {
   const debug = await page.context().newCDPSession(page);
   const evaluate = async (expression: string) => {
     const { result, exceptionDetails } = await debug.send('Runtime.evaluate', {

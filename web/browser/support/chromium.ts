@@ -1,4 +1,4 @@
-/** The system's Chromium, without a screen and without a past. */
+/** The system's Chromium, headless and with a fresh profile. */
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { type Browser, chromium } from 'playwright-core';
 
 const NAMES = ['chromium', 'google-chrome'];
 
-/** It must not ask anybody for anything by itself: what is requested, the page has requested. */
+/** Disables Chromium's own requests, so that every request comes from the page. */
 const ARGUMENTS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -18,7 +18,7 @@ const ARGUMENTS = [
   '--disable-sync',
 ];
 
-/** The one that `cargo xtask` has found, or the first on `PATH`. */
+/** The binary that `cargo xtask` found, or the first on `PATH`. */
 function executable(): string {
   const { CHROMIUM, PATH = '' } = process.env;
   if (CHROMIUM) return CHROMIUM;
@@ -28,7 +28,7 @@ function executable(): string {
   return found;
 }
 
-/** It leaves files behind in the directory for temporary ones, so it gets one that goes with it. */
+/** Chromium leaves temporary files, so it gets a directory that is removed with it. */
 export async function launch(): Promise<Browser> {
   const directory = mkdtempSync(join(tmpdir(), 'hostler-web-chromium-'));
   const remove = () => rmSync(directory, { recursive: true, force: true, maxRetries: 10 });

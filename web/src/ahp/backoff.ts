@@ -1,19 +1,20 @@
-/** How long to wait before trying again. */
+/** Reconnect backoff: computes the delay before the next attempt. Knows neither sockets nor timers. */
 
 export interface Backoff {
-  /** Milliseconds before the second attempt, at most. */
-  readonly first: number;
-  /** Milliseconds, at most, however often it failed. */
-  readonly most: number;
+  /** Maximum delay before the second attempt. */
+  readonly initialDelayMs: number;
+  /** Maximum delay after any number of failures. */
+  readonly maxDelayMs: number;
 }
 
-export const BACKOFF: Backoff = { first: 500, most: 30_000 };
+export const DEFAULT_BACKOFF: Backoff = { initialDelayMs: 500, maxDelayMs: 30_000 };
 
-/**
- * Twice as long each time, and somewhere between half of it and all of it: many clients of a host that comes back do not
- * come back in the same moment.
- */
-export function delay(failures: number, random: number, { first, most }: Backoff = BACKOFF): number {
-  const longest = Math.min(most, first * 2 ** Math.max(0, failures - 1));
-  return longest / 2 + (longest / 2) * random;
+/** Doubles the delay with each failure, with jitter between 50% and 100%, so that clients do not reconnect at the same moment. */
+export function backoffDelay(
+  failures: number,
+  random: number,
+  { initialDelayMs, maxDelayMs }: Backoff = DEFAULT_BACKOFF,
+): number {
+  const ceiling = Math.min(maxDelayMs, initialDelayMs * 2 ** Math.max(0, failures - 1));
+  return ceiling / 2 + (ceiling / 2) * random;
 }

@@ -1,65 +1,68 @@
-/** One channel of the host, as this client holds it. */
+/**
+ * One channel of the host: its optimistic state, status and pending actions. Does not send anything; `client.ts`
+ * subscribes and dispatches.
+ */
 
-import { GoneError } from './errors.ts';
-import { type Batch, Batched, type Readable } from './observable.ts';
-import { Optimistic, type Wish } from './optimistic.ts';
+import { ChannelGoneError } from './errors.ts';
+import { BatchedValue, type Readable, type UpdateBatch } from './observable.ts';
+import { OptimisticState, type PendingAction } from './optimistic-state.ts';
 import { type Reducer, reducers } from './reducers/index.ts';
-import type { Rpc } from './rpc.ts';
-import type { AnyState, Envelope, Kind, States, Uri } from './types/index.ts';
+import type { RpcConnection } from './rpc.ts';
+import type { AnyChannelState, ChannelKind, ChannelStates, Envelope, Uri } from './types/index.ts';
 
-/** What is shown of a channel. */
-export interface View<S> {
-  /** The state with this client's own wishes granted; none before the first snapshot. */
+/** What subscribers see of a channel. */
+export interface ChannelView<S> {
+  /** The state with this client's pending actions applied; undefined before the first snapshot. */
   readonly state: S | undefined;
-  /** `away` has a state that may be old, `gone` is not there (any more). */
-  readonly status: 'loading' | 'live' | 'away' | 'gone';
-  /** How many wishes the host has not answered. */
+  /** `disconnected` has a state that may be outdated; `gone` does not exist on the host. */
+  readonly status: 'loading' | 'live' | 'disconnected' | 'gone';
+  /** Number of pending actions. */
   readonly pending: number;
-  /** Why it is gone, or why the host has not shown it so far; then it is asked for again. */
+  /** Why the channel is gone, or why the last subscription failed; a failed subscription is retried. */
   readonly error?: Error;
 }
 
-/** A wish with whoever waits for its answer. */
-export interface OwnWish extends Wish {
-  /** The connection on which it was sent last. */
-  sentOn: Rpc | undefined;
+/** A pending action with the promise of its dispatch. */
+export interface TrackedAction extends PendingAction {
+  /** The connection on which it was last sent. */
+  sentOn: RpcConnection | undefined;
   resolve(envelope: Envelope): void;
   reject(error: Error): void;
 }
 
-/** How much of a chat is wanted at first. */
-export interface Extent {
+/** Options of the first subscription to a chat. */
+export interface ViewOptions {
   readonly turns?: number;
 }
 
-export class Channel<K extends Kind = Kind> {
+export class Channel<K extends ChannelKind = ChannelKind> {
   readonly uri: Uri;
   readonly kind: K;
-  readonly model: Optimistic<States[K], OwnWish>;
-  readonly view: Readable<View<States[K]>>;
-  readonly extent: Extent | undefined;
-  /** How many hold it open. */
-  holders = 0;
-  /** Ends the time in which a channel is kept that nobody holds. */
-  stopLinger: (() => void) | undefined;
-  /** Whether the state is as old as the last number that the client has seen: then a replay can go on from it. */
-  follows = false;
-  /** The connection on which a subscription is asked for, until it is answered. */
-  asking: Rpc | undefined;
-  /** How often the host has failed to answer that. */
-  failures = 0;
-  /** Ends the time after which it is asked for again. */
-  stopWaiting: (() => void) | undefined;
-  #status: View<unknown>['status'] = 'loading';
+  readonly optimistic: OptimisticState<ChannelStates[K], TrackedAction>;
+  readonly view: Readable<ChannelView<ChannelStates[K]>>;
+  readonly viewOptions: ViewOptions | undefined;
+  /** Number of open handles. */
+  handleCount = 0;
+  /** Cancels the release timer of a channel without handles. */
+  cancelRelease: (() => void) | undefined;
+  /** Whether the state is current up to the client's last sequence number, so that a replay can continue it. */
+  canReplay = false;
+  /** The connection with a subscribe request in flight. */
+  subscribingOn: RpcConnection | undefined;
+  /** Number of failed subscribe requests in a row. */
+  subscribeFailures = 0;
+  /** Cancels the resubscribe timer. */
+  cancelResubscribe: (() => void) | undefined;
+  #status: ChannelView<unknown>['status'] = 'loading';
   #error: Error | undefined;
-  readonly #view: Batched<View<States[K]>>;
+  readonly #view: BatchedValue<ChannelView<ChannelStates[K]>>;
 
-  constructor(kind: K, uri: Uri, extent: Extent | undefined, batch: Batch) {
+  constructor(kind: K, uri: Uri, viewOptions: ViewOptions | undefined, batch: UpdateBatch) {
     this.kind = kind;
     this.uri = uri;
-    this.extent = extent;
-    this.model = new Optimistic(reducers[kind] as Reducer<States[K]>);
-    this.#view = new Batched(batch, () => this.#show());
+    this.viewOptions = viewOptions;
+    this.optimistic = new OptimisticState(reducers[kind] as Reducer<ChannelStates[K]>);
+    this.#view = new BatchedValue(batch, () => this.#computeView());
     this.view = this.#view;
   }
 
@@ -71,86 +74,88 @@ export class Channel<K extends Kind = Kind> {
     return this.#status === 'gone';
   }
 
-  /** The host's state as a whole: from now on envelopes follow. */
-  reset(state: AnyState, fromSeq: number): void {
-    // The channel was subscribed to as this kind; the host knows what it is.
-    this.model.reset(state as States[K], fromSeq);
-    this.follows = true;
-    this.failures = 0;
-    this.#become('live');
+  /** Applies a snapshot; envelopes follow from here. */
+  applySnapshot(state: AnyChannelState, fromSeq: number): void {
+    // The channel was opened with this kind, so the snapshot has its state type.
+    this.optimistic.applySnapshot(state as ChannelStates[K], fromSeq);
+    this.canReplay = true;
+    this.subscribeFailures = 0;
+    this.#setStatus('live');
   }
 
-  /** The host goes on where it was. */
-  resumed(): void {
-    this.#become('live');
+  /** Continues with the current state after a replay. */
+  markLive(): void {
+    this.#setStatus('live');
   }
 
-  /** The connection is gone. */
-  away(): void {
-    this.stopWaiting?.();
-    this.stopWaiting = undefined;
-    this.failures = 0;
-    if (this.#status === 'live') this.#become('away');
-    else if (!this.isGone) this.asked();
+  /** The connection closed. */
+  markDisconnected(): void {
+    this.cancelResubscribe?.();
+    this.cancelResubscribe = undefined;
+    this.subscribeFailures = 0;
+    if (this.#status === 'live') this.#setStatus('disconnected');
+    else if (!this.isGone) this.clearError();
   }
 
-  /** The host did not show it. That says nothing about whether it is there. */
-  failed(error: Error): void {
-    this.failures += 1;
-    this.#become(this.#status, error);
+  /** A subscribe request failed. The channel may still exist. */
+  markSubscribeFailed(error: Error): void {
+    this.subscribeFailures += 1;
+    this.#setStatus(this.#status, error);
   }
 
-  /** It is asked for anew: what went wrong before is not said any more. */
-  asked(): void {
-    if (this.#error) this.#become(this.#status);
+  /** Clears the last subscribe error before a retry. */
+  clearError(): void {
+    if (this.#error) this.#setStatus(this.#status);
   }
 
-  /** The state is older than what the client has seen elsewhere: only a whole one helps. */
-  outdated(): void {
-    this.follows = false;
-    this.away();
+  /** The state is behind the client's sequence number, so only a snapshot can update it. */
+  markOutdated(): void {
+    this.canReplay = false;
+    this.markDisconnected();
   }
 
-  /** It is wanted again. */
-  reopened(): void {
-    if (this.isGone) this.#become(this.model.confirmed === undefined ? 'loading' : 'away');
+  /** Reopens a channel that was gone. */
+  reopen(): void {
+    if (this.isGone) this.#setStatus(this.optimistic.confirmed === undefined ? 'loading' : 'disconnected');
   }
 
-  gone(reason: string): void {
-    const error = new GoneError(this.uri, reason);
-    this.follows = false;
-    this.#become('gone', error);
-    this.fail(() => true, error);
+  markGone(reason: string): void {
+    const error = new ChannelGoneError(this.uri, reason);
+    this.canReplay = false;
+    this.#setStatus('gone', error);
+    this.rejectPending(() => true, error);
   }
 
-  take(envelope: Envelope, mine: boolean): OwnWish | undefined {
-    const before = this.model.confirmed;
-    // Between a state that is old and one that is on its way, envelopes have nothing to move; they still answer.
-    const answered = this.isLive ? this.model.take(envelope, mine) : this.model.answer(envelope, mine);
-    if (answered || this.model.confirmed !== before) this.#view.changed();
+  applyEnvelope(envelope: Envelope, isOwn: boolean): TrackedAction | undefined {
+    const before = this.optimistic.confirmed;
+    // While a snapshot is in flight, envelopes do not change the outdated state, but they still settle pending actions.
+    const answered = this.isLive
+      ? this.optimistic.applyEnvelope(envelope, isOwn)
+      : this.optimistic.settlePending(envelope, isOwn);
+    if (answered || this.optimistic.confirmed !== before) this.#view.invalidate();
     return answered;
   }
 
-  wish(wish: OwnWish): void {
-    this.model.wish(wish);
-    this.#view.changed();
+  addPending(pending: TrackedAction): void {
+    this.optimistic.addPending(pending);
+    this.#view.invalidate();
   }
 
-  /** Gives wishes up. */
-  fail(fits: (wish: OwnWish) => boolean, error: Error): void {
-    const dropped = this.model.drop(fits);
-    if (dropped.length > 0) this.#view.changed();
-    for (const wish of dropped) wish.reject(error);
+  /** Rejects the pending actions that match. */
+  rejectPending(matches: (pending: TrackedAction) => boolean, error: Error): void {
+    const dropped = this.optimistic.removePending(matches);
+    if (dropped.length > 0) this.#view.invalidate();
+    for (const pending of dropped) pending.reject(error);
   }
 
-  #become(status: View<unknown>['status'], error?: Error): void {
+  #setStatus(status: ChannelView<unknown>['status'], error?: Error): void {
     this.#status = status;
     this.#error = error;
-    this.#view.changed();
+    this.#view.invalidate();
   }
 
-  #show(): View<States[K]> {
-    const view = { state: this.model.state, status: this.#status, pending: this.model.wishes.length };
+  #computeView(): ChannelView<ChannelStates[K]> {
+    const view = { state: this.optimistic.state, status: this.#status, pending: this.optimistic.pending.length };
     return this.#error ? { ...view, error: this.#error } : view;
   }
 }

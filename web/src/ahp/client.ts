@@ -1,434 +1,465 @@
-/** A client of the Agent Host Protocol: one logical client over as many connections as it takes. */
+/**
+ * AHP client: one logical client over a series of connections. Owns the channels, subscriptions and pending actions. Does
+ * not know the page or Svelte.
+ */
 
-import { type Backoff, delay } from './backoff.ts';
-import { Channel, type Extent, type OwnWish, type View } from './channel.ts';
-import { browser, type Environment, newId } from './environment.ts';
-import { DisconnectedError, LostError, RejectedError, RpcError } from './errors.ts';
-import { Link, type LinkState, Refused } from './link.ts';
-import { Batch, Listeners, type Readable, Value } from './observable.ts';
-import type { Handler, Rpc } from './rpc.ts';
+import { type Backoff, backoffDelay } from './backoff.ts';
+import { Channel, type ChannelView, type TrackedAction, type ViewOptions } from './channel.ts';
+import { Connection, type ConnectionState, HandshakeRefusedError } from './connection.ts';
+import { browserEnvironment, type Environment, newId } from './environment.ts';
+import { DisconnectedError, RejectedError, RpcError, UnconfirmedError } from './errors.ts';
+import { Listeners, type Readable, UpdateBatch, WritableValue } from './observable.ts';
+import type { RequestHandler, RpcConnection } from './rpc.ts';
 import {
   type Action,
-  Code,
+  type ChannelKind,
+  type ChannelStates,
+  type CommandMethod,
+  type CommandParams,
+  type CommandResult,
   type Envelope,
+  ErrorCode,
+  type HostNotifications,
   type Implementation,
   type InitializeResult,
-  type Kind,
-  type Method,
-  type Notifications,
-  type Params,
   type ReconnectResult,
-  type Result,
-  ROOT,
+  ROOT_CHANNEL,
   type RootState,
   type Snapshot,
-  type States,
   type Uri,
 } from './types/index.ts';
 
 export interface ClientOptions {
-  /** Where the host is; asked anew for each connection, since a token may have changed. */
+  /** URL of the host; read for each connection, since the token may change. */
   readonly url: () => string;
   /**
-   * Who this is, for the host. It must be new whenever the page is: the host answers a number that a client has used
-   * before with what it answered then.
+   * Identifies this client to the host. It must be unique per page load, because the host replays its earlier response to
+   * a repeated clientSeq.
    */
   readonly clientId?: string;
   readonly clientInfo?: Implementation;
   readonly environment?: Environment;
   readonly backoff?: Backoff;
-  /** Milliseconds that the host may take to answer. */
-  readonly timeout?: number;
-  /** Milliseconds that a channel is kept which nobody holds any more: people go back and forth. */
-  readonly linger?: number;
-  /** Milliseconds of silence after which the host is asked whether it is there, and that it may take to say so. */
-  readonly quiet?: number;
-  readonly patience?: number;
+  /** Request timeout. */
+  readonly requestTimeoutMs?: number;
+  /** Time before a channel without handles is unsubscribed. */
+  readonly releaseDelayMs?: number;
+  /** Idle time before a ping, and its timeout. */
+  readonly pingAfterMs?: number;
+  readonly pingTimeoutMs?: number;
 }
 
 export interface RequestOptions {
-  readonly timeout?: number;
+  readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** A channel that somebody holds open. */
-export interface Held<K extends Kind> {
+/** An open channel. Several handles share one subscription. */
+export interface ChannelHandle<K extends ChannelKind> {
   readonly uri: Uri;
-  readonly view: Readable<View<States[K]>>;
+  readonly view: Readable<ChannelView<ChannelStates[K]>>;
   /**
-   * Wishes for a change. It is shown at once, sent when the channel is live, and sent again with its number when the
-   * connection was lost before the answer. Fails with the host's reason if the host does not want it, and is undone.
+   * Dispatches an action. It applies optimistically at once, is sent while the channel is live, and is sent again with
+   * the same clientSeq after a reconnect. Rejects with the host's reason and rolls back if the host rejects it.
    */
   dispatch(action: Action): Promise<Envelope>;
-  /** Lets go of it; more than once is the same as once. */
+  /** Releases the handle. Idempotent. */
   close(): void;
 }
 
-/** How the client has (again) become part of the host's life. */
-export type Return = 'initialized' | 'replayed' | 'snapshots';
+/** How the client resynchronized with the host after connecting. */
+export type ReconnectOutcome = 'initialized' | 'replayed' | 'snapshots';
 
-const VERSIONS = ['1.0.0', '0.9.0'];
-const TIMEOUT = 30_000;
-const LINGER = 10_000;
-/** What a host answers that does not have a channel: the last of them where its address cannot be one of this host. */
-const ABSENT: ReadonlySet<number> = new Set([Code.sessionNotFound, Code.notFound, Code.invalidParams]);
+const PROTOCOL_VERSIONS = ['1.0.0', '0.9.0'];
+const DEFAULT_REQUEST_TIMEOUT_MS = 30_000;
+const DEFAULT_RELEASE_DELAY_MS = 10_000;
+/** Error codes for a channel that does not exist; `invalidParams` covers URIs that this host cannot have. */
+const CHANNEL_NOT_FOUND_CODES: ReadonlySet<number> = new Set([
+  ErrorCode.sessionNotFound,
+  ErrorCode.notFound,
+  ErrorCode.invalidParams,
+]);
 
 export class Client {
   readonly clientId: string;
   readonly environment: Environment;
-  readonly batch: Batch;
-  /** What the host said about itself. */
+  readonly batch: UpdateBatch;
+  /** The host's `initialize` result. */
   readonly host: Readable<InitializeResult | undefined>;
-  readonly root: Readable<View<RootState>>;
+  readonly root: Readable<ChannelView<RootState>>;
   readonly #options: ClientOptions;
-  readonly #link: Link;
-  readonly #host = new Value<InitializeResult | undefined>(undefined);
+  readonly #connection: Connection;
+  readonly #host = new WritableValue<InitializeResult | undefined>(undefined);
   readonly #channels = new Map<Uri, Channel>();
-  readonly #handlers = new Map<string, Handler>();
-  readonly #notified = new Map<string, Listeners<never>>();
-  readonly #returned = new Listeners<Return>();
-  readonly #rejected = new Listeners<RejectedError | LostError>();
-  /** Whether a host has met this client. */
-  #met = false;
-  #return: Return = 'initialized';
-  #lastSeen = 0;
+  readonly #handlers = new Map<string, RequestHandler>();
+  readonly #notificationListeners = new Map<string, Listeners<never>>();
+  readonly #reconnectListeners = new Listeners<ReconnectOutcome>();
+  readonly #rejectionListeners = new Listeners<RejectedError | UnconfirmedError>();
+  /** Whether a host has accepted this client id. */
+  #isKnownToHost = false;
+  #reconnectOutcome: ReconnectOutcome = 'initialized';
+  #lastServerSeq = 0;
   #clientSeq = 0;
-  readonly #root: Held<'root'>;
+  readonly #root: ChannelHandle<'root'>;
 
   constructor(options: ClientOptions) {
     this.#options = options;
     this.clientId = options.clientId ?? newId();
-    this.environment = options.environment ?? browser();
-    this.batch = new Batch(this.environment);
+    this.environment = options.environment ?? browserEnvironment();
+    this.batch = new UpdateBatch(this.environment);
     this.host = this.#host;
-    this.#link = new Link(
+    this.#connection = new Connection(
       { ...options, environment: this.environment },
       {
         handshake: (rpc) => this.#handshake(rpc),
-        ready: (rpc) => this.#ready(rpc),
-        notified: (method, params) => this.#heard(method, params),
-        handler: (method) => this.#handlers.get(method),
-        lost: () => this.#lost(),
+        onReady: (rpc) => this.#onReady(rpc),
+        onNotification: (method, params) => this.#onNotification(method, params),
+        findHandler: (method) => this.#handlers.get(method),
+        onDisconnected: () => this.#onDisconnected(),
       },
     );
-    this.#root = this.open('root', ROOT);
+    this.#root = this.open('root', ROOT_CHANNEL);
     this.root = this.#root.view;
   }
 
-  get connection(): Readable<LinkState> {
-    return this.#link.state;
+  get connection(): Readable<ConnectionState> {
+    return this.#connection.state;
   }
 
   start(): void {
-    this.#link.start();
+    this.#connection.start();
   }
 
-  /** Ends the connection. What was not answered fails. */
+  /** Closes the connection and rejects pending actions. */
   stop(): void {
-    this.#link.stop();
+    this.#connection.stop();
     const error = new DisconnectedError('The client was stopped.');
-    for (const channel of this.#channels.values()) channel.fail(() => true, error);
+    for (const channel of this.#channels.values()) channel.rejectPending(() => true, error);
   }
 
-  /** Does now what would be done later: connects, and asks for what the host has not shown. */
+  /** Reconnects and resubscribes now instead of after the backoff. */
   retry(): void {
-    this.#link.wake();
-    for (const channel of this.#channels.values()) if (channel.stopWaiting) this.#askAgain(channel);
+    this.#connection.wake();
+    for (const channel of this.#channels.values()) if (channel.cancelResubscribe) this.#resubscribeNow(channel);
   }
 
-  /** Asks the host. While there is no connection it waits for one, but not longer than for an answer. */
-  async request<M extends Method>(method: M, params: Params<M>, options: RequestOptions = {}): Promise<Result<M>> {
+  /** Sends a request. Without a connection it waits for one until the timeout. */
+  async request<M extends CommandMethod>(
+    method: M,
+    params: CommandParams<M>,
+    options: RequestOptions = {},
+  ): Promise<CommandResult<M>> {
     options.signal?.throwIfAborted();
-    const timeout = options.timeout ?? this.#timeout;
+    const timeoutMs = options.timeoutMs ?? this.#requestTimeoutMs;
     const before = this.environment.now();
-    const rpc = this.#link.rpc ?? (await this.#connected(timeout, options.signal));
-    const rest = Math.max(1, timeout - (this.environment.now() - before));
-    return rpc.request<Result<M>>(method, params, { ...options, timeout: rest });
+    const rpc = this.#connection.rpc ?? (await this.#waitForConnection(timeoutMs, options.signal));
+    const rest = Math.max(1, timeoutMs - (this.environment.now() - before));
+    return rpc.request<CommandResult<M>>(method, params, { ...options, timeoutMs: rest });
   }
 
-  /** Listens to what the host says without being asked. */
-  on<N extends keyof Notifications>(method: N, run: (params: Notifications[N]) => void): () => void {
-    const listeners = this.#notified.get(method) ?? new Listeners<never>();
-    this.#notified.set(method, listeners);
+  /** Subscribes to a notification of the host. */
+  on<N extends keyof HostNotifications>(method: N, run: (params: HostNotifications[N]) => void): () => void {
+    const listeners = this.#notificationListeners.get(method) ?? new Listeners<never>();
+    this.#notificationListeners.set(method, listeners);
     return listeners.add(run as (params: never) => void);
   }
 
-  /** Tells when the client is (again) part of the host's life. What was only notified meanwhile was missed. */
-  onReturn(run: (how: Return) => void): () => void {
-    return this.#returned.add(run);
+  /** Notifies after each (re)connect. Notifications sent in between were missed. */
+  onReconnected(run: (outcome: ReconnectOutcome) => void): () => void {
+    return this.#reconnectListeners.add(run);
   }
 
-  /** Tells of every wish that the host did not take, also where nobody waits for the answer. */
-  onRejected(run: (error: RejectedError | LostError) => void): () => void {
-    return this.#rejected.add(run);
+  /** Notifies about every rejected action, even if its promise is unused. */
+  onRejected(run: (error: RejectedError | UnconfirmedError) => void): () => void {
+    return this.#rejectionListeners.add(run);
   }
 
-  /** Carries out requests of the host. */
-  handle(method: string, handler: Handler): void {
+  /** Registers a handler for requests of the host. */
+  handle(method: string, handler: RequestHandler): void {
     this.#handlers.set(method, handler);
   }
 
-  /** Opens a channel, or holds one more time what is open. The extent counts for the first one. */
-  open<K extends Kind>(kind: K, uri: Uri, extent?: Extent): Held<K> {
-    const channel = this.#channel(kind, uri, extent);
-    channel.holders += 1;
-    channel.stopLinger?.();
-    channel.stopLinger = undefined;
-    channel.reopened();
+  /** Opens a channel or adds a handle to an open one. The view options of the first handle apply. */
+  open<K extends ChannelKind>(kind: K, uri: Uri, viewOptions?: ViewOptions): ChannelHandle<K> {
+    const channel = this.#getOrCreateChannel(kind, uri, viewOptions);
+    channel.handleCount += 1;
+    channel.cancelRelease?.();
+    channel.cancelRelease = undefined;
+    channel.reopen();
     this.#subscribe(channel);
-    let held = true;
+    let isOpen = true;
     return {
       uri,
       view: channel.view,
       dispatch: (action) => this.#dispatch(channel, action),
       close: () => {
-        if (held) this.#release(channel);
-        held = false;
+        if (isOpen) this.#release(channel);
+        isOpen = false;
       },
     };
   }
 
-  get #timeout(): number {
-    return this.#options.timeout ?? TIMEOUT;
+  get #requestTimeoutMs(): number {
+    return this.#options.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
   }
 
-  #channel<K extends Kind>(kind: K, uri: Uri, extent: Extent | undefined): Channel<K> {
-    const known = this.#channels.get(uri);
-    if (known && known.kind !== kind) throw new TypeError(`${uri} is open as ${known.kind}, not as ${kind}.`);
-    const channel = (known as Channel<K> | undefined) ?? new Channel(kind, uri, extent, this.batch);
+  #getOrCreateChannel<K extends ChannelKind>(kind: K, uri: Uri, viewOptions: ViewOptions | undefined): Channel<K> {
+    const existing = this.#channels.get(uri);
+    if (existing && existing.kind !== kind) throw new TypeError(`${uri} is open as ${existing.kind}, not as ${kind}.`);
+    const channel = (existing as Channel<K> | undefined) ?? new Channel(kind, uri, viewOptions, this.batch);
     this.#channels.set(uri, channel as unknown as Channel);
     return channel;
   }
 
-  #release(channel: { holders: number; stopLinger: (() => void) | undefined; uri: Uri }): void {
-    channel.holders -= 1;
-    if (channel.holders > 0) return;
-    const linger = this.#options.linger ?? LINGER;
-    channel.stopLinger = this.environment.after(linger, () => {
-      channel.stopLinger = undefined;
-      this.#forget(channel.uri);
+  #release(channel: { handleCount: number; cancelRelease: (() => void) | undefined; uri: Uri }): void {
+    channel.handleCount -= 1;
+    if (channel.handleCount > 0) return;
+    const delayMs = this.#options.releaseDelayMs ?? DEFAULT_RELEASE_DELAY_MS;
+    channel.cancelRelease = this.environment.after(delayMs, () => {
+      channel.cancelRelease = undefined;
+      this.#removeUnused(channel.uri);
     });
   }
 
-  /** Lets a channel go that nobody holds, once its wishes are answered: the answers come by the subscription. */
-  #forget(uri: Uri): void {
+  /**
+   * Unsubscribes a channel without handles once its pending actions are settled, since their echoes arrive on the
+   * subscription.
+   */
+  #removeUnused(uri: Uri): void {
     const channel = this.#channels.get(uri);
-    if (!channel || channel.holders > 0 || channel.model.wishes.length > 0) return;
+    if (!channel || channel.handleCount > 0 || channel.optimistic.pending.length > 0) return;
     this.#channels.delete(uri);
-    channel.stopWaiting?.();
-    if (!channel.isGone) this.#link.rpc?.notify('unsubscribe', { channel: uri });
+    channel.cancelResubscribe?.();
+    if (!channel.isGone) this.#connection.rpc?.notify('unsubscribe', { channel: uri });
   }
 
-  #dispatch<K extends Kind>(channel: Channel<K>, action: Action): Promise<Envelope> {
+  #dispatch<K extends ChannelKind>(channel: Channel<K>, action: Action): Promise<Envelope> {
     const answer = new Promise<Envelope>((resolve, reject) => {
-      const told = (error: Error) => {
-        if (error instanceof RejectedError || error instanceof LostError) this.#rejected.tell(error);
+      const rejectAndNotify = (error: Error) => {
+        if (error instanceof RejectedError || error instanceof UnconfirmedError) this.#rejectionListeners.notify(error);
         reject(error);
       };
       this.#clientSeq += 1;
-      const wish: OwnWish = { clientSeq: this.#clientSeq, action, sentOn: undefined, resolve, reject: told };
-      channel.wish(wish);
+      const pending: TrackedAction = {
+        clientSeq: this.#clientSeq,
+        action,
+        sentOn: undefined,
+        resolve,
+        reject: rejectAndNotify,
+      };
+      channel.addPending(pending);
     });
-    // Whoever does not wait for the answer is told by `onRejected`.
+    // Callers that ignore the promise are covered by `onRejected`.
     answer.catch(() => undefined);
-    if (channel.isGone) channel.gone('This is not there any more.');
-    else this.#send();
+    if (channel.isGone) channel.markGone('This channel no longer exists.');
+    else this.#sendPending();
     return answer;
   }
 
-  /** Sends wishes that this connection has not seen, in the order in which they were made, where an answer would be heard. */
-  #send(): void {
-    const rpc = this.#link.rpc;
+  /** Sends the pending actions of live channels that this connection has not sent, in clientSeq order. */
+  #sendPending(): void {
+    const rpc = this.#connection.rpc;
     if (!rpc) return;
     const live = [...this.#channels.values()].filter((channel) => channel.isLive);
     const unsent = live.flatMap((channel) =>
-      channel.model.wishes.filter((wish) => wish.sentOn !== rpc).map((wish) => ({ channel: channel.uri, wish })),
+      channel.optimistic.pending
+        .filter((pending) => pending.sentOn !== rpc)
+        .map((pending) => ({ channel: channel.uri, pending })),
     );
-    unsent.sort((one, other) => one.wish.clientSeq - other.wish.clientSeq);
-    for (const { channel, wish } of unsent) {
-      wish.sentOn = rpc;
-      rpc.notify('dispatchAction', { channel, clientSeq: wish.clientSeq, action: wish.action });
+    unsent.sort((one, other) => one.pending.clientSeq - other.pending.clientSeq);
+    for (const { channel, pending } of unsent) {
+      pending.sentOn = rpc;
+      rpc.notify('dispatchAction', { channel, clientSeq: pending.clientSeq, action: pending.action });
     }
   }
 
-  async #handshake(rpc: Rpc): Promise<void> {
-    if (this.#met && (await this.#reconnect(rpc))) return;
+  async #handshake(rpc: RpcConnection): Promise<void> {
+    if (this.#isKnownToHost && (await this.#reconnect(rpc))) return;
     const params = {
-      channel: ROOT,
-      protocolVersions: VERSIONS,
+      channel: ROOT_CHANNEL,
+      protocolVersions: PROTOCOL_VERSIONS,
       clientId: this.clientId,
-      initialSubscriptions: [ROOT],
+      initialSubscriptions: [ROOT_CHANNEL],
       ...(this.#options.clientInfo && { clientInfo: this.#options.clientInfo }),
     };
     try {
-      const receive = (result: InitializeResult) => this.#initialized(result);
-      await rpc.request('initialize', params, { timeout: this.#timeout, receive });
+      const receive = (result: InitializeResult) => this.#applyInitialize(result);
+      await rpc.request('initialize', params, { timeoutMs: this.#requestTimeoutMs, onResult: receive });
     } catch (error) {
-      if (error instanceof RpcError && error.code === Code.unsupportedVersion) throw new Refused(error.message);
+      if (error instanceof RpcError && error.code === ErrorCode.unsupportedVersion)
+        throw new HandshakeRefusedError(error.message);
       throw error;
     }
   }
 
-  /** Whether the host knows this client. */
-  async #reconnect(rpc: Rpc): Promise<boolean> {
+  /** Whether the host still knows this client. */
+  async #reconnect(rpc: RpcConnection): Promise<boolean> {
     const subscriptions = [...this.#channels.values()]
-      .filter((channel) => channel.follows)
+      .filter((channel) => channel.canReplay)
       .map((channel) => channel.uri);
-    const params = { channel: ROOT, clientId: this.clientId, lastSeenServerSeq: this.#lastSeen, subscriptions };
-    const receive = (result: ReconnectResult) => this.#cameBack(result, subscriptions);
+    const params = {
+      channel: ROOT_CHANNEL,
+      clientId: this.clientId,
+      lastSeenServerSeq: this.#lastServerSeq,
+      subscriptions,
+    };
+    const receive = (result: ReconnectResult) => this.#applyReconnect(result, subscriptions);
     try {
-      await rpc.request('reconnect', params, { timeout: this.#timeout, receive });
+      await rpc.request('reconnect', params, { timeoutMs: this.#requestTimeoutMs, onResult: receive });
       return true;
     } catch (error) {
-      if (!(error instanceof RpcError && error.code === Code.notFound)) throw error;
-      this.#forgotten();
+      if (!(error instanceof RpcError && error.code === ErrorCode.notFound)) throw error;
+      this.#rejectUnconfirmed();
       return false;
     }
   }
 
   /**
-   * What was sent to a host that has forgotten this client may have been taken: once more might be twice. That is so from now
-   * on, since the host may get to know the client again by an answer that never arrives here.
+   * The host forgot this client and may have applied the unconfirmed actions, so sending them again could apply them
+   * twice. They are rejected now, because the host may learn the client id again through a response that never arrives.
    */
-  #forgotten(): void {
-    this.#met = false;
+  #rejectUnconfirmed(): void {
+    this.#isKnownToHost = false;
     for (const channel of this.#channels.values()) {
-      channel.fail((wish) => wish.sentOn !== undefined, new LostError());
+      channel.rejectPending((pending) => pending.sentOn !== undefined, new UnconfirmedError());
     }
   }
 
-  #initialized(result: InitializeResult): void {
-    for (const channel of this.#channels.values()) channel.outdated();
-    this.#met = true;
-    this.#return = 'initialized';
-    this.#lastSeen = result.serverSeq;
+  #applyInitialize(result: InitializeResult): void {
+    for (const channel of this.#channels.values()) channel.markOutdated();
+    this.#isKnownToHost = true;
+    this.#reconnectOutcome = 'initialized';
+    this.#lastServerSeq = result.serverSeq;
     this.#host.set(result);
-    this.#restore(result.snapshots);
+    this.#applySnapshots(result.snapshots);
   }
 
-  #cameBack(result: ReconnectResult, subscriptions: readonly Uri[]): void {
+  #applyReconnect(result: ReconnectResult, subscriptions: readonly Uri[]): void {
     if (result.type === 'replay') {
       const missing = new Set(result.missing);
       for (const uri of subscriptions) {
         const channel = this.#channels.get(uri);
-        if (missing.has(uri)) channel?.gone('The host does not have this any more.');
-        else channel?.resumed();
+        if (missing.has(uri)) channel?.markGone('The host no longer has this channel.');
+        else channel?.markLive();
       }
-      for (const envelope of result.actions) this.#envelope(envelope);
-      this.#return = 'replayed';
+      for (const envelope of result.actions) this.#onEnvelope(envelope);
+      this.#reconnectOutcome = 'replayed';
       return;
     }
     const found = new Set(result.snapshots.map((snapshot) => snapshot.resource));
     for (const uri of subscriptions) {
-      if (!found.has(uri)) this.#channels.get(uri)?.gone('The host does not have this any more.');
+      if (!found.has(uri)) this.#channels.get(uri)?.markGone('The host no longer has this channel.');
     }
-    this.#restore(result.snapshots);
-    this.#return = 'snapshots';
+    this.#applySnapshots(result.snapshots);
+    this.#reconnectOutcome = 'snapshots';
   }
 
-  #restore(snapshots: readonly Snapshot[]): void {
-    for (const { resource, state, fromSeq } of snapshots) this.#channels.get(resource)?.reset(state, fromSeq);
+  #applySnapshots(snapshots: readonly Snapshot[]): void {
+    for (const { resource, state, fromSeq } of snapshots) this.#channels.get(resource)?.applySnapshot(state, fromSeq);
   }
 
-  #ready(_rpc: Rpc): void {
+  #onReady(_rpc: RpcConnection): void {
     for (const channel of this.#channels.values()) this.#subscribe(channel);
-    this.#send();
-    this.#returned.tell(this.#return);
+    this.#sendPending();
+    this.#reconnectListeners.notify(this.#reconnectOutcome);
   }
 
-  /** Asks for a channel's state and everything that follows, unless that is so already. */
-  #subscribe<K extends Kind>(channel: Channel<K>): void {
-    const rpc = this.#link.rpc;
-    if (!rpc || channel.isLive || channel.isGone || channel.asking === rpc || channel.stopWaiting) return;
-    channel.asking = rpc;
-    const params = { channel: channel.uri, ...(channel.extent && { view: channel.extent }) };
-    const receive = ({ snapshot }: Result<'subscribe'>) => {
-      if (!snapshot) throw new RpcError(Code.internal, 'The host sent no state.');
-      channel.reset(snapshot.state, snapshot.fromSeq);
-      this.#send();
+  /** Subscribes to a channel unless it is live or a request is in flight. */
+  #subscribe<K extends ChannelKind>(channel: Channel<K>): void {
+    const rpc = this.#connection.rpc;
+    if (!rpc || channel.isLive || channel.isGone || channel.subscribingOn === rpc || channel.cancelResubscribe) return;
+    channel.subscribingOn = rpc;
+    const params = { channel: channel.uri, ...(channel.viewOptions && { view: channel.viewOptions }) };
+    const receive = ({ snapshot }: CommandResult<'subscribe'>) => {
+      if (!snapshot) throw new RpcError(ErrorCode.internal, 'The host sent no snapshot.');
+      channel.applySnapshot(snapshot.state, snapshot.fromSeq);
+      this.#sendPending();
     };
     const settled = () => {
-      if (channel.asking === rpc) channel.asking = undefined;
+      if (channel.subscribingOn === rpc) channel.subscribingOn = undefined;
     };
-    rpc.request('subscribe', params, { timeout: this.#timeout, receive }).then(settled, (error: Error) => {
-      settled();
-      // Without a connection it is asked for again with the next one.
-      if (error instanceof DisconnectedError || rpc !== this.#link.rpc) return;
-      if (error instanceof RpcError && ABSENT.has(error.code)) channel.gone(error.message);
-      else this.#askLater(channel, error);
-    });
+    rpc
+      .request('subscribe', params, { timeoutMs: this.#requestTimeoutMs, onResult: receive })
+      .then(settled, (error: Error) => {
+        settled();
+        // The next connection subscribes again.
+        if (error instanceof DisconnectedError || rpc !== this.#connection.rpc) return;
+        if (error instanceof RpcError && CHANNEL_NOT_FOUND_CODES.has(error.code)) channel.markGone(error.message);
+        else this.#resubscribeLater(channel, error);
+      });
   }
 
-  /** A host that was too slow, or had a trouble of its own, may do better the next time; wishes wait for it. */
-  #askLater<K extends Kind>(channel: Channel<K>, error: Error): void {
-    // Nobody wants it any more, or it has come in another way.
+  /** Schedules another attempt after a timeout or a host error; pending actions wait. */
+  #resubscribeLater<K extends ChannelKind>(channel: Channel<K>, error: Error): void {
+    // The channel was released or became live meanwhile.
     if (this.#channels.get(channel.uri)?.view !== channel.view || channel.isLive) return;
-    channel.failed(error);
-    const wait = delay(channel.failures, this.environment.random(), this.#options.backoff);
-    channel.stopWaiting = this.environment.after(wait, () => {
-      channel.stopWaiting = undefined;
+    channel.markSubscribeFailed(error);
+    const wait = backoffDelay(channel.subscribeFailures, this.environment.random(), this.#options.backoff);
+    channel.cancelResubscribe = this.environment.after(wait, () => {
+      channel.cancelResubscribe = undefined;
       this.#subscribe(channel);
     });
   }
 
-  #askAgain<K extends Kind>(channel: Channel<K>): void {
-    channel.stopWaiting?.();
-    channel.stopWaiting = undefined;
-    channel.asked();
+  #resubscribeNow<K extends ChannelKind>(channel: Channel<K>): void {
+    channel.cancelResubscribe?.();
+    channel.cancelResubscribe = undefined;
+    channel.clearError();
     this.#subscribe(channel);
   }
 
-  #heard(method: string, params: unknown): void {
-    if (method === 'action') this.#envelope(params as Envelope);
-    this.#notified.get(method)?.tell(params as never);
+  #onNotification(method: string, params: unknown): void {
+    if (method === 'action') this.#onEnvelope(params as Envelope);
+    this.#notificationListeners.get(method)?.notify(params as never);
   }
 
-  #envelope(envelope: Envelope): void {
-    if (!Number.isSafeInteger(envelope?.serverSeq)) throw new TypeError('The host sent an envelope without a number.');
-    this.#lastSeen = Math.max(this.#lastSeen, envelope.serverSeq);
+  #onEnvelope(envelope: Envelope): void {
+    if (!Number.isSafeInteger(envelope?.serverSeq))
+      throw new TypeError('The host sent an envelope without a sequence number.');
+    this.#lastServerSeq = Math.max(this.#lastServerSeq, envelope.serverSeq);
     const channel = this.#channels.get(envelope.channel);
     if (!channel) return;
-    const mine = envelope.origin?.clientId === this.clientId;
-    const wish = this.#took(channel, envelope, mine);
-    if (!wish) return;
+    const isOwn = envelope.origin?.clientId === this.clientId;
+    const pending = this.#applyToChannel(channel, envelope, isOwn);
+    if (!pending) return;
     const { rejectionReason: reason } = envelope;
-    if (reason === undefined) wish.resolve(envelope);
-    else wish.reject(new RejectedError(channel.uri, wish.action, reason));
-    // It was only kept for this answer.
-    if (channel.stopLinger === undefined) this.#forget(channel.uri);
+    if (reason === undefined) pending.resolve(envelope);
+    else pending.reject(new RejectedError(channel.uri, pending.action, reason));
+    // The channel was kept only for this echo.
+    if (channel.cancelRelease === undefined) this.#removeUnused(channel.uri);
   }
 
-  /** An action that makes no sense here may have made sense to the host: then the state is asked for anew. */
-  #took(channel: Channel, envelope: Envelope, mine: boolean): OwnWish | undefined {
-    const wish = channel.model.wishes.find((one) => mine && one.clientSeq === envelope.origin?.clientSeq);
+  /** An action that cannot be reduced here outdates the state, so the channel is subscribed again. */
+  #applyToChannel(channel: Channel, envelope: Envelope, isOwn: boolean): TrackedAction | undefined {
+    const pending = channel.optimistic.pending.find((one) => isOwn && one.clientSeq === envelope.origin?.clientSeq);
     try {
-      channel.take(envelope, mine);
+      channel.applyEnvelope(envelope, isOwn);
     } catch {
-      channel.outdated();
+      channel.markOutdated();
       this.#subscribe(channel);
     }
-    return wish;
+    return pending;
   }
 
-  #lost(): void {
-    for (const channel of this.#channels.values()) channel.away();
+  #onDisconnected(): void {
+    for (const channel of this.#channels.values()) channel.markDisconnected();
   }
 
-  #connected(timeout: number, signal: AbortSignal | undefined): Promise<Rpc> {
+  #waitForConnection(timeoutMs: number, signal: AbortSignal | undefined): Promise<RpcConnection> {
     return new Promise((resolve, reject) => {
       const done = (settle: () => void) => {
         stopTimer();
         signal?.removeEventListener('abort', abort);
-        // The value is told at once, before there is something to stop.
+        // `subscribe` calls back synchronously, before `stopListening` is assigned.
         queueMicrotask(() => stopListening());
         settle();
       };
       const abort = () => done(() => reject(signal?.reason));
-      const late = () => done(() => reject(new DisconnectedError('There is no connection to the host.')));
-      const stopTimer = this.environment.after(timeout, late);
+      const timeOut = () => done(() => reject(new DisconnectedError('Not connected to the host.')));
+      const stopTimer = this.environment.after(timeoutMs, timeOut);
       signal?.addEventListener('abort', abort);
       const stopListening = this.connection.subscribe((state) => {
-        const { rpc } = this.#link;
+        const { rpc } = this.#connection;
         if (rpc) done(() => resolve(rpc));
         else if (state.phase === 'refused') done(() => reject(new DisconnectedError(state.reason)));
       });

@@ -1,7 +1,7 @@
-/** What the client needs of the world around it. A browser has all of it; tests bring their own. */
+/** The environment of the client: sockets, clock, timers and network state. Tests provide fakes. */
 
 export interface Socket {
-  /** 1 while it is open, more when it ends or has ended. */
+  /** 1 while open, greater while closing or closed. */
   readonly readyState: number;
   onopen: ((event: never) => void) | null;
   onmessage: ((event: { readonly data: unknown }) => void) | null;
@@ -18,21 +18,21 @@ export interface Environment {
   now(): number;
   /** From 0 to 1. */
   random(): number;
-  /** Runs something later; the result stops it. */
+  /** Runs a callback later; the result cancels it. */
   after(milliseconds: number, run: () => void): () => void;
-  /** Runs something before the next picture is drawn, or soon where none is drawn; the result stops it. */
-  frame(run: () => void): () => void;
-  /** Whether there is a network at all, as far as anybody knows. */
+  /** Runs a callback before the next frame, or after a short delay on a hidden page; the result cancels it. */
+  onNextFrame(run: () => void): () => void;
+  /** Whether the browser reports a network. */
   isOnline(): boolean;
-  /** Tells when the page is looked at again or the network is back; the result stops it. */
+  /** Notifies when the page becomes visible or the network returns; the result unsubscribes. */
   onWake(run: () => void): () => void;
 }
 
-/** A page that nobody sees draws no pictures, but its title and its notifications go on. */
-const UNSEEN_FRAME = 200;
+/** A hidden page draws no frames, but its title and notifications still update. */
+const HIDDEN_PAGE_FRAME_MS = 200;
 
-/** A browser, whose sockets offer these subprotocols; they are asked for anew each time. */
-export function browser(subprotocols: () => string[] = () => []): Environment {
+/** The environment of a browser. The subprotocols are read for each socket. */
+export function browserEnvironment(subprotocols: () => string[] = () => []): Environment {
   return {
     connect: (url) => new WebSocket(url, subprotocols()) as unknown as Socket,
     now: () => Date.now(),
@@ -41,38 +41,38 @@ export function browser(subprotocols: () => string[] = () => []): Environment {
       const timer = setTimeout(run, milliseconds);
       return () => clearTimeout(timer);
     },
-    frame: (run) => {
+    onNextFrame: (run) => {
       const stop = () => {
-        cancelAnimationFrame(picture);
+        cancelAnimationFrame(frameRequest);
         clearTimeout(timer);
       };
       const once = () => {
         stop();
         run();
       };
-      const picture = requestAnimationFrame(once);
-      const timer = setTimeout(once, UNSEEN_FRAME);
+      const frameRequest = requestAnimationFrame(once);
+      const timer = setTimeout(once, HIDDEN_PAGE_FRAME_MS);
       return stop;
     },
     isOnline: () => navigator.onLine,
     onWake: (run) => {
-      const seen = () => {
+      const runIfVisible = () => {
         if (document.visibilityState === 'visible') run();
       };
-      // A page that comes back from the browser's own cache has lost its connection.
+      // A page restored from the back/forward cache has lost its connection.
       window.addEventListener('online', run);
       window.addEventListener('pageshow', run);
-      document.addEventListener('visibilitychange', seen);
+      document.addEventListener('visibilitychange', runIfVisible);
       return () => {
         window.removeEventListener('online', run);
         window.removeEventListener('pageshow', run);
-        document.removeEventListener('visibilitychange', seen);
+        document.removeEventListener('visibilitychange', runIfVisible);
       };
     },
   };
 }
 
-/** A new name for something. `crypto.randomUUID` is missing where a page came over plain HTTP from another machine. */
+/** Generates a UUID. `crypto.randomUUID` is missing on insecure origins. */
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;

@@ -1,4 +1,4 @@
-/** Everything that can go wrong, each with a sentence for people. */
+/** Errors of the AHP client, each with a message for the user. */
 
 import type { Action, Uri } from './types/index.ts';
 
@@ -15,21 +15,21 @@ export class RpcError extends Error {
   }
 }
 
-/** The host did not answer in time. Whether it did what it was asked is not known. */
+/** The host did not respond in time. The request may still have been executed. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 
   constructor(method: string, milliseconds: number) {
-    super(`The host did not answer ${method} within ${milliseconds / 1000} seconds.`);
+    super(`The host did not respond to ${method} within ${milliseconds / 1000} seconds. Try again.`);
   }
 }
 
-/** The connection ended before there was an answer, or there is none. */
+/** The connection closed before the response, or there is none. */
 export class DisconnectedError extends Error {
   override readonly name = 'DisconnectedError';
 }
 
-/** The host did not take a wish, and nothing has changed. */
+/** The host rejected an action; the state is rolled back. */
 export class RejectedError extends Error {
   override readonly name = 'RejectedError';
   readonly channel: Uri;
@@ -42,17 +42,17 @@ export class RejectedError extends Error {
   }
 }
 
-/** A wish was sent to a host that no longer knows this client: it may have been taken, so it is not sent again. */
-export class LostError extends Error {
+/** An action was sent to a host that no longer knows this client. It may have been applied, so it is not sent again. */
+export class UnconfirmedError extends Error {
   override readonly name = 'LostError';
 
   constructor() {
-    super('The host no longer knows this client, and whether it took this is not known; look before trying again.');
+    super('The host restarted and may or may not have applied this action. Check before you try again.');
   }
 }
 
-/** The channel is not there, or not any more. */
-export class GoneError extends Error {
+/** The channel does not exist (any more). */
+export class ChannelGoneError extends Error {
   override readonly name = 'GoneError';
   readonly channel: Uri;
 

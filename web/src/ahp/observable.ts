@@ -1,30 +1,30 @@
-/** Values that change, for whoever shows them. They follow the contract of Svelte's stores, without Svelte. */
+/** Observable values with the contract of Svelte stores, without Svelte. */
 
 import type { Environment } from './environment.ts';
 
 export interface Readable<T> {
-  /** Calls at once with the value, and again whenever it has changed; the result stops it. */
+  /** Calls back with the value at once and after each change; the result unsubscribes. */
   subscribe(run: (value: T) => void): () => void;
   readonly value: T;
 }
 
-/** Listeners of something that happens. One that throws does not keep the others from hearing it. */
+/** A set of listeners. A listener that throws does not affect the others. */
 export class Listeners<T> {
   readonly #all = new Set<(value: T) => void>();
 
   add(run: (value: T) => void): () => void {
-    // The same function may listen twice.
+    // The same function may be added twice.
     const own = (value: T) => run(value);
     this.#all.add(own);
     return () => this.#all.delete(own);
   }
 
-  tell(value: T): void {
+  notify(value: T): void {
     for (const run of [...this.#all]) {
       try {
         run(value);
       } catch (error) {
-        // Reported as any other uncaught error, and not in the middle of what the client is doing.
+        // Reports the error as uncaught, outside the current call.
         queueMicrotask(() => {
           throw error;
         });
@@ -37,8 +37,8 @@ export class Listeners<T> {
   }
 }
 
-/** A value that tells at once. */
-export class Value<T> implements Readable<T> {
+/** A value that notifies synchronously. */
+export class WritableValue<T> implements Readable<T> {
   #value: T;
   readonly #listeners = new Listeners<T>();
 
@@ -53,7 +53,7 @@ export class Value<T> implements Readable<T> {
   set(value: T): void {
     if (value === this.#value) return;
     this.#value = value;
-    this.#listeners.tell(value);
+    this.#listeners.notify(value);
   }
 
   subscribe(run: (value: T) => void): () => void {
@@ -63,49 +63,46 @@ export class Value<T> implements Readable<T> {
   }
 }
 
-/** Tells all values that have changed together, once per frame. */
-export class Batch {
+/** Notifies all changed values once per frame. */
+export class UpdateBatch {
   readonly #environment: Environment;
-  readonly #changed = new Set<() => void>();
+  readonly #pending = new Set<() => void>();
   #stop: (() => void) | undefined;
 
   constructor(environment: Environment) {
     this.#environment = environment;
   }
 
-  add(tell: () => void): void {
-    this.#changed.add(tell);
-    this.#stop ??= this.#environment.frame(() => this.flush());
+  add(notify: () => void): void {
+    this.#pending.add(notify);
+    this.#stop ??= this.#environment.onNextFrame(() => this.flush());
   }
 
-  /** Tells now. */
+  /** Notifies now. */
   flush(): void {
     this.#stop?.();
     this.#stop = undefined;
-    const changed = [...this.#changed];
-    this.#changed.clear();
-    for (const tell of changed) tell();
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    for (const notify of pending) notify();
   }
 }
 
-/**
- * A value that is computed when somebody looks, and told at most once per frame. 200 changes in a second are 200 calls of
- * `changed` and at most as many computations as there are frames.
- */
-export class Batched<T> implements Readable<T> {
+/** A lazily computed value that notifies at most once per frame, regardless of how often it is invalidated. */
+export class BatchedValue<T> implements Readable<T> {
   readonly #compute: () => T;
-  readonly #batch: Batch;
+  readonly #batch: UpdateBatch;
   readonly #listeners = new Listeners<T>();
-  readonly #tell = () => this.#told();
+  readonly #scheduledNotify = () => this.#notify();
   #value: T;
-  #last: T;
+  #lastNotified: T;
   #stale = false;
 
-  constructor(batch: Batch, compute: () => T) {
+  constructor(batch: UpdateBatch, compute: () => T) {
     this.#batch = batch;
     this.#compute = compute;
     this.#value = compute();
-    this.#last = this.#value;
+    this.#lastNotified = this.#value;
   }
 
   get value(): T {
@@ -116,10 +113,10 @@ export class Batched<T> implements Readable<T> {
     return this.#value;
   }
 
-  /** Something that the value is made of has changed. */
-  changed(): void {
+  /** Marks the value as outdated. */
+  invalidate(): void {
     this.#stale = true;
-    this.#batch.add(this.#tell);
+    this.#batch.add(this.#scheduledNotify);
   }
 
   subscribe(run: (value: T) => void): () => void {
@@ -128,10 +125,10 @@ export class Batched<T> implements Readable<T> {
     return stop;
   }
 
-  #told(): void {
+  #notify(): void {
     const { value } = this;
-    if (value === this.#last) return;
-    this.#last = value;
-    this.#listeners.tell(value);
+    if (value === this.#lastNotified) return;
+    this.#lastNotified = value;
+    this.#listeners.notify(value);
   }
 }

@@ -1,91 +1,94 @@
-/** JSON-RPC over one WebSocket: one message per text frame, requests both ways. Knows nothing of sessions or numbers. */
+/**
+ * JSON-RPC over one WebSocket: one message per text frame, requests in both directions. Knows nothing of sessions or
+ * sequence numbers.
+ */
 
 import type { Environment, Socket } from './environment.ts';
 import { DisconnectedError, RpcError, TimeoutError } from './errors.ts';
-import { Code } from './types/index.ts';
+import { ErrorCode } from './types/index.ts';
 
-/** Carries out a request of the host. */
-export type Handler = (params: Record<string, unknown>) => unknown;
+/** Handles a request of the host. */
+export type RequestHandler = (params: Record<string, unknown>) => unknown;
 
-export interface Peer {
-  /** A notification, in the order of arrival. */
-  notified(method: string, params: unknown): void;
-  /** Who carries out a request of the host; nobody means that it is answered with "unknown method". */
-  handler(method: string): Handler | undefined;
-  /** The connection has ended; said once. */
-  closed(reason: string): void;
+export interface RpcHandlers {
+  /** Called for each notification in order of arrival. */
+  onNotification(method: string, params: unknown): void;
+  /** Finds the handler of a request; undefined answers "unknown method". */
+  findHandler(method: string): RequestHandler | undefined;
+  /** The connection closed; called once. */
+  onClosed(reason: string): void;
 }
 
-export interface Asking<R, T> {
+export interface RpcRequestOptions<R, T> {
   /** Milliseconds. */
-  readonly timeout: number;
+  readonly timeoutMs: number;
   /**
-   * Called with the answer before anything that follows it is looked at. A promise's callbacks run later, when the
-   * envelopes behind the answer may already have come.
+   * Runs with the result before the next frame is processed. Promise callbacks run later, when envelopes after the
+   * response may have arrived.
    */
-  readonly receive?: (result: R) => T;
+  readonly onResult?: (result: R) => T;
   readonly signal?: AbortSignal;
 }
 
-interface Open {
-  receive(result: unknown): void;
-  fail(error: Error): void;
+interface PendingRequest {
+  resolve(result: unknown): void;
+  reject(error: Error): void;
 }
 
-/** Close codes of ours: a peer that does not speak the protocol, and one that does not speak at all. */
-const MALFORMED = 4002;
-const SILENT = 4003;
+/** Own close codes: malformed message, unresponsive host. */
+const CLOSE_MALFORMED = 4002;
+const CLOSE_UNRESPONSIVE = 4003;
 
 /** A socket's `readyState`. */
-const OPEN = 1;
+const SOCKET_OPEN = 1;
 
-export class Rpc {
+export class RpcConnection {
   readonly #socket: Socket;
   readonly #environment: Environment;
-  readonly #peer: Peer;
-  readonly #open = new Map<number, Open>();
-  #next = 1;
+  readonly #handlers: RpcHandlers;
+  readonly #pendingRequests = new Map<number, PendingRequest>();
+  #nextId = 1;
   #closed = false;
-  /** When something was last heard. */
-  heard: number;
+  /** Time of the last received frame. */
+  lastReceivedAt: number;
 
-  constructor(socket: Socket, environment: Environment, peer: Peer) {
+  constructor(socket: Socket, environment: Environment, handlers: RpcHandlers) {
     this.#socket = socket;
     this.#environment = environment;
-    this.#peer = peer;
-    this.heard = environment.now();
-    socket.onmessage = (event) => this.#received(event.data);
-    socket.onclose = (event) => this.#ended(event.reason || 'The connection to the host ended.');
-    // A close follows, and says as much as a page may know.
+    this.#handlers = handlers;
+    this.lastReceivedAt = environment.now();
+    socket.onmessage = (event) => this.#onMessage(event.data);
+    socket.onclose = (event) => this.#onClosed(event.reason || 'The connection to the host closed.');
+    // A close event follows with everything that a page may know.
     socket.onerror = () => undefined;
   }
 
-  request<R, T = R>(method: string, params: object, asking: Asking<R, T>): Promise<T> {
+  request<R, T = R>(method: string, params: object, options: RpcRequestOptions<R, T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (this.#closed) return reject(new DisconnectedError('There is no connection to the host.'));
-      if (asking.signal?.aborted) return reject(asking.signal.reason);
-      const id = this.#next++;
+      if (this.#closed) return reject(new DisconnectedError('Not connected to the host.'));
+      if (options.signal?.aborted) return reject(options.signal.reason);
+      const id = this.#nextId++;
       const settle = () => {
         stop();
-        asking.signal?.removeEventListener('abort', abort);
-        this.#open.delete(id);
+        options.signal?.removeEventListener('abort', abort);
+        this.#pendingRequests.delete(id);
       };
       const fail = (error: unknown) => {
         settle();
         reject(error);
       };
-      const abort = () => fail(asking.signal?.reason);
-      const stop = this.#environment.after(asking.timeout, () => fail(new TimeoutError(method, asking.timeout)));
-      asking.signal?.addEventListener('abort', abort);
+      const abort = () => fail(options.signal?.reason);
+      const stop = this.#environment.after(options.timeoutMs, () => fail(new TimeoutError(method, options.timeoutMs)));
+      options.signal?.addEventListener('abort', abort);
       const receive = (result: unknown) => {
         settle();
         try {
-          resolve(asking.receive ? asking.receive(result as R) : (result as T));
+          resolve(options.onResult ? options.onResult(result as R) : (result as T));
         } catch (error) {
           reject(error);
         }
       };
-      this.#open.set(id, { receive, fail });
+      this.#pendingRequests.set(id, { resolve: receive, reject: fail });
       this.#send({ jsonrpc: '2.0', id, method, params });
     });
   }
@@ -94,73 +97,75 @@ export class Rpc {
     if (!this.#closed) this.#send({ jsonrpc: '2.0', method, params });
   }
 
-  /** Ends the connection; the peer is told at once, whatever the network does. */
+  /** Closes the connection and notifies the handlers at once. */
   close(code = 1000, reason = ''): void {
-    // The reason is for people here; a close frame has little room.
+    // The reason is for the user; a close frame has little room.
     this.#socket.close(code);
-    this.#ended(reason || 'The connection was closed.');
+    this.#onClosed(reason || 'The connection was closed.');
   }
 
-  /** Gives the connection up since nothing is heard. */
-  giveUp(): void {
-    this.close(SILENT, 'The host does not answer.');
+  /** Closes the connection because the host does not respond. */
+  closeUnresponsive(): void {
+    this.close(CLOSE_UNRESPONSIVE, 'The host is not responding.');
   }
 
   #send(message: object): void {
-    // On one that is ending it would be lost all the same, and browsers complain; that it has ended is said soon.
-    if (this.#socket.readyState === OPEN) this.#socket.send(JSON.stringify(message));
+    // Sending on a closing socket logs a browser warning; the close event follows.
+    if (this.#socket.readyState === SOCKET_OPEN) this.#socket.send(JSON.stringify(message));
   }
 
-  #received(data: unknown): void {
+  #onMessage(data: unknown): void {
     if (this.#closed) return;
-    this.heard = this.#environment.now();
-    const message = typeof data === 'string' ? parsed(data) : undefined;
-    if (!message) return this.close(MALFORMED, 'The host sent something that is no message.');
+    this.lastReceivedAt = this.#environment.now();
+    const message = typeof data === 'string' ? parseMessage(data) : undefined;
+    if (!message) return this.close(CLOSE_MALFORMED, 'The host sent an invalid message.');
     const { id, method, params, result, error } = message;
     if (typeof method === 'string') {
-      if (id === undefined || id === null) this.#notified(method, params);
-      else void this.#asked(id, method, params);
+      if (id === undefined || id === null) this.#onNotification(method, params);
+      else void this.#onRequest(id, method, params);
     } else if (typeof id === 'number') {
-      const open = this.#open.get(id);
-      // An answer that nobody waits for any more is late, not wrong.
-      if (error) open?.fail(rpcError(error));
-      else open?.receive(result);
+      const open = this.#pendingRequests.get(id);
+      // A response to a request that timed out is ignored.
+      if (error) open?.reject(toRpcError(error));
+      else open?.resolve(result);
     }
   }
 
-  #notified(method: string, params: unknown): void {
+  #onNotification(method: string, params: unknown): void {
     try {
-      this.#peer.notified(method, params);
+      this.#handlers.onNotification(method, params);
     } catch {
-      this.close(MALFORMED, 'The host sent something that is no message.');
+      this.close(CLOSE_MALFORMED, 'The host sent an invalid message.');
     }
   }
 
-  async #asked(id: unknown, method: string, params: unknown): Promise<void> {
-    const answer = await this.#answer(method, params);
+  async #onRequest(id: unknown, method: string, params: unknown): Promise<void> {
+    const answer = await this.#runHandler(method, params);
     if (!this.#closed) this.#send({ jsonrpc: '2.0', id, ...answer });
   }
 
-  async #answer(method: string, params: unknown): Promise<object> {
-    const handler = this.#peer.handler(method);
-    if (!handler) return { error: { code: Code.unknownMethod, message: `This client does not offer ${method}.` } };
+  async #runHandler(method: string, params: unknown): Promise<object> {
+    const handler = this.#handlers.findHandler(method);
+    if (!handler) return { error: { code: ErrorCode.unknownMethod, message: `Unknown method: ${method}.` } };
     try {
       return { result: (await handler((params ?? {}) as Record<string, unknown>)) ?? null };
     } catch (error) {
-      const code = error instanceof RpcError ? error.code : Code.internal;
-      return { error: { code, message: error instanceof Error ? error.message : 'The client failed.' } };
+      const code = error instanceof RpcError ? error.code : ErrorCode.internal;
+      return {
+        error: { code, message: error instanceof Error ? error.message : 'The client failed to handle the request.' },
+      };
     }
   }
 
-  #ended(reason: string): void {
+  #onClosed(reason: string): void {
     if (this.#closed) return;
     this.#closed = true;
-    for (const open of [...this.#open.values()]) open.fail(new DisconnectedError(reason));
-    this.#peer.closed(reason);
+    for (const open of [...this.#pendingRequests.values()]) open.reject(new DisconnectedError(reason));
+    this.#handlers.onClosed(reason);
   }
 }
 
-function parsed(text: string): Record<string, unknown> | undefined {
+function parseMessage(text: string): Record<string, unknown> | undefined {
   try {
     const message: unknown = JSON.parse(text);
     const isObject = typeof message === 'object' && message !== null && !Array.isArray(message);
@@ -170,8 +175,8 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function rpcError(error: unknown): RpcError {
+function toRpcError(error: unknown): RpcError {
   const { code, message, data } = error as { code?: unknown; message?: unknown; data?: unknown };
-  const number = typeof code === 'number' ? code : Code.internal;
-  return new RpcError(number, typeof message === 'string' ? message : 'The host failed.', data);
+  const number = typeof code === 'number' ? code : ErrorCode.internal;
+  return new RpcError(number, typeof message === 'string' ? message : 'The host reported an unknown error.', data);
 }

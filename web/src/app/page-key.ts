@@ -1,52 +1,52 @@
 /**
- * The page key: the second secret of a sign-in, beside the cookie. Browsers send a cookie to every port of a name; this one is
- * kept in the storage of the origin, which includes the port, and goes to the host alone: as a header of requests, and as a
- * subprotocol of the WebSocket, which takes no headers. It stands in no URL.
+ * The page key: the second secret of a sign-in, beside the cookie. Browsers send cookies to every port of a host name;
+ * this key is in the storage of the origin, which includes the port. It is sent as a request header and as a WebSocket
+ * subprotocol, and never appears in a URL.
  */
 
-const NAME = 'hostler.page-key';
+const STORAGE_KEY = 'hostler.page-key';
 
-/** The subprotocol that the host chooses; the other one carries the key. */
+/** The subprotocol that the host selects; another one carries the key. */
 const SUBPROTOCOL = 'hostler.ahp';
 
-/** Of a browser that refuses storage: it holds until the page is left. */
-let unstored: string | undefined;
+/** The key of a browser that blocks storage, until the page closes. */
+let inMemoryKey: string | undefined;
 
-function pageKey(): string | undefined {
-  if (unstored !== undefined) return unstored;
+function readPageKey(): string | undefined {
+  if (inMemoryKey !== undefined) return inMemoryKey;
   try {
-    return localStorage.getItem(NAME) ?? undefined;
+    return localStorage.getItem(STORAGE_KEY) ?? undefined;
   } catch {
     return undefined;
   }
 }
 
-export function keepPageKey(key: string): void {
+export function storePageKey(key: string): void {
   try {
-    localStorage.setItem(NAME, key);
-    unstored = undefined;
+    localStorage.setItem(STORAGE_KEY, key);
+    inMemoryKey = undefined;
   } catch {
-    unstored = key;
+    inMemoryKey = key;
   }
 }
 
-export function forgetPageKey(): void {
-  unstored = undefined;
+export function clearPageKey(): void {
+  inMemoryKey = undefined;
   try {
-    localStorage.removeItem(NAME);
+    localStorage.removeItem(STORAGE_KEY);
   } catch {
     // Nothing was stored.
   }
 }
 
-/** The headers of requests that need a sign-in. */
-export function keyHeaders(): Record<string, string> {
-  const key = pageKey();
+/** Headers of requests that need a sign-in. */
+export function pageKeyHeaders(): Record<string, string> {
+  const key = readPageKey();
   return key === undefined ? {} : { 'x-hostler-key': key };
 }
 
-/** What the WebSocket offers. */
-export function subprotocols(): string[] {
-  const key = pageKey();
+/** Subprotocols that the WebSocket offers. */
+export function webSocketProtocols(): string[] {
+  const key = readPageKey();
   return key === undefined ? [] : [SUBPROTOCOL, `hostler.key.${key}`];
 }

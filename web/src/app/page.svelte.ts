@@ -1,14 +1,14 @@
-/** The page itself: its host, where somebody is, and what was said to them. */
+/** The page: its host, route, notices and dialogs. Components reach it with `getPage`. */
 
 import { createContext, tick } from 'svelte';
-import { browser, Host, type Uri } from '../ahp/index.ts';
-import { wouldLose } from '../composer/leaving.ts';
-import { SessionActions } from '../sessions/actions.svelte.ts';
-import { isWaiting } from '../sessions/list.ts';
-import { subprotocols } from './page-key.ts';
+import { browserEnvironment, Host, type Uri } from '../ahp/index.ts';
+import { hasUnsavedText } from '../composer/unsaved-guard.ts';
+import { SessionActions } from '../sessions/session-actions.svelte.ts';
+import { isWaiting } from '../sessions/session-rows.ts';
+import { focusMessageFieldUnlessTouch } from './message-field-focus.ts';
+import { webSocketProtocols } from './page-key.ts';
 import { Preferences } from './preferences.svelte.ts';
-import { format, parse, type Route } from './route.ts';
-import { returnToField } from './typing.ts';
+import { formatRoute, parseRoute, type Route } from './route.ts';
 
 export interface Notice {
   readonly id: number;
@@ -16,124 +16,124 @@ export interface Notice {
   readonly text: string;
 }
 
-/** How long a notice stays, in milliseconds; an error stays until somebody has read it. */
-const STAYS = 5_000;
-const MINUTE = 60_000;
+/** Duration of an info notice; errors stay until dismissed. */
+const NOTICE_DURATION_MS = 5_000;
+const MINUTE_MS = 60_000;
 
-const NARROW = matchMedia('(max-width: 760px)');
+const NARROW_QUERY = matchMedia('(max-width: 760px)');
 
-/** Marks places that one came to from within the page. */
-const INSIDE = { inside: true };
+/** History state of entries created by this page. */
+const IN_APP_STATE = { inside: true };
 
 export class Page {
   readonly host: Host;
   readonly preferences = new Preferences();
-  /** What can be done to sessions, wherever one is. */
+  /** Actions on sessions from any view. */
   readonly actions = new SessionActions(this);
-  route: Route = $state.raw(parse(location.pathname, location.search));
+  route: Route = $state.raw(parseRoute(location.pathname, location.search));
   notices: readonly Notice[] = $state.raw([]);
-  /** On a phone the list is a sheet of its own. */
-  listIsOpen = $state(false);
-  /** Dialogs that can be opened from anywhere. */
+  /** Whether the list is open on a phone. */
+  isListOpen = $state(false);
+  /** The open global dialog. */
   dialog: 'shortcuts' | 'settings' | 'device' | 'palette' | undefined = $state();
-  /** Whether somebody looks at this page. */
-  isSeen = $state(true);
-  /** Whether the list and the rest are two screens. */
-  isNarrow = $state(NARROW.matches);
-  /** The time, as exactly as "5m ago" needs it. */
+  /** Whether the page is visible and focused. */
+  isVisible = $state(true);
+  /** Whether the list and the main pane are separate screens. */
+  isNarrow = $state(NARROW_QUERY.matches);
+  /** The current time, precise enough for "5m". */
   now = $state(Date.now());
-  #notices = 0;
+  #noticeCount = 0;
 
   constructor() {
     const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
     this.host = new Host({
       url: () => `${scheme}://${location.host}/ahp`,
       clientInfo: { name: 'hostler-web' },
-      environment: browser(subprotocols),
+      environment: browserEnvironment(webSocketProtocols),
     });
   }
 
-  /** Connects, and follows the browser's own way back and forth; the result ends both. */
+  /** Connects and follows the browser history; the result undoes both. */
   start(): () => void {
-    const moved = () => {
-      this.route = parse(location.pathname, location.search);
-      this.listIsOpen = false;
+    const onPopState = () => {
+      this.route = parseRoute(location.pathname, location.search);
+      this.isListOpen = false;
     };
-    addEventListener('popstate', moved);
-    const resized = () => {
-      this.isNarrow = NARROW.matches;
+    addEventListener('popstate', onPopState);
+    const onResize = () => {
+      this.isNarrow = NARROW_QUERY.matches;
     };
-    NARROW.addEventListener('change', resized);
+    NARROW_QUERY.addEventListener('change', onResize);
     const clock = setInterval(() => {
       this.now = Date.now();
-    }, MINUTE / 2);
-    const leaves = (event: BeforeUnloadEvent) => {
-      if (wouldLose(() => sessionStorage)) event.preventDefault();
+    }, MINUTE_MS / 2);
+    const onBeforeUnload = (event: BeforeUnloadEvent) => {
+      if (hasUnsavedText(() => sessionStorage)) event.preventDefault();
     };
-    addEventListener('beforeunload', leaves);
+    addEventListener('beforeunload', onBeforeUnload);
     this.host.start();
     return () => {
-      removeEventListener('popstate', moved);
-      removeEventListener('beforeunload', leaves);
-      NARROW.removeEventListener('change', resized);
+      removeEventListener('popstate', onPopState);
+      removeEventListener('beforeunload', onBeforeUnload);
+      NARROW_QUERY.removeEventListener('change', onResize);
       clearInterval(clock);
       this.host.stop();
     };
   }
 
-  /** Goes somewhere; `replace` leaves no way back to where one was. */
-  go(route: Route, how: 'push' | 'replace' = 'push'): void {
-    const address = format(route);
-    if (how === 'replace') history.replaceState(history.state, '', address);
-    else if (address !== location.pathname + location.search) history.pushState(INSIDE, '', address);
+  /** Navigates; `replace` adds no history entry. */
+  navigate(route: Route, mode: 'push' | 'replace' = 'push'): void {
+    const address = formatRoute(route);
+    if (mode === 'replace') history.replaceState(history.state, '', address);
+    else if (address !== location.pathname + location.search) history.pushState(IN_APP_STATE, '', address);
     this.route = route;
-    this.listIsOpen = false;
+    this.isListOpen = false;
   }
 
-  /** Goes where one came from, or home if that was not this page. */
-  back(): void {
+  /** Goes back, or home if the previous entry is not of this page. */
+  goBack(): void {
     if (history.state?.inside === true) history.back();
-    else this.go({ view: 'home' }, 'replace');
+    else this.navigate({ view: 'home' }, 'replace');
   }
 
-  /** Opens a session. What was pressed for it loses the focus, which belongs to the session's field for messages. */
+  /** Opens a session and moves the focus to its message field. */
   openSession(session: Uri, chat?: Uri): void {
     if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
-    this.go({ view: 'session', session, ...(chat && { chat }) });
-    void tick().then(returnToField);
+    this.navigate({ view: 'session', session, ...(chat && { chat }) });
+    void tick().then(focusMessageFieldUnlessTouch);
   }
 
-  /** The session that waits for somebody, the next one if one of them is open. */
-  nextWaiting(): Uri | undefined {
+  /** The next waiting session after the open one. */
+  findNextWaiting(): Uri | undefined {
     const waiting = this.host.sessions.view.value.items.filter(isWaiting).map(({ resource }) => resource);
     const at = this.route.view === 'session' ? waiting.indexOf(this.route.session) : -1;
     return waiting[(at + 1) % waiting.length];
   }
 
-  /** Closes every dialog, whoever has opened it: each tells its owner. */
+  /** Closes every open dialog; each notifies its owner. */
   closeDialogs(): void {
     for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog[open]')) dialog.close();
   }
 
-  /** Tells somebody something in passing. */
-  say(text: string, kind: Notice['kind'] = 'info'): void {
-    this.#notices += 1;
-    const notice = { id: this.#notices, kind, text };
+  /** Shows a notice. */
+  showNotice(text: string, kind: Notice['kind'] = 'info'): void {
+    this.#noticeCount += 1;
+    const notice = { id: this.#noticeCount, kind, text };
     this.notices = [...this.notices.slice(-3), notice];
-    if (kind === 'info') setTimeout(() => this.unsay(notice.id), STAYS);
+    if (kind === 'info') setTimeout(() => this.dismissNotice(notice.id), NOTICE_DURATION_MS);
   }
 
-  unsay(id: number): void {
+  dismissNotice(id: number): void {
     this.notices = this.notices.filter((notice) => notice.id !== id);
   }
 
-  /** Waits for a wish, and says why if it fails. Whether it was granted. */
-  async attempt(wish: Promise<unknown>): Promise<boolean> {
+  /** Awaits an operation and shows its error as a notice. Returns whether it succeeded. */
+  async attempt(operation: Promise<unknown>): Promise<boolean> {
     try {
-      await wish;
+      await operation;
       return true;
     } catch (error) {
-      this.say(error instanceof Error ? error.message : String(error), 'error');
+      this.showNotice(error instanceof Error ? error.message : String(error), 'error');
       return false;
     }
   }

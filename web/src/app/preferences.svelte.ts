@@ -1,9 +1,9 @@
-/** What somebody prefers in this browser. It is kept here and nowhere else. */
+/** Preferences of this browser, in localStorage. They are not synced. */
 
 export type Theme = 'system' | 'light' | 'dark';
 
-/** A browser that keeps nothing is a browser all the same. */
-export function recall(key: string): string | undefined {
+/** Reads a stored value; undefined if the browser blocks storage. */
+export function readStored(key: string): string | undefined {
   try {
     return localStorage.getItem(`hostler.${key}`) ?? undefined;
   } catch {
@@ -11,33 +11,33 @@ export function recall(key: string): string | undefined {
   }
 }
 
-export function keep(key: string, value: string | undefined): void {
+export function writeStored(key: string, value: string | undefined): void {
   try {
     if (value === undefined) localStorage.removeItem(`hostler.${key}`);
     else localStorage.setItem(`hostler.${key}`, value);
   } catch {
-    // It holds until the page is left.
+    // Applies until the page closes.
   }
 }
 
-/** One for the page, since keys are pressed wherever one is. */
-const keys = $state({ letters: recall('letter-keys') !== 'off' });
+/** Shared state, since shortcuts work in every view. */
+const shortcutState = $state({ letters: readStored('letter-keys') !== 'off' });
 
-/** Whether keys that type a character are shortcuts in the list and in requests. */
-export function letterKeys(): boolean {
-  return keys.letters;
+/** Whether single letters and digits are shortcuts in the list and in requests. */
+export function areLetterKeysEnabled(): boolean {
+  return shortcutState.letters;
 }
 
 export class Preferences {
   #theme: Theme = $state('system');
-  #notify = $state(recall('notify') === 'yes');
-  #notifyRefused = $state(recall('notify.refused') === 'yes');
-  #folded: ReadonlySet<string> = $state.raw(readSet(recall('folded')));
+  #notificationsEnabled = $state(readStored('notify') === 'yes');
+  #notificationsUnsupported = $state(readStored('notify.refused') === 'yes');
+  #collapsedGroups: ReadonlySet<string> = $state.raw(parseStringSet(readStored('folded')));
 
   constructor() {
-    const theme = recall('theme');
+    const theme = readStored('theme');
     if (theme === 'light' || theme === 'dark') this.#theme = theme;
-    paint(this.#theme);
+    applyTheme(this.#theme);
   }
 
   get theme(): Theme {
@@ -46,61 +46,61 @@ export class Preferences {
 
   set theme(theme: Theme) {
     this.#theme = theme;
-    keep('theme', theme === 'system' ? undefined : theme);
-    paint(theme);
+    writeStored('theme', theme === 'system' ? undefined : theme);
+    applyTheme(theme);
   }
 
   get letterKeys(): boolean {
-    return keys.letters;
+    return shortcutState.letters;
   }
 
   set letterKeys(on: boolean) {
-    keys.letters = on;
-    keep('letter-keys', on ? undefined : 'off');
+    shortcutState.letters = on;
+    writeStored('letter-keys', on ? undefined : 'off');
   }
 
-  /** Whether the page is dark now, whoever decides that. */
+  /** Whether the page is dark, by preference or system. */
   get isDark(): boolean {
     return this.#theme === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : this.#theme === 'dark';
   }
 
-  /** Whether somebody wants to be notified; the browser may think otherwise. */
-  get notify(): boolean {
-    return this.#notify;
+  /** Whether the user enabled notifications; the browser permission is separate. */
+  get notificationsEnabled(): boolean {
+    return this.#notificationsEnabled;
   }
 
-  set notify(notify: boolean) {
-    this.#notify = notify;
-    keep('notify', notify ? 'yes' : undefined);
+  set notificationsEnabled(notify: boolean) {
+    this.#notificationsEnabled = notify;
+    writeStored('notify', notify ? 'yes' : undefined);
   }
 
-  /** This browser has not let the page notify, although somebody had allowed it. */
-  get notifyRefused(): boolean {
-    return this.#notifyRefused;
+  /** Whether the browser blocked a notification although the permission was granted. */
+  get notificationsUnsupported(): boolean {
+    return this.#notificationsUnsupported;
   }
 
-  refuseNotify(): void {
-    this.#notifyRefused = true;
-    keep('notify.refused', 'yes');
-    this.notify = false;
+  markNotificationsUnsupported(): void {
+    this.#notificationsUnsupported = true;
+    writeStored('notify.refused', 'yes');
+    this.notificationsEnabled = false;
   }
 
-  /** Groups of sessions that are folded. */
-  get folded(): ReadonlySet<string> {
-    return this.#folded;
+  /** Keys of the collapsed session groups. */
+  get collapsedGroups(): ReadonlySet<string> {
+    return this.#collapsedGroups;
   }
 
-  fold(key: string, isFolded: boolean): void {
-    const folded = new Set(this.#folded);
-    if (isFolded) folded.add(key);
-    else folded.delete(key);
-    this.#folded = folded;
-    keep('folded', folded.size > 0 ? JSON.stringify([...folded]) : undefined);
+  setCollapsed(key: string, isCollapsed: boolean): void {
+    const collapsed = new Set(this.#collapsedGroups);
+    if (isCollapsed) collapsed.add(key);
+    else collapsed.delete(key);
+    this.#collapsedGroups = collapsed;
+    writeStored('folded', collapsed.size > 0 ? JSON.stringify([...collapsed]) : undefined);
   }
 }
 
-/** The page's colours, and those of the browser around it. */
-function paint(theme: Theme): void {
+/** Applies the theme to the page and the browser's theme color. */
+function applyTheme(theme: Theme): void {
   if (theme === 'system') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   for (const meta of document.querySelectorAll<HTMLMetaElement>('meta[name="theme-color"]')) {
@@ -109,7 +109,7 @@ function paint(theme: Theme): void {
   }
 }
 
-function readSet(text: string | undefined): ReadonlySet<string> {
+function parseStringSet(text: string | undefined): ReadonlySet<string> {
   try {
     const list: unknown = JSON.parse(text ?? '[]');
     return new Set(Array.isArray(list) ? list.filter((key) => typeof key === 'string') : []);

@@ -1,4 +1,4 @@
-/** Where somebody is on the page, as an address. URIs of the host are parts of it as they are, encoded. */
+/** Routes of the page and their URLs. Host URIs are encoded path segments. */
 
 import type { Uri } from '../ahp/index.ts';
 
@@ -8,24 +8,24 @@ export type Route =
   | { readonly view: 'search'; readonly query: string }
   | { readonly view: 'session'; readonly session: Uri; readonly chat?: Uri; readonly turn?: string };
 
-/** The route of an address; one that says nothing leads home. */
-export function parse(path: string, query: string): Route {
+/** Parses a URL; unknown URLs are the home route. */
+export function parseRoute(path: string, query: string): Route {
   const parts = path.split('/').filter((part) => part !== '');
-  const [view, session, chat] = parts.map(decode);
-  const asked = new URLSearchParams(query);
+  const [view, session, chat] = parts.map(decodeSegment);
+  const params = new URLSearchParams(query);
   if (view === 'new') {
-    const directory = asked.get('directory');
+    const directory = params.get('directory');
     return directory ? { view, directory } : { view };
   }
-  if (view === 'search') return { view, query: asked.get('q') ?? '' };
+  if (view === 'search') return { view, query: params.get('q') ?? '' };
   if (view === 'session' && session) {
-    const turn = asked.get('turn');
+    const turn = params.get('turn');
     return { view, session, ...(chat && { chat }), ...(turn && { turn }) };
   }
   return { view: 'home' };
 }
 
-export function format(route: Route): string {
+export function formatRoute(route: Route): string {
   switch (route.view) {
     case 'home':
       return '/';
@@ -43,8 +43,8 @@ export function format(route: Route): string {
   }
 }
 
-/** Somebody may have typed it. */
-function decode(part: string): string {
+/** The URL may be malformed. */
+function decodeSegment(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {

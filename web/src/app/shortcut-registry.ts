@@ -1,112 +1,112 @@
 /**
- * The registry of the page's shortcuts, with their scopes, and how keys are written. The dispatcher (`shortcuts.ts`), the hints and the
- * help sheet are made from it; it knows nothing of them.
- *
- * A key that types a character works only while its scope contains the focus.
+ * Registry of the shortcuts, their scopes and key notation. The dispatcher, the hints and the shortcuts dialog read it;
+ * it does not know them. Single characters work only while their scope contains the focus.
  */
 
+import { strings } from '../strings.ts';
+
 /** Where a shortcut works: anywhere, or while this part of the page contains the focus. */
-export type Scope = 'global' | 'composer' | 'card' | 'list' | 'queue';
+export type ShortcutScope = 'global' | 'composer' | 'card' | 'list' | 'queue';
 
 export interface Shortcut {
   /**
-   * One key or several ways: `j`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). A key that is pressed twice is
+   * One stroke or alternatives: `j`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). A key pressed twice is
    * written twice, with a space.
    */
   readonly keys: string | readonly string[];
   readonly label: string;
-  readonly scope: Scope;
-  /** What stands on the key caps, if not each of the ways. */
+  readonly scope: ShortcutScope;
+  /** Key cap label that replaces the list of strokes. */
   readonly caps?: string;
 }
 
 export const SHORTCUTS = {
-  palette: { scope: 'global', keys: 'Mod+K', label: 'Go to anything' },
-  newSession: { scope: 'global', keys: 'Mod+Shift+O', label: 'New session' },
-  findSession: { scope: 'global', keys: 'Mod+Shift+L', label: 'Find a session' },
-  search: { scope: 'global', keys: 'Mod+Shift+F', label: 'Search all messages' },
-  nextWaiting: { scope: 'global', keys: 'Mod+J', label: 'Next session that waits for you' },
-  approve: { scope: 'global', keys: 'Mod+Shift+Enter', label: 'Allow the marked request' },
-  deny: { scope: 'global', keys: 'Mod+Shift+X', label: 'Deny the marked request' },
-  previousMessage: { scope: 'global', keys: 'Alt+ArrowUp', label: 'Previous message' },
-  nextMessage: { scope: 'global', keys: 'Alt+ArrowDown', label: 'Next message' },
-  latest: { scope: 'global', keys: 'Alt+End', label: 'Jump to latest' },
-  toField: { scope: 'global', keys: 'Escape', label: 'Back to the message field' },
-  help: { scope: 'global', keys: 'Mod+/', label: 'Keyboard shortcuts' },
-  settings: { scope: 'global', keys: 'Mod+,', label: 'Settings' },
+  palette: { scope: 'global', keys: 'Mod+K', label: strings.shortcuts.labels.palette },
+  newSession: { scope: 'global', keys: 'Mod+Shift+O', label: strings.common.newSession },
+  findSession: { scope: 'global', keys: 'Mod+Shift+L', label: strings.shortcuts.labels.findSession },
+  search: { scope: 'global', keys: 'Mod+Shift+F', label: strings.common.searchMessages },
+  nextWaiting: { scope: 'global', keys: 'Mod+J', label: strings.shortcuts.labels.nextWaiting },
+  approve: { scope: 'global', keys: 'Mod+Shift+Enter', label: strings.shortcuts.labels.approve },
+  deny: { scope: 'global', keys: 'Mod+Shift+X', label: strings.shortcuts.labels.deny },
+  previousMessage: { scope: 'global', keys: 'Alt+ArrowUp', label: strings.shortcuts.labels.previousMessage },
+  nextMessage: { scope: 'global', keys: 'Alt+ArrowDown', label: strings.shortcuts.labels.nextMessage },
+  latest: { scope: 'global', keys: 'Alt+End', label: strings.shortcuts.labels.latest },
+  toField: { scope: 'global', keys: 'Escape', label: strings.shortcuts.labels.toField },
+  help: { scope: 'global', keys: 'Mod+/', label: strings.common.keyboardShortcuts },
+  settings: { scope: 'global', keys: 'Mod+,', label: strings.common.settings },
 
-  send: { scope: 'composer', keys: 'Enter', label: 'Send, or queue while the agent works' },
-  steer: { scope: 'composer', keys: 'Mod+Enter', label: 'Send into the running turn' },
-  newLine: { scope: 'composer', keys: 'Shift+Enter', label: 'New line' },
-  older: { scope: 'composer', keys: 'ArrowUp', label: 'Earlier messages, in an empty field' },
-  stop: { scope: 'composer', keys: 'Escape Escape', label: 'Stop the agent while nothing waits for you' },
+  send: { scope: 'composer', keys: 'Enter', label: strings.shortcuts.labels.send },
+  steer: { scope: 'composer', keys: 'Mod+Enter', label: strings.shortcuts.labels.steer },
+  newLine: { scope: 'composer', keys: 'Shift+Enter', label: strings.shortcuts.labels.newLine },
+  older: { scope: 'composer', keys: 'ArrowUp', label: strings.shortcuts.labels.older },
+  stop: { scope: 'composer', keys: 'Escape Escape', label: strings.shortcuts.labels.stop },
 
   option: {
     scope: 'card',
     keys: ['1', '2', '3', '4', '5', '6', '7', '8', '9'],
     caps: '1–9',
-    label: 'Choose an option; 1 allows once',
+    label: strings.shortcuts.labels.option,
   },
-  refuse: { scope: 'card', keys: '0', label: 'Deny' },
-  reply: { scope: 'card', keys: 'r', label: 'Deny with a message' },
-  edit: { scope: 'card', keys: 'e', label: 'Edit the input' },
+  refuse: { scope: 'card', keys: '0', label: strings.shortcuts.labels.refuse },
+  reply: { scope: 'card', keys: 'r', label: strings.shortcuts.labels.reply },
+  edit: { scope: 'card', keys: 'e', label: strings.shortcuts.labels.edit },
 
-  listNext: { scope: 'list', keys: 'j', label: 'Next in the list' },
-  listPrevious: { scope: 'list', keys: 'k', label: 'Previous in the list' },
-  archive: { scope: 'list', keys: 'e', label: 'Archive, or unarchive' },
-  rename: { scope: 'list', keys: 'r', label: 'Rename' },
-  markUnread: { scope: 'list', keys: 'u', label: 'Mark as unread' },
+  listNext: { scope: 'list', keys: 'j', label: strings.shortcuts.labels.listNext },
+  listPrevious: { scope: 'list', keys: 'k', label: strings.shortcuts.labels.listPrevious },
+  archive: { scope: 'list', keys: 'e', label: strings.shortcuts.labels.archive },
+  rename: { scope: 'list', keys: 'r', label: strings.shortcuts.labels.rename },
+  markUnread: { scope: 'list', keys: 'u', label: strings.shortcuts.labels.markUnread },
 
-  moveUp: { scope: 'queue', keys: 'Alt+ArrowUp', label: 'Move up' },
-  moveDown: { scope: 'queue', keys: 'Alt+ArrowDown', label: 'Move down' },
+  moveUp: { scope: 'queue', keys: 'Alt+ArrowUp', label: strings.shortcuts.labels.moveUp },
+  moveDown: { scope: 'queue', keys: 'Alt+ArrowDown', label: strings.shortcuts.labels.moveDown },
 } as const satisfies Record<string, Shortcut>;
 
 export type ShortcutId = keyof typeof SHORTCUTS;
 
-/** The scopes in the order of the help sheet, with its headings. */
-export const SCOPES: readonly (readonly [Scope, string])[] = [
-  ['global', 'Anywhere'],
-  ['composer', 'In the message field'],
-  ['card', 'In a focused request'],
-  ['list', 'In the session list'],
-  ['queue', 'On the handle of a queued message'],
+/** Scopes in the order of the shortcuts dialog, with headings. */
+export const SCOPE_HEADINGS: readonly (readonly [ShortcutScope, string])[] = [
+  ['global', strings.shortcuts.scopes.global],
+  ['composer', strings.shortcuts.scopes.composer],
+  ['card', strings.shortcuts.scopes.card],
+  ['list', strings.shortcuts.scopes.list],
+  ['queue', strings.shortcuts.scopes.queue],
 ];
 
-/** The shortcuts of a scope, as the help sheet lists them. */
-export function shortcutsOf(scope: Scope): readonly Shortcut[] {
+/** The shortcuts of a scope, for the shortcuts dialog. */
+export function shortcutsInScope(scope: ShortcutScope): readonly Shortcut[] {
   return Object.values<Shortcut>(SHORTCUTS).filter((shortcut) => shortcut.scope === scope);
 }
 
-/** What is needed to know of a key that was pressed. */
-export type Pressed = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
+/** The fields of a key event that identify a stroke. */
+export type KeyPress = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
 export const isMac = typeof navigator !== 'undefined' && /Mac|iP(hone|ad|od)/.test(navigator.userAgent);
 
-/** A pressed key as it is written in a shortcut. */
-export function strokeOf({ key, code, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string {
-  // Keyboards of other scripts: the key that lies there.
+/** Normalizes a key press to the registry notation. */
+export function normalizeKeyPress({ key, code, ctrlKey, metaKey, altKey, shiftKey }: KeyPress): string {
+  // On non-Latin layouts the physical key decides.
   const latin = key.length === 1 && key > '~' ? (/^Key([A-Z])$/.exec(code)?.[1]?.toLowerCase() ?? key) : key;
   const isLatin = /^[a-z]$/i.test(latin);
   const name = latin === ' ' ? 'Space' : isLatin ? latin.toLowerCase() : latin;
-  // With both of them a character is typed on many keyboards.
+  // Ctrl+Alt types a character on many layouts.
   const mod = (ctrlKey || metaKey) && !(ctrlKey && altKey);
-  // `?` is typed with Shift here and without it elsewhere.
+  // Some layouts need Shift for characters such as `?`.
   const shift = shiftKey && (isLatin || name.length > 1);
   return [mod && 'mod', altKey && !ctrlKey && 'alt', shift && 'shift', name].filter(Boolean).join('+');
 }
 
-/** Whether a key is pressed together with one that makes no characters. */
+/** Whether a stroke has a Mod or Alt modifier. */
 export function isChord(stroke: string): boolean {
   return stroke.startsWith('mod+') || stroke.startsWith('alt+');
 }
 
-/** Whether a key types a character. */
-export function isLetter(stroke: string): boolean {
+/** Whether a stroke types a character. */
+export function typesCharacter(stroke: string): boolean {
   return stroke.length === 1 || stroke === 'Space';
 }
 
-/** How a shortcut is written on a key cap, key by key. */
-export function capsOf(keys: string, mac: boolean): readonly string[] {
+/** Key caps of a shortcut. */
+export function keyCaps(keys: string, mac: boolean): readonly string[] {
   const caps: Record<string, string> = mac
     ? { Mod: '⌘', Shift: '⇧', Alt: '⌥' }
     : { Mod: 'Ctrl', Shift: 'Shift', Alt: 'Alt' };
@@ -124,14 +124,14 @@ export function capsOf(keys: string, mac: boolean): readonly string[] {
     .flatMap((stroke) => strokeParts(stroke).map((part) => caps[part] ?? names[part] ?? part.toUpperCase()));
 }
 
-/** A shortcut in a line of text, as in a tooltip. */
-export function hintOf(id: ShortcutId): string {
+/** A shortcut as inline text, for tooltips. */
+export function shortcutHint(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
-  return capsOf(first, isMac).join(isMac ? '' : '+');
+  return keyCaps(first, isMac).join(isMac ? '' : '+');
 }
 
-/** A shortcut as `aria-keyshortcuts` has it. */
-export function ariaOf(id: ShortcutId): string {
+/** A shortcut in `aria-keyshortcuts` notation. */
+export function ariaKeyShortcut(id: ShortcutId): string {
   const [first = ''] = [SHORTCUTS[id].keys].flat();
   return first.replace('Mod', isMac ? 'Meta' : 'Control');
 }
@@ -141,12 +141,12 @@ function strokeParts(stroke: string): readonly string[] {
   return stroke === '+' ? ['+'] : stroke.split(/\+(?=.)/);
 }
 
-/** The strokes of a shortcut. */
-export function waysOf({ keys }: Shortcut): readonly string[] {
-  return (typeof keys === 'string' ? [keys] : keys).map((way) => way.split(' ').map(normal).join(' '));
+/** The normalized strokes of a shortcut. */
+export function strokesOf({ keys }: Shortcut): readonly string[] {
+  return (typeof keys === 'string' ? [keys] : keys).map((stroke) => stroke.split(' ').map(normalizeStroke).join(' '));
 }
 
-function normal(stroke: string): string {
+function normalizeStroke(stroke: string): string {
   const parts = strokeParts(stroke);
   const key = parts.at(-1) ?? '';
   const modifiers = parts.slice(0, -1).map((part) => part.toLowerCase());

@@ -1,58 +1,59 @@
-/** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
+/** Sign-in and sign-out requests. A one-time code becomes an HttpOnly cookie and a page key of this origin. */
 
-import { forgetTyped, forgetWords } from './kept.ts';
-import { forgetPageKey, keepPageKey, keyHeaders } from './page-key.ts';
+import { strings } from '../strings.ts';
+import { clearPageKey, pageKeyHeaders, storePageKey } from './page-key.ts';
+import { clearStoredText, clearTextInMemory } from './sign-out-cleanup.ts';
 
-/** What the host says to somebody who knocks. */
-export interface Door {
-  /** Whether this browser is let in. */
+/** The sign-in status of this browser. */
+export interface SignInStatus {
+  /** Whether this browser is signed in. */
   readonly signedIn: boolean;
-  /** Whether anybody has to sign in at all. */
+  /** Whether the host requires a sign-in. */
   readonly required: boolean;
 }
 
-/** Takes a one-time code out of the address, so that it stays neither there nor in the history. */
-export function takeCode(location: Location, history: History): string | undefined {
+/** Removes a one-time code from the URL and the history, and returns it. */
+export function takeCodeFromUrl(location: Location, history: History): string | undefined {
   const code = new URLSearchParams(location.hash.slice(1)).get('link');
   if (code === null) return undefined;
   history.replaceState(history.state, '', location.pathname + location.search);
   return code;
 }
 
-/** The code in what somebody pastes: a whole link, or only its code. */
-export function codeOf(pasted: string): string | undefined {
+/** The code in pasted text: a whole link or only its code. */
+export function parsePastedCode(pasted: string): string | undefined {
   const text = pasted.trim();
   const code = text.includes('link=') ? text.split('link=').pop()?.split('&')[0] : text;
   return code && /^[\w.~-]+$/.test(code) ? code : undefined;
 }
 
-/** Asks whether this browser is let in. */
-export async function knock(): Promise<Door> {
-  const headers = { accept: 'application/json', ...keyHeaders() };
-  const answer = await fetch('/sign-in', { headers, cache: 'no-store' });
-  if (!answer.ok) throw new Error(await sentence(answer));
-  return (await answer.json()) as Door;
+/** Fetches the sign-in status. */
+export async function fetchSignInStatus(): Promise<SignInStatus> {
+  const headers = { accept: 'application/json', ...pageKeyHeaders() };
+  const response = await fetch('/sign-in', { headers, cache: 'no-store' });
+  if (!response.ok) throw new Error(await responseError(response));
+  return (await response.json()) as SignInStatus;
 }
 
-/** Trades a code for a cookie and a key. A browser that has both already keeps them. */
+/** Exchanges a code for a cookie and a key. A browser that is signed in keeps its own. */
 export async function signIn(code: string): Promise<void> {
-  const answer = await post('/sign-in', { code });
-  if (answer.status === 204) return;
-  const { key } = (await answer.json()) as { readonly key: string };
-  keepPageKey(key);
+  const response = await post('/sign-in', { code });
+  if (response.status === 204) return;
+  const { key } = (await response.json()) as { readonly key: string };
+  storePageKey(key);
 }
 
 export async function signOut(everywhere: boolean): Promise<void> {
   await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
-  forgetPageKey();
-  // Whoever comes next finds nothing of it.
-  forgetAll();
+  clearPageKey();
+  // The next user finds no data.
+  clearUserData();
 }
 
-/** Forgets what was typed here: in storage, in memory, and as a search in the address. */
-export function forgetAll(): void {
-  forgetTyped();
-  forgetWords(
+/** Clears typed text: in storage, in memory, and the search query in the URL. */
+export function clearUserData(): void {
+  clearTextInMemory();
+  clearStoredText(
     () => localStorage,
     () => sessionStorage,
   );
@@ -60,16 +61,16 @@ export function forgetAll(): void {
 }
 
 async function post(path: string, body: unknown): Promise<Response> {
-  const headers = { 'content-type': 'application/json', ...keyHeaders() };
-  // The host closes the page's connection before it answers: whoever leaves then is still to get, or lose, the cookie.
-  const how = { method: 'POST', headers, cache: 'no-store', keepalive: true } as const;
-  const answer = await fetch(path, { ...how, body: JSON.stringify(body) });
-  if (!answer.ok) throw new Error(await sentence(answer));
-  return answer;
+  const headers = { 'content-type': 'application/json', ...pageKeyHeaders() };
+  // The host closes the page's connection before it responds, so the request must survive navigation.
+  const options = { method: 'POST', headers, cache: 'no-store', keepalive: true } as const;
+  const response = await fetch(path, { ...options, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await responseError(response));
+  return response;
 }
 
-/** The host's own words. */
-async function sentence(answer: Response): Promise<string> {
-  const text = (await answer.text()).trim();
-  return text || `The host answered ${answer.status}.`;
+/** The host's error message, or the HTTP status. */
+async function responseError(response: Response): Promise<string> {
+  const text = (await response.text()).trim();
+  return text || strings.signIn.httpError(response.status);
 }

@@ -1,19 +1,22 @@
-/** Telling the running turn something more, while something waits to be told already. */
+/** Merges steering messages for the running turn. */
 
 import type { Chat } from '../ahp/index.ts';
-import { type Content, contentOf, joined } from './content.ts';
+import { joinContents, type MessageContent, messageContent } from './message-content.ts';
 
 /**
- * A second message for the running turn would take the place of the first. So the first one is taken back, and both are told
- * together; if the agent was told already, only the second one is left to be told.
+ * A second steering message would replace the first, so the first one is withdrawn and both are sent together. If the
+ * first was already delivered, only the second one is sent.
  */
-export async function withWaiting(chat: Pick<Chat, 'view' | 'takeBack'>, content: Content): Promise<Content> {
+export async function mergeWithSteering(
+  chat: Pick<Chat, 'view' | 'removePendingMessage'>,
+  content: MessageContent,
+): Promise<MessageContent> {
   const waiting = chat.view.value.state?.steeringMessage;
   if (!waiting) return content;
   try {
-    await chat.takeBack('steering', waiting.id);
+    await chat.removePendingMessage('steering', waiting.id);
   } catch {
     return content;
   }
-  return joined(contentOf(waiting.message), content);
+  return joinContents(messageContent(waiting.message), content);
 }

@@ -1,4 +1,4 @@
-/** Colours for code. It is large, so it is loaded when the first code is shown. */
+/** The code highlighter. It is large and loaded on first use. */
 
 import bash from 'highlight.js/lib/languages/bash';
 import c from 'highlight.js/lib/languages/c';
@@ -27,7 +27,7 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import { createLowlight } from 'lowlight';
-import { kindOf, type Run } from './runs.ts';
+import { type CodeToken, tokenKind } from './code-tokens.ts';
 
 const lowlight = createLowlight({
   bash,
@@ -59,29 +59,29 @@ const lowlight = createLowlight({
 });
 lowlight.registerAlias({ xml: ['svelte', 'vue'], javascript: ['mjs', 'cjs'], typescript: ['mts', 'cts'] });
 
-interface Tree {
+interface HighlightNode {
   readonly type: string;
   readonly value?: string;
   readonly properties?: { readonly className?: unknown };
-  readonly children?: readonly Tree[];
+  readonly children?: readonly HighlightNode[];
 }
 
-/** The runs of a code, or none if nothing is known of its language. */
-export function highlight(code: string, language: string): readonly Run[] | undefined {
+/** The tokens of code, or undefined for an unknown language. */
+export function highlight(code: string, language: string): readonly CodeToken[] | undefined {
   if (!lowlight.registered(language)) return undefined;
-  const runs: Run[] = [];
-  collect(lowlight.highlight(language, code) as Tree, undefined, runs);
-  return runs;
+  const tokens: CodeToken[] = [];
+  collectTokens(lowlight.highlight(language, code) as HighlightNode, undefined, tokens);
+  return tokens;
 }
 
-function collect(node: Tree, kind: Run['kind'], runs: Run[]): void {
+function collectTokens(node: HighlightNode, kind: CodeToken['kind'], tokens: CodeToken[]): void {
   if (node.value !== undefined) {
-    const last = runs.at(-1);
-    // Neighbours of one colour are one run: every run is an element of the page.
-    if (last && last.kind === kind) runs[runs.length - 1] = { kind, text: last.text + node.value };
-    else runs.push({ kind, text: node.value });
+    const last = tokens.at(-1);
+    // Adjacent tokens of one kind are merged, since every token is an element.
+    if (last && last.kind === kind) tokens[tokens.length - 1] = { kind, text: last.text + node.value };
+    else tokens.push({ kind, text: node.value });
     return;
   }
-  const own = kindOf(node.properties?.className) ?? kind;
-  for (const child of node.children ?? []) collect(child, own, runs);
+  const own = tokenKind(node.properties?.className) ?? kind;
+  for (const child of node.children ?? []) collectTokens(child, own, tokens);
 }

@@ -1,16 +1,15 @@
 /**
- * The keys of requests that wait for an answer.
- *
- * Digits and letters belong to the card that contains the focus. The two chords that allow and deny belong to one card at a time:
- * the one that contains the focus, or else the first one on the screen. A hint is shown exactly where a key works.
+ * Keyboard shortcuts of pending requests. Digits and letters belong to the focused card. The two chords that allow and
+ * deny belong to one card at a time: the focused card, or else the first visible one. Hints appear exactly where a key
+ * works.
  */
 
 import { untrack } from 'svelte';
-import { letterKeys } from '../app/preferences.svelte.ts';
-import { ariaOf, type ShortcutId } from '../app/shortcut-registry.ts';
-import { shortcuts } from '../app/shortcuts.ts';
+import { areLetterKeysEnabled } from '../app/preferences.svelte.ts';
+import { shortcuts } from '../app/shortcut-dispatcher.ts';
+import { ariaKeyShortcut, type ShortcutId } from '../app/shortcut-registry.ts';
 
-/** What a card can do by keys. `false` if there is nothing to do. */
+/** Keyboard actions of a card. They return `false` if there is nothing to do. */
 export interface CardActions {
   readonly option?: (number: number) => unknown;
   readonly deny?: () => unknown;
@@ -18,50 +17,50 @@ export interface CardActions {
   readonly edit?: () => unknown;
 }
 
-interface Card {
-  readonly place: string;
+interface RegisteredCard {
+  readonly cardId: string;
   readonly element: HTMLElement;
-  /** Whether the chords may be about it: it is a request that is allowed or denied. */
+  /** Whether the chords apply: the request can be allowed or denied. */
   readonly takesChords: boolean;
   isOnScreen: boolean;
 }
 
-/** How long a card is the chords' own before they work, in milliseconds: a card that has just come was not read. */
-const SETTLE_MS = 400;
+/** Time a card must be the chord target before chords work, so that a new card is not answered unread. */
+const CHORD_DELAY_MS = 400;
 
-const cards = new Set<Card>();
-const now: { focused: string | undefined; marked: string | undefined } = $state({
+const cards = new Set<RegisteredCard>();
+const keyTargets: { focused: string | undefined; marked: string | undefined } = $state({
   focused: undefined,
   marked: undefined,
 });
-let elected: string | undefined;
-let settling: ReturnType<typeof setTimeout> | undefined;
+let chordCandidate: string | undefined;
+let chordTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Whether digits and letters work on a card now. */
-export function hasLetters(place: string): boolean {
-  return letterKeys() && now.focused === place;
+/** Whether digits and letters work on a card. */
+export function hasLetterKeys(cardId: string): boolean {
+  return areLetterKeysEnabled() && keyTargets.focused === cardId;
 }
 
-/** Whether the chords are about a card now. */
-export function hasChords(place: string): boolean {
-  return now.marked === place;
+/** Whether the chords target a card. */
+export function hasChords(cardId: string): boolean {
+  return keyTargets.marked === cardId;
 }
 
-/** A card waits for an answer; the result takes it away. */
-export function answerable(
-  place: string,
+/** Registers a card; the result updates and unregisters it. */
+export function registerCard(
+  cardId: string,
   element: HTMLElement,
   actions: CardActions,
 ): { seen: (isOnScreen: boolean) => void; end: () => void } {
-  const card: Card = { place, element, takesChords: actions.deny !== undefined, isOnScreen: true };
+  const card: RegisteredCard = { cardId, element, takesChords: actions.deny !== undefined, isOnScreen: true };
   cards.add(card);
   const within = () => element;
   const press = (control: string, run: (() => unknown) | undefined) => (event: KeyboardEvent) => {
-    if (!run || !isSeen(element.querySelector(`[data-key="${control}"]`))) return false;
-    // A key that is held down answers once.
+    if (!run || !isUnobscured(element.querySelector(`[data-key="${control}"]`))) return false;
+    // A held key answers once.
     return event.repeat || untrack(run);
   };
-  const when = () => hasChords(place);
+  const when = () => hasChords(cardId);
   const unbind = shortcuts.bind(
     {
       id: 'option',
@@ -74,74 +73,75 @@ export function answerable(
     { id: 'approve', when, run: press('1', () => actions.option?.(1)) },
     { id: 'deny', when, run: press('0', actions.deny) },
   );
-  // A focused button that is taken away loses the focus in the middle of an update, when nothing may be changed.
-  const entered = () => queueMicrotask(() => cards.has(card) && focus(place));
-  const left = ({ relatedTarget }: FocusEvent) => {
-    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => blur(place));
+  // Removing a focused button blurs it during an update, when state must not change.
+  const onFocusIn = () => queueMicrotask(() => cards.has(card) && onCardFocus(cardId));
+  const onFocusOut = ({ relatedTarget }: FocusEvent) => {
+    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => onCardBlur(cardId));
   };
-  element.addEventListener('focusin', entered);
-  element.addEventListener('focusout', left);
-  elect();
+  element.addEventListener('focusin', onFocusIn);
+  element.addEventListener('focusout', onFocusOut);
+  updateChordTarget();
   return {
     seen: (isOnScreen) => {
       card.isOnScreen = isOnScreen;
-      elect();
+      updateChordTarget();
     },
     end: () => {
       unbind();
-      element.removeEventListener('focusin', entered);
-      element.removeEventListener('focusout', left);
+      element.removeEventListener('focusin', onFocusIn);
+      element.removeEventListener('focusout', onFocusOut);
       cards.delete(card);
-      blur(place);
+      onCardBlur(cardId);
     },
   };
 }
 
-function focus(place: string): void {
-  now.focused = place;
-  elect();
+function onCardFocus(cardId: string): void {
+  keyTargets.focused = cardId;
+  updateChordTarget();
 }
 
-function blur(place: string): void {
-  if (untrack(() => now.focused) === place) now.focused = undefined;
-  elect();
+function onCardBlur(cardId: string): void {
+  if (untrack(() => keyTargets.focused) === cardId) keyTargets.focused = undefined;
+  updateChordTarget();
 }
 
-/** Gives the chords to one card: at once if it has the focus, and else when it has been the first one for a moment. */
-function elect(): void {
-  const focused = untrack(() => now.focused);
-  const able = [...cards].filter(({ takesChords }) => takesChords);
+/** Assigns the chords to one card: at once if it is focused, otherwise after a delay. */
+function updateChordTarget(): void {
+  const focused = untrack(() => keyTargets.focused);
+  const chordCards = [...cards].filter(({ takesChords }) => takesChords);
   const chosen =
-    able.find(({ place }) => place === focused) ?? able.filter(({ isOnScreen }) => isOnScreen).sort(byPlace)[0];
-  if (chosen?.place === elected && chosen?.place !== focused) return;
-  clearTimeout(settling);
-  elected = chosen?.place;
+    chordCards.find(({ cardId }) => cardId === focused) ??
+    chordCards.filter(({ isOnScreen }) => isOnScreen).sort(compareByPosition)[0];
+  if (chosen?.cardId === chordCandidate && chosen?.cardId !== focused) return;
+  clearTimeout(chordTimer);
+  chordCandidate = chosen?.cardId;
   const mark = () => {
-    now.marked = elected;
+    keyTargets.marked = chordCandidate;
   };
-  if (elected === focused) return mark();
-  now.marked = undefined;
-  settling = setTimeout(mark, SETTLE_MS);
+  if (chordCandidate === focused) return mark();
+  keyTargets.marked = undefined;
+  chordTimer = setTimeout(mark, CHORD_DELAY_MS);
 }
 
-function byPlace(one: Card, other: Card): number {
+function compareByPosition(one: RegisteredCard, other: RegisteredCard): number {
   return one.element.compareDocumentPosition(other.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1;
 }
 
 /**
- * Whether the button that a key stands for can be seen: it may be scrolled away, lie under something else, or behind the door. What
- * is found at its place knows all of that.
+ * Whether the button of a key is visible: not scrolled away, covered, or behind the sign-in page. Hit testing at its
+ * position detects all of these.
  */
-function isSeen(control: Element | null): boolean {
+function isUnobscured(control: Element | null): boolean {
   if (!control) return false;
   const { left, top, width, height } = control.getBoundingClientRect();
   const found = document.elementFromPoint(left + width / 2, top + height / 2);
-  // A small box is pressed by its label.
+  // A checkbox can be covered by its label.
   return found !== null && (control.contains(found) || found.closest('label')?.contains(control) === true);
 }
 
-/** What `aria-keyshortcuts` says about a button of a card: the keys that work now. */
-export function ariaKeys(place: string, key: string, chord?: ShortcutId): string | undefined {
-  const keys = [hasLetters(place) && key, chord && hasChords(place) && ariaOf(chord)].filter(Boolean);
+/** The `aria-keyshortcuts` value of a card's button: the keys that work now. */
+export function ariaKeys(cardId: string, key: string, chord?: ShortcutId): string | undefined {
+  const keys = [hasLetterKeys(cardId) && key, chord && hasChords(cardId) && ariaKeyShortcut(chord)].filter(Boolean);
   return keys.length > 0 ? keys.join(' ') : undefined;
 }

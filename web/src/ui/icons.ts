@@ -1,6 +1,6 @@
-/** Drawn for this page: one path each, on a field of 16 by 16, as lines. */
+/** Icon paths: one stroked path each, in a 16 × 16 view box. */
 
-export const paths = {
+export const iconPaths = {
   add: 'M8 3v10M3 8h10',
   archive: 'M2 3h12v3H2zM3 6v7h10V6M6.5 9h3',
   agent: 'M3 6h10v7H3zM8 3v3M6 9v1M10 9v1M1.5 9v2M14.5 9v2',
@@ -53,4 +53,4 @@ export const paths = {
   web: 'M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12M2 8h12M8 2c4 4 4 8 0 12M8 2c-4 4-4 8 0 12',
 } as const;
 
-export type IconName = keyof typeof paths;
+export type IconName = keyof typeof iconPaths;

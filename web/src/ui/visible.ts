@@ -1,34 +1,39 @@
-/** Text as it is, for whoever has to decide about it: nothing in it hides, and nothing turns it around. */
+/**
+ * Makes invisible and deceptive characters visible in text that a user approves. The command line follows the same rules
+ * and cases.
+ */
 
-/** Signs that the eye does not see: those that change the direction, take no room, or only look like nothing. */
-const UNSEEN =
+/** Invisible characters: bidirectional controls, zero-width characters and blank look-alikes. */
+const INVISIBLE_CHARACTERS =
   /(?![\t\n\r])\p{Cc}|\r(?!\n)|\u034f|\u17b4|\u17b5|[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** Within one picture of several people this sign is part of the picture. */
-const JOINED = /(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]|\ufe0f)\u200d(?=\p{Extended_Pictographic})/gu;
-const JOINER = '\u200d';
+/** Zero-width joiners inside emoji sequences are kept. */
+const EMOJI_JOINERS = /(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]|\ufe0f)\u200d(?=\p{Extended_Pictographic})/gu;
+const ZERO_WIDTH_JOINER = '\u200d';
 
-/** The same text with a name for each sign that cannot be seen, such as `⟨U+202E⟩`. */
-export function visible(text: string): string {
-  const joined = new Set([...text.matchAll(JOINED)].map(({ index }) => index));
-  return text.replace(UNSEEN, (sign: string, at: number) => (sign === JOINER && joined.has(at) ? sign : named(sign)));
+/** Replaces each invisible character by its name, such as `⟨U+202E⟩`. */
+export function showInvisible(text: string): string {
+  const joined = new Set([...text.matchAll(EMOJI_JOINERS)].map(({ index }) => index));
+  return text.replace(INVISIBLE_CHARACTERS, (character: string, at: number) =>
+    character === ZERO_WIDTH_JOINER && joined.has(at) ? character : codePointName(character),
+  );
 }
 
-function named(sign: string): string {
-  const number = sign.codePointAt(0) ?? 0;
+function codePointName(character: string): string {
+  const number = character.codePointAt(0) ?? 0;
   return `⟨U+${number.toString(16).toUpperCase().padStart(4, '0')}⟩`;
 }
 
-/** More blanks than anybody needs between two words, or in front of a line, and more empty lines than a pause takes. */
-const BETWEEN = /(?<=\S)[^\S\n\r]{17,}/gu;
-const INDENT = /(?<=^|\n)[^\S\n\r]{61,}/gu;
-const EMPTY = /(?:\r?\n[^\S\n\r]*){6,}(?=\r?\n)/gu;
+/** Long runs of blanks or empty lines that push text out of sight. */
+const LONG_BLANK_RUN = /(?<=\S)[^\S\n\r]{17,}/gu;
+const LONG_INDENT = /(?<=^|\n)[^\S\n\r]{61,}/gu;
+const MANY_EMPTY_LINES = /(?:\r?\n[^\S\n\r]*){6,}(?=\r?\n)/gu;
 
-/** The same for code, where blanks count: so many that they push the rest out of sight are counted instead. */
-export function exact(text: string): string {
+/** The same for code, where blanks matter: long runs are replaced by their length. */
+export function showInvisibleInCode(text: string): string {
   const counted = text
-    .replace(EMPTY, (lines) => `\n⟨${lines.split('\n').length - 1} empty lines⟩`)
-    .replace(INDENT, (blanks) => `⟨${blanks.length} blanks⟩`)
-    .replace(BETWEEN, (blanks) => ` ⟨${blanks.length} blanks⟩ `);
-  return visible(counted);
+    .replace(MANY_EMPTY_LINES, (lines) => `\n⟨${lines.split('\n').length - 1} empty lines⟩`)
+    .replace(LONG_INDENT, (blanks) => `⟨${blanks.length} blanks⟩`)
+    .replace(LONG_BLANK_RUN, (blanks) => ` ⟨${blanks.length} blanks⟩ `);
+  return showInvisible(counted);
 }

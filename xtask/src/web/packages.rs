@@ -88,7 +88,7 @@ fn replace_symlink(link: &Path, to: &Path) -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn point(link: &Path, _to: &Path) -> Result<()> {
+fn replace_symlink(link: &Path, _to: &Path) -> Result<()> {
     bail!("{} cannot be a link here: run `npm ci` in its directory, then this again", link.display())
 }
 

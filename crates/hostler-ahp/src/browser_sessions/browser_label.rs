@@ -1,6 +1,6 @@
-//! What to call a browser, by what it says about itself: enough to know one's own again in a short list.
+//! A label for a browser, from its `User-Agent`: enough to recognize one's own browser in a short list.
 
-/// The words that tell browsers apart, the particular ones first: most claim to be all that were before them.
+/// Markers that identify browsers, the specific ones first: most browsers also claim to be older ones.
 const BROWSER_MARKERS: [(&str, &str); 9] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -24,7 +24,7 @@ const SYSTEM_MARKERS: [(&str, &str); 8] = [
     ("Linux", "Linux"),
 ];
 
-/// A short name, never text of the browser's own.
+/// A short label; contains no text that the browser chose.
 pub(super) fn browser_label(user_agent: &str) -> String {
     let find = |words: &[(&str, &'static str)]| {
         words.iter().find(|(word, _)| user_agent.contains(word)).map(|(_, name)| *name)
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_called_what_people_call_them() {
+    fn browsers_are_labeled_by_their_common_names() {
         for (user_agent, expected) in [
             ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
             (

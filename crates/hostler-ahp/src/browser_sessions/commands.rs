@@ -1,5 +1,5 @@
-//! `hostler/createLink`, `hostler/listSignIns` and `hostler/signOut`, which are no methods of AHP: whoever is in lets browsers in,
-//! sees which are, and signs them out.
+//! The extensions `hostler/createLink`, `hostler/listSignIns` and `hostler/signOut`: a connected client creates sign-in
+//! links, lists browser sessions, and signs them out.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::decode;
 use crate::methods::to_result;
 use crate::rpc::RpcError;
 
-/// How long a link is good, unless a client says otherwise, and at most.
+/// Default and maximum validity of a link.
 const DEFAULT_LINK_MINUTES: u64 = 10;
 const MAX_LINK_MINUTES: u64 = 24 * 60;
 
-/// The longest label, in bytes.
+/// Maximum length of a label, in bytes.
 const MAX_LABEL_BYTES: usize = 100;
 
-/// What is understood here.
+/// The methods that this module carries out.
 pub(crate) const BROWSER_SESSION_METHODS: [&str; 3] = ["hostler/createLink", "hostler/listSignIns", "hostler/signOut"];
 
-/// What is to be done.
+/// A decoded request.
 pub(crate) enum BrowserSessionRequest {
     CreateLink(CreateLinkParams),
     ListSessions,
@@ -51,7 +51,7 @@ struct BrowserSessionItem {
 }
 
 impl BrowserSessionRequest {
-    /// Reads a request.
+    /// Parses a request.
     pub(crate) fn parse(method: &str, params: Value) -> Result<Self, RpcError> {
         match method {
             "hostler/createLink" => decode::params(params).and_then(validate_link_params).map(Self::CreateLink),
@@ -61,7 +61,7 @@ impl BrowserSessionRequest {
         }
     }
 
-    /// Does it, for a client that is in by this pass itself, if it is.
+    /// Carries out the request. `own` is the browser session of the requesting client, if it has one.
     pub(crate) async fn execute(self, passes: BrowserSessions, own: Option<String>) -> Result<Value, RpcError> {
         match self {
             Self::CreateLink(params) => create_link(&passes, params, own.as_deref()),

@@ -1,27 +1,28 @@
-//! A pass on its way to a browser and back.
+//! The cookie of a browser session: `Set-Cookie` headers and parsing of requests.
 
 use http::{HeaderMap, HeaderValue, header};
 
 use super::secret::SignInSecret;
 use super::session_table::UNUSED_EXPIRY_MS;
 
-/// How many cookies with our name are looked at; a browser sends one, or one of each kind.
+/// Maximum number of cookies with this host's name that are checked; a browser sends one, or one of each kind.
 const MAX_COOKIES: usize = 4;
 
-/// The longest pass that is looked at.
+/// Maximum length of a checked cookie value.
 const MAX_COOKIE_BYTES: usize = 128;
 
-/// The name: a browser keeps one that begins like this only if it came over TLS and for this very name.
+/// The cookie's name. Browsers store a cookie with the `__Host-` prefix only if it came over TLS and for this exact
+/// name.
 fn cookie_name(host: &str, secure: bool) -> String {
     format!("{}hostler-{host}", if secure { "__Host-" } else { "" })
 }
 
-/// The header that gives a browser its pass.
+/// The header that sets a browser's cookie.
 pub(super) fn set_cookie_header(host: &str, pass: &SignInSecret, secure: bool) -> Option<HeaderValue> {
     build_cookie_header(host, pass.expose(), UNUSED_EXPIRY_MS / 1000, secure)
 }
 
-/// The header that takes it away.
+/// The header that removes it.
 pub(super) fn clear_cookie_header(host: &str, secure: bool) -> Option<HeaderValue> {
     build_cookie_header(host, "", 0, secure)
 }
@@ -34,7 +35,7 @@ fn build_cookie_header(host: &str, value: &str, seconds: i64, secure: bool) -> O
     Some(header)
 }
 
-/// The passes that a request brings for this host. Cookies of other hosts are none of our business.
+/// The cookie values in a request that belong to this host. Cookies of other hosts are ignored.
 pub(super) fn session_cookies(headers: &HeaderMap, host: &str) -> Vec<SignInSecret> {
     let names = [cookie_name(host, false), cookie_name(host, true)];
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_cookies_of_this_host_are_looked_at() {
+    fn cookies_of_other_hosts_are_ignored() {
         assert_eq!(found(&["x=1; hostler-a1=one; hostler-a2=two"]), ["one"]);
         assert_eq!(found(&["hostler-a1=one", "__Host-hostler-a1=two"]), ["one", "two"]);
         assert_eq!(found(&["hostler-A1=one; hostler-a1x=1; =hostler-a1; hostler-a1; ;;"]), Vec::<String>::new());
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_for_the_browser_alone() {
+    fn cookies_are_http_only_and_same_site_strict() {
         let pass = SignInSecret::from_text("pass");
         assert_eq!(
             set_cookie_header("a1", &pass, false).unwrap().to_str().unwrap(),

@@ -1,19 +1,20 @@
-//! Passes: how a browser comes in without the token.
+//! Browser sessions: how a browser connects without the token.
 //!
-//! A person asks for a *link* that works once and for a short time, and opens it in a browser. The page exchanges the link's code
-//! for a *pass*: a cookie that no script can read, and a key that is not a cookie, since browsers send cookies to every port of
-//! a name. Both are needed. Only hashes are kept: of codes in memory, of passes in a file.
+//! A signed-in client creates a *sign-in link*, which works once and for a short time. The page exchanges the link's
+//! code for a *browser session*: a cookie that scripts cannot read, and a page key that is not a cookie, because
+//! browsers send cookies to every port of a name. Both are required. Signing out closes the connections of that browser
+//! session. Only hashes are stored: of codes in memory, of browser sessions in a file.
 //!
-//! | module | idea |
+//! | module | content |
 //! |---|---|
-//! | `book` | links and passes: made, recognized, forgotten; pure |
-//! | `secret` | random texts and their hashes |
-//! | `file` | passes outlive the host |
-//! | `cookie` | a pass on its way to a browser and back; pure |
-//! | `key` | the key that a request presents; pure |
-//! | `browser` | what to call a browser; pure |
-//! | `door` | `/sign-in` and `/sign-out` over HTTP |
-//! | `commands` | the same for clients that are in |
+//! | `session_table` | links and browser sessions: created, authenticated, revoked; pure |
+//! | `secret` | random secrets and their hashes |
+//! | `session_file` | browser sessions survive restarts of the host |
+//! | `cookie` | the cookie in requests and responses; pure |
+//! | `page_key` | the key that a request presents; pure |
+//! | `browser_label` | label of a browser; pure |
+//! | `sign_in_page` | `/sign-in` and `/sign-out` over HTTP |
+//! | `commands` | the methods for connected clients |
 
 mod browser_label;
 pub(crate) mod commands;
@@ -36,29 +37,29 @@ use tokio_util::sync::CancellationToken;
 use secret::SignInSecret;
 use session_table::{BrowserSession, BrowserSessionTable, LinkRedemption};
 
-/// How old what the file says about a visit may be before it is written again.
+/// Maximum age of the last-seen time in the file before it is written again.
 const LAST_SEEN_SAVE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The passes of a host. Cheap to clone.
+/// The browser sessions of a host. Cheap to clone.
 #[derive(Clone)]
 pub struct BrowserSessions(Arc<Shared>);
 
 struct Shared {
     table: Mutex<BrowserSessionTable>,
-    /// Held while the file is written: the last one to write has seen everything.
+    /// Locked while the file is written, so the last writer has seen all changes.
     file: Mutex<Option<PathBuf>>,
 }
 
-/// A browser that is in by its pass, until this is dropped.
+/// Client that a browser session authenticated. Dropping it updates the last-seen time.
 pub(crate) struct BrowserClient {
     sessions: BrowserSessions,
     session_id: String,
-    /// Fires when it is signed out.
+    /// Canceled when the browser session is signed out.
     pub(crate) signed_out: CancellationToken,
 }
 
 impl BrowserClient {
-    /// The pass's id.
+    /// The browser session's id.
     pub(crate) fn session_id(&self) -> &str {
         &self.session_id
     }
@@ -70,20 +71,20 @@ impl Drop for BrowserClient {
     }
 }
 
-/// What a browser gets for a code.
+/// Credentials that a browser receives for a code.
 struct IssuedCredentials {
     cookie: SignInSecret,
     page_key: SignInSecret,
 }
 
-/// A link that was just made.
+/// A link that was just created.
 pub(crate) struct IssuedLink {
     pub(crate) code: SignInSecret,
     /// Milliseconds since 1970.
     pub(crate) expires_at_ms: i64,
 }
 
-/// Passes that end with the host.
+/// Browser sessions in memory only, which end with the host.
 impl Default for BrowserSessions {
     fn default() -> Self {
         Self::from_table(BrowserSessionTable::new("memory".to_owned()), None)
@@ -91,11 +92,12 @@ impl Default for BrowserSessions {
 }
 
 impl BrowserSessions {
-    /// The passes that a file keeps; it is made when there is one. What cannot be understood is not taken: everybody signs in
-    /// again. Passes belong to the token that the host had when they were given: with another one they do not count.
+    /// Opens the browser sessions in a file, which is created with the first one. A file that cannot be parsed is
+    /// ignored, and all browsers have to sign in again. A browser session belongs to the token that the host had when
+    /// it was created: with another token it is not accepted.
     ///
     /// # Errors
-    /// If it cannot be read, or there is no randomness.
+    /// If the file cannot be read, or the system has no randomness.
     pub fn open(path: PathBuf, token: Option<&SecretString>) -> io::Result<Self> {
         let book = match session_file::read(&path)? {
             Some(book) => book,
@@ -114,7 +116,7 @@ impl BrowserSessions {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a link, for a browser if its pass is named. `None` if that is signed out already.
+    /// Creates a link; `maker` is the browser session that requests it. `None` if that one is signed out already.
     pub(crate) fn create_link(
         &self,
         lasts: Duration,
@@ -127,8 +129,8 @@ impl BrowserSessions {
         Ok(added.then_some(IssuedLink { code, expires_at_ms: until }))
     }
 
-    /// Exchanges a code for a pass. A browser that is signed in keeps the one it has; one that has lost its key gets another
-    /// pass in place of those (`lost`) whose cookies it brings.
+    /// Exchanges a code for a browser session. A signed-in browser keeps its own; a browser that has lost its page key
+    /// gets a new one in place of those (`lost`) whose cookies it presents.
     fn redeem(
         &self,
         code: &SignInSecret,
@@ -147,7 +149,7 @@ impl BrowserSessions {
             LinkRedemption::Accepted { is_new: true } => {
                 self.lock_table().revoke(Some(lost));
                 if let Err(error) = self.save() {
-                    // Its browser never hears of it, so nobody else may find it in the list.
+                    // The browser never receives its credentials, so the session must not appear in the list.
                     self.lock_table().revoke(Some(&[&new_id]));
                     return Err(error);
                 }
@@ -159,12 +161,12 @@ impl BrowserSessions {
         }
     }
 
-    /// Whose pass a request brings: its cookie, together with its key.
+    /// The browser session that a request presents: its cookie together with its page key.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Option<BrowserClient> {
         self.authenticate_with_cookie(headers).map(|(guest, _)| guest)
     }
 
-    /// The same with the pass itself.
+    /// Like `authenticate`, and returns the cookie's value.
     fn authenticate_with_cookie(&self, headers: &HeaderMap) -> Option<(BrowserClient, SignInSecret)> {
         let now = now_ms();
         let key = page_key::page_key_of_request(headers)?.hash();
@@ -178,7 +180,7 @@ impl BrowserSessions {
         drop(book);
         if now.saturating_sub(written) > to_millis(LAST_SEEN_SAVE_INTERVAL) {
             let passes = self.clone();
-            // It is of no use to whoever comes in, so nobody waits for it.
+            // The client does not depend on the result, so the write is not awaited.
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = passes.save() {
                     tracing::warn!(%error, "when browsers were last here could not be written");
@@ -188,20 +190,20 @@ impl BrowserSessions {
         Some((BrowserClient { sessions: self.clone(), session_id: id, signed_out: ended }, given))
     }
 
-    /// All passes, the one that was used last first.
+    /// All browser sessions, the most recently used first.
     fn list(&self) -> Vec<BrowserSession> {
         self.lock_table().list(now_ms())
     }
 
-    /// The ids of all passes whose cookies a browser brings: one that came by both ways, with TLS and without, has two. They
-    /// sign nobody in.
+    /// The ids of all browser sessions whose cookies a request presents: a browser that used both TLS and plain HTTP
+    /// has two. They authenticate no request.
     fn session_ids_of_cookies(&self, headers: &HeaderMap) -> Vec<String> {
         let book = self.lock_table();
         let given = cookie::session_cookies(headers, book.host_id());
         given.iter().filter_map(|given| Some(book.session_id_by_cookie(&given.hash())?.to_owned())).collect()
     }
 
-    /// Takes back some passes, or all of them; whoever is in by them has to leave. Says how many there were.
+    /// Revokes some browser sessions, or all, and closes their connections. Returns how many there were.
     fn revoke(&self, ids: Option<&[&str]>) -> io::Result<usize> {
         let revoked = self.lock_table().revoke(ids);
         if revoked > 0 {

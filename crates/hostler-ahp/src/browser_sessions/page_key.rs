@@ -1,23 +1,23 @@
 //! The page key: the second secret of a browser session, which is not a cookie.
 //!
-//! Browsers send cookies to every port of a name, so any local server that a browser visits sees this host's cookie. The page
-//! keeps the key in the storage of its origin, which includes the port, and presents it as a header or, where browsers allow
-//! no headers, as a WebSocket subprotocol. It never stands in a URL.
+//! Browsers send cookies to every port of a name, so any local server that a browser visits sees this host's cookie.
+//! The page stores the key in the storage of its origin, which includes the port, and presents it as a header or, where
+//! browsers allow no headers, as a WebSocket subprotocol. It never appears in a URL.
 
 use http::header::{HeaderMap, HeaderName, SEC_WEBSOCKET_PROTOCOL};
 
 use super::secret::SignInSecret;
 
-/// The header of HTTP requests that carries the key.
+/// The HTTP request header that carries the key.
 const PAGE_KEY_HEADER: HeaderName = HeaderName::from_static("x-hostler-key");
 
-/// How the subprotocol begins that carries the key.
+/// Prefix of the subprotocol that carries the key.
 const PAGE_KEY_SUBPROTOCOL_PREFIX: &str = "hostler.key.";
 
-/// The longest key that is looked at, in bytes.
+/// Maximum length of a checked key, in bytes.
 const MAX_PAGE_KEY_BYTES: usize = 128;
 
-/// The key that a request presents; none if it presents several.
+/// The key that a request presents; `None` if it presents several.
 pub(super) fn page_key_of_request(headers: &HeaderMap) -> Option<SignInSecret> {
     let plain = headers.get_all(PAGE_KEY_HEADER).iter().filter_map(|value| value.to_str().ok());
     let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_comes_as_a_header_or_as_a_subprotocol_and_once() {
+    fn a_key_is_accepted_once_as_header_or_subprotocol() {
         let long = "x".repeat(MAX_PAGE_KEY_BYTES + 1);
         for (lines, expected) in [
             (&[("x-hostler-key", "one")][..], Some("one")),

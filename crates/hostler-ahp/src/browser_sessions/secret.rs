@@ -1,4 +1,4 @@
-//! Random texts and their hashes.
+//! Random secrets and their hashes.
 
 use std::fmt;
 use std::io;
@@ -7,19 +7,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-/// What is kept of a secret.
+/// The stored form of a secret.
 pub(super) type SecretHash = [u8; 32];
 
-/// A code or a pass. Nobody prints it by accident.
+/// A link's code, a cookie or a page key. Its debug output is redacted.
 pub(crate) struct SignInSecret(String);
 
 impl SignInSecret {
-    /// A new one of so many bytes.
+    /// Generates a secret of `N` bytes.
     pub(super) fn generate<const N: usize>() -> io::Result<Self> {
         Ok(Self(URL_SAFE_NO_PAD.encode(random_bytes::<N>()?)))
     }
 
-    /// One that somebody brings.
+    /// Wraps a secret that a request presents.
     pub(super) fn from_text(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -28,7 +28,7 @@ impl SignInSecret {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
-    /// For the one who is meant to have it.
+    /// The plain text, for its recipient.
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -40,7 +40,7 @@ impl fmt::Debug for SignInSecret {
     }
 }
 
-/// A name that is no secret.
+/// A random id, which is not secret.
 pub(super) fn random_id<const N: usize>() -> io::Result<String> {
     Ok(hex(&random_bytes::<N>()?))
 }

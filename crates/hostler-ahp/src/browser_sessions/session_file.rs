@@ -1,4 +1,4 @@
-//! Passes outlive the host: a small private file, replaced as a whole.
+//! Stores browser sessions across restarts of the host: a small private file, replaced as a whole.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -21,10 +21,10 @@ struct BrowserSessionFile {
 struct StoredBrowserSession {
     id: String,
     sha256: String,
-    /// Of the page key. Files of earlier versions have none.
+    /// Hash of the page key. Files of earlier versions have none.
     #[serde(default)]
     key_sha256: String,
-    /// Of the host's token.
+    /// Hash of the host's token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token_sha256: Option<String>,
     label: String,
@@ -32,7 +32,7 @@ struct StoredBrowserSession {
     seen_ms: i64,
 }
 
-/// Reads a file; `None` if there is none, or none that can be understood.
+/// Reads the file; `None` if it does not exist or cannot be parsed.
 pub(super) fn read(path: &Path) -> io::Result<Option<BrowserSessionTable>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -43,14 +43,14 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BrowserSessionTable>> {
         tracing::warn!(path = %path.display(), "what is kept of browsers that signed in cannot be understood; they sign in again");
         return Ok(None);
     };
-    // It becomes a part of a cookie's name.
+    // The host id becomes part of a cookie's name.
     if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(None);
     }
     let passes = sign_ins.into_iter().filter_map(|kept| {
         let StoredBrowserSession { id, sha256, key_sha256, token_sha256, label, created_ms: created, seen_ms: seen } =
             kept;
-        // A cookie without a key is no sign-in: such a browser signs in again.
+        // A cookie without a page key is not accepted: such a browser signs in again.
         let (hash, key) = (parse_hash(&sha256)?, parse_hash(&key_sha256)?);
         let token = match token_sha256 {
             Some(token) => Some(parse_hash(&token)?),
@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BrowserSessionTable>> {
     Ok(Some(BrowserSessionTable::from_sessions(host, passes.collect())))
 }
 
-/// What is to be written.
+/// The contents of the file.
 pub(super) fn serialize(book: &BrowserSessionTable) -> io::Result<String> {
     let kept = |pass: &BrowserSession| StoredBrowserSession {
         id: pass.id.clone(),
@@ -89,9 +89,9 @@ pub(super) fn serialize(book: &BrowserSessionTable) -> io::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&kept)?))
 }
 
-/// Writes it so that a reader, or a crash, finds the old text or the new one.
+/// Writes the file atomically: a reader, or a restart after a crash, finds the old text or the new one.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    // Temporary files are made 0600.
+    // Temporary files have mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path))?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_browser_sessions_are_read_back() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sign-ins.json");
         assert!(read(&path).unwrap().is_none());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_of_a_version_without_keys_is_signed_out() {
+    fn a_browser_session_without_a_page_key_is_signed_out() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sign-ins.json");
         let hash = "a7".repeat(32);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_lets_nobody_in() {
+    fn an_invalid_file_authenticates_no_browser() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sign-ins.json");
         for text in ["", "{", "[]", r#"{"host":"","signIns":[]}"#, r#"{"host":"a; Domain=x","signIns":[]}"#] {

@@ -1,4 +1,5 @@
-//! Links and passes: made, recognized, forgotten. Times are milliseconds since 1970.
+//! Sign-in links and browser sessions: created, authenticated, revoked and expired. Pure: does no I/O and has no clock.
+//! Times are milliseconds since 1970.
 
 use std::collections::VecDeque;
 
@@ -7,28 +8,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::secret::SecretHash;
 
-/// How many passes there may be; the one that was not used for longest makes room.
+/// Maximum number of browser sessions; the least recently used one is evicted.
 pub(super) const MAX_BROWSER_SESSIONS: usize = 100;
 
-/// How many links may wait; the oldest makes room.
+/// Maximum number of unused links; the oldest is evicted.
 const MAX_PENDING_LINKS: usize = 32;
 
-/// A pass that was not used for so long is forgotten: 90 days.
+/// A browser session that is unused for this long expires: 90 days.
 pub(super) const UNUSED_EXPIRY_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 
-/// So many wrong codes in so long are enough, whoever brings them.
+/// Maximum number of wrong codes per window, from all clients together.
 const MAX_WRONG_CODES: usize = 10;
 const WRONG_CODES_WINDOW_MS: i64 = 60 * 1000;
 
-/// All of them.
+/// All links and browser sessions of a host.
 pub(super) struct BrowserSessionTable {
-    /// Tells this host's cookies from those of others: browsers send them to all ports of a name.
+    /// Distinguishes this host's cookies from those of other hosts: browsers send them to all ports of a name.
     host_id: String,
     links: VecDeque<PendingLink>,
     sessions: Vec<BrowserSession>,
-    /// What counts only while the host has another token: kept, and never recognized.
+    /// Browser sessions that were created under another token: stored, and never accepted.
     other_token_sessions: Vec<BrowserSession>,
-    /// Of the token that the host has.
+    /// Hash of the host's current token.
     token_hash: Option<SecretHash>,
     wrong_code_times: VecDeque<i64>,
 }
@@ -37,27 +38,27 @@ struct PendingLink {
     code_hash: SecretHash,
     expires_at_ms: i64,
     label: Option<String>,
-    /// The pass of the browser that made the link; none if a client with the token did.
+    /// The browser session that created the link; `None` if a client with the token did.
     created_by: Option<String>,
 }
 
-/// One browser's right to come in.
+/// One signed-in browser.
 #[derive(Debug, Clone)]
 pub(super) struct BrowserSession {
-    /// What people call it by; no secret.
+    /// Shown to people; not secret.
     pub(super) id: String,
-    /// Of the cookie.
+    /// Hash of the cookie.
     pub(super) cookie_hash: SecretHash,
-    /// Of the page key: the cookie counts only with it.
+    /// Hash of the page key: the cookie is accepted only together with it.
     pub(super) page_key_hash: SecretHash,
     pub(super) label: String,
-    /// Of the token that the host had when it was given.
+    /// Hash of the token that the host had at sign-in.
     pub(super) token_hash: Option<SecretHash>,
     pub(super) created_ms: i64,
     pub(super) last_seen_ms: i64,
-    /// When that was last given to the file.
+    /// When the last-seen time was last written to the file.
     pub(super) last_saved_ms: i64,
-    /// Fires when it is taken back.
+    /// Canceled when the browser session is revoked.
     pub(super) signed_out: CancellationToken,
 }
 
@@ -77,14 +78,14 @@ impl BrowserSession {
     }
 }
 
-/// What became of a code.
+/// Outcome of redeeming a code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LinkRedemption<T> {
-    /// It was right, and is used up.
+    /// The code was valid and is used up.
     Accepted { is_new: T },
-    /// It was never right, is used up, or too old.
+    /// The code is unknown, used up or expired.
     Rejected,
-    /// The same, and there were many of that kind just now.
+    /// Like `Rejected`, after many wrong codes in a short time.
     RateLimited,
 }
 
@@ -101,12 +102,12 @@ impl BrowserSessionTable {
         }
     }
 
-    /// What a file has kept.
+    /// A table with the browser sessions of a file.
     pub(super) fn from_sessions(host: String, sessions: Vec<BrowserSession>) -> Self {
         Self { sessions, ..Self::new(host) }
     }
 
-    /// The token that the host has: what a browser was given while it had another one does not outlive that.
+    /// Sets the host's token: browser sessions that were created under another token are not accepted.
     pub(super) fn for_token(mut self, token: Option<SecretHash>) -> Self {
         let all = self.sessions.drain(..).chain(self.other_token_sessions.drain(..));
         let (passes, others) = all.partition(|pass| pass.token_hash == token);
@@ -122,12 +123,12 @@ impl BrowserSessionTable {
         &self.sessions
     }
 
-    /// All that is to be kept.
+    /// All browser sessions to store.
     pub(super) fn persistent_sessions(&self) -> impl Iterator<Item = &BrowserSession> {
         self.sessions.iter().chain(&self.other_token_sessions)
     }
 
-    /// Adds a link. Says whether it counts: a browser that has been signed out meanwhile makes none.
+    /// Adds a link. `false` if the browser session that creates it was signed out meanwhile.
     pub(super) fn add_link(
         &mut self,
         hash: SecretHash,
@@ -150,12 +151,12 @@ impl BrowserSessionTable {
         true
     }
 
-    /// Whether there is a pass with this id.
+    /// Whether a browser session has this id.
     pub(super) fn contains(&self, id: &str) -> bool {
         self.sessions.iter().any(|pass| pass.id == id)
     }
 
-    /// Uses a code up. `make` gets the link's label and makes the pass, if there is to be one.
+    /// Redeems a code. `make` receives the link's label and returns the browser session, if one is to be created.
     pub(super) fn redeem(
         &mut self,
         code: &SecretHash,
@@ -163,7 +164,7 @@ impl BrowserSessionTable {
         make: impl FnOnce(Option<String>) -> Option<BrowserSession>,
     ) -> LinkRedemption<bool> {
         self.links.retain(|link| link.expires_at_ms > now);
-        // All are compared, so that the time says nothing about where the right one is.
+        // All links are compared, so the time does not reveal the position of the right one.
         let found = self.links.iter().enumerate().fold(None, |found, (place, link)| {
             if bool::from(link.code_hash.ct_eq(code)) { Some(place) } else { found }
         });
@@ -183,8 +184,8 @@ impl BrowserSessionTable {
         LinkRedemption::Accepted { is_new: true }
     }
 
-    /// Only wrong codes are counted, and a right one is good at any time: otherwise whoever reaches the port could keep
-    /// everybody out by guessing.
+    /// Only wrong codes are limited, and a right one is always accepted: otherwise a client that guesses codes could
+    /// block all sign-ins.
     fn record_wrong_code(&mut self, now: i64) -> LinkRedemption<bool> {
         self.wrong_code_times.retain(|at| now.saturating_sub(*at) < WRONG_CODES_WINDOW_MS);
         if self.wrong_code_times.len() >= MAX_WRONG_CODES {
@@ -194,7 +195,7 @@ impl BrowserSessionTable {
         LinkRedemption::Rejected
     }
 
-    /// The pass of a cookie together with its key.
+    /// The browser session of a cookie together with its page key.
     pub(super) fn authenticate(
         &mut self,
         cookie: &SecretHash,
@@ -202,7 +203,7 @@ impl BrowserSessionTable {
         now: i64,
     ) -> Option<&mut BrowserSession> {
         self.remove_expired(now);
-        // All are compared, so that the time says nothing about which one it is.
+        // All are compared, so the time does not reveal which one matches.
         let found = self.sessions.iter_mut().fold(None, |found, pass| {
             if bool::from(pass.cookie_hash.ct_eq(cookie) & pass.page_key_hash.ct_eq(key)) { Some(pass) } else { found }
         })?;
@@ -210,7 +211,7 @@ impl BrowserSessionTable {
         Some(found)
     }
 
-    /// The id of the pass that a cookie belongs to. The cookie alone is no sign-in.
+    /// The id of the browser session that a cookie belongs to. The cookie alone authenticates no request.
     pub(super) fn session_id_by_cookie(&self, cookie: &SecretHash) -> Option<&str> {
         let found = self
             .sessions
@@ -219,7 +220,7 @@ impl BrowserSessionTable {
         Some(&found.id)
     }
 
-    /// Whoever has this pass was here.
+    /// Updates a browser session's last-seen time.
     pub(super) fn touch(&mut self, id: &str, now: i64) {
         if let Some(pass) = self.sessions.iter_mut().find(|pass| pass.id == id) {
             pass.last_seen_ms = pass.last_seen_ms.max(now);
@@ -233,7 +234,8 @@ impl BrowserSessionTable {
         passes
     }
 
-    /// Takes back one pass, or all of them with the links that still wait. Says how many passes there were.
+    /// Revokes some browser sessions, or all of them and all unused links. Returns how many browser sessions there
+    /// were.
     pub(super) fn revoke(&mut self, ids: Option<&[&str]>) -> usize {
         if ids.is_none() {
             self.links.clear();
@@ -251,7 +253,7 @@ impl BrowserSessionTable {
         before - self.sessions.len()
     }
 
-    /// What was not used for long is forgotten.
+    /// Removes browser sessions that were unused for too long.
     pub(super) fn remove_expired(&mut self, now: i64) {
         self.other_token_sessions.retain(|pass| now.saturating_sub(pass.last_seen_ms) < UNUSED_EXPIRY_MS);
         self.sessions.retain(|pass| {
@@ -264,7 +266,7 @@ impl BrowserSessionTable {
         self.remove_orphaned_links();
     }
 
-    /// Links of browsers that are signed out work no more.
+    /// Removes the links of browser sessions that are signed out.
     fn remove_orphaned_links(&mut self) {
         let passes = &self.sessions;
         let is_there = |maker: &String| passes.iter().any(|pass| pass.id == *maker);
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_is_too_old_or_unknown_is_wrong() {
+    fn an_expired_or_unknown_code_is_rejected() {
         let mut book = book();
         book.add_link([7; 32], 1000, None, None);
         assert_eq!(book.redeem(&[8; 32], 10, |_| Some(pass(1, 10))), LinkRedemption::Rejected);
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn many_wrong_codes_are_refused_for_a_while_and_keep_nobody_out() {
+    fn wrong_codes_are_rate_limited_and_right_ones_still_work() {
         let mut book = book();
         book.add_link([7; 32], 10 * DAY, None, None);
         for _ in 0..MAX_WRONG_CODES {
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_passes_are_bounded_and_the_oldest_go_first() {
+    fn links_and_browser_sessions_are_limited_and_the_oldest_evicted() {
         let mut book = book();
         for number in 0..=32 {
             book.add_link([number; 32], 1000, None, None);
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_nobody_uses_is_forgotten_and_one_in_use_is_not() {
+    fn an_unused_browser_session_expires_and_a_used_one_does_not() {
         let mut book = book();
         let (first, second) = (sign_in(&mut book, 1, 0), sign_in(&mut book, 2, 0));
         assert!(book.authenticate(&[1; 32], &key(1), 80 * DAY).is_some());
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn signing_out_ends_one_or_all() {
+    fn revoking_ends_one_browser_session_or_all() {
         let mut book = book();
         let tokens = [sign_in(&mut book, 1, 0), sign_in(&mut book, 2, 0), sign_in(&mut book, 3, 0)];
         book.add_link([9; 32], 1000, None, None);
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_counts_only_with_the_key_of_its_own_pass() {
+    fn a_cookie_is_accepted_only_with_its_own_page_key() {
         let mut book = book();
         sign_in(&mut book, 1, 0);
         sign_in(&mut book, 2, 0);
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn signing_a_browser_out_voids_the_links_that_it_made() {
+    fn signing_out_a_browser_voids_its_links() {
         let mut book = book();
         sign_in(&mut book, 1, 0);
         sign_in(&mut book, 2, 0);

@@ -1,7 +1,8 @@
-//! `/sign-in` and `/sign-out`: a browser exchanges a link's code for its pass and its page key, asks whether it has one, and gives it back.
+//! The endpoints `/sign-in` and `/sign-out`: a browser exchanges a link's code for a cookie and a page key, queries its
+//! status, and signs out.
 //!
-//! Whatever changes something must come from our own page: with its `Origin`, and as JSON where there is a body, which no page
-//! of another origin can send without being asked first.
+//! A request that changes something must come from the host's own page: with its `Origin`, and as JSON where there is a
+//! body, which pages of other origins cannot send without a preflight request.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, SET_COOKIE, USER_AGENT};
@@ -16,10 +17,10 @@ use super::secret::SignInSecret;
 use super::session_table::LinkRedemption;
 use super::{BrowserSessions, IssuedCredentials, browser_label, cookie};
 
-/// The largest body; a code is much smaller.
+/// Maximum size of a body; a code is much smaller.
 const MAX_BODY_BYTES: usize = 1024;
 
-/// After so many seconds it is worth while to try another code.
+/// Seconds after which a client may try another code.
 const RETRY_AFTER_SECONDS: &str = "60";
 
 const FOREIGN_ORIGIN_MESSAGE: &str = "Only the host's own page may do that.";
@@ -30,24 +31,24 @@ const TOO_MANY_ATTEMPTS_MESSAGE: &str = "There were too many wrong links just no
 const NOT_SIGNED_IN_MESSAGE: &str = "You are not signed in here.";
 const SAVE_FAILED_MESSAGE: &str = "The host could not write down who is signed in; its log says why.";
 
-/// What is known about a request beside itself.
+/// Facts about a request that its headers and body do not contain.
 pub(crate) struct SignInContext {
-    /// Whether a token or a pass is needed at all.
+    /// Whether a token or a browser session is required at all.
     pub(crate) is_sign_in_required: bool,
-    /// Whether the browser speaks TLS, to us or to a proxy that we believe.
+    /// Whether the browser uses TLS, directly or to a trusted proxy.
     pub(crate) is_secure: bool,
-    /// Whether it comes from our own page.
+    /// Whether it comes from the host's own page.
     pub(crate) is_own_page: bool,
 }
 
-/// Whether a path is answered here.
+/// Whether this module answers requests for a path.
 pub(crate) fn is_sign_in_path(path: &str) -> bool {
     matches!(path, "/sign-in" | "/sign-out")
 }
 
 type SignInResponse = Response<Full<Bytes>>;
 
-/// Answers a request to one of the two.
+/// Answers a request to one of the two endpoints.
 pub(crate) async fn respond<B>(
     passes: &BrowserSessions,
     caller: &SignInContext,
@@ -78,7 +79,8 @@ where
     }
 }
 
-/// What the page has to know before it connects. A pass that is used lasts longer, so its cookie is given anew.
+/// The sign-in status, which the page needs before it connects. Use extends a browser session, so its cookie is set
+/// again.
 fn sign_in_status(passes: &BrowserSessions, caller: &SignInContext, headers: &HeaderMap) -> SignInResponse {
     let found = passes.authenticate_with_cookie(headers);
     let mut answer = json_response(&json!({
@@ -98,7 +100,7 @@ struct SignInBody {
     code: String,
 }
 
-/// The code that a request brings.
+/// The code in a request.
 async fn read_code<B>(headers: &HeaderMap, body: B) -> Result<SignInSecret, (StatusCode, &'static str)>
 where
     B: Body<Data = Bytes>,
@@ -162,7 +164,8 @@ async fn sign_in(
     answer
 }
 
-/// Gives back the browser's own passes, or, if it has one, those of all. A cookie without its key gives back nothing.
+/// Signs out the browser's own sessions or, if it has one, all of them. A cookie without its page key signs out
+/// nothing.
 async fn sign_out(
     passes: &BrowserSessions,
     caller: &SignInContext,
@@ -206,7 +209,7 @@ fn json_response(value: &Value) -> SignInResponse {
     with_security_headers(answer)
 }
 
-/// A refusal. What the client still sends is not waited for.
+/// A refusal. Closes the connection without reading the rest of the request.
 fn text_response(status: StatusCode, text: &str) -> SignInResponse {
     let mut answer = Response::new(Full::from(format!("{text}\n")));
     *answer.status_mut() = status;
@@ -215,7 +218,7 @@ fn text_response(status: StatusCode, text: &str) -> SignInResponse {
     with_security_headers(answer)
 }
 
-/// Nobody keeps it, and no page of another origin may see it.
+/// Disables caching and access by pages of other origins.
 fn with_security_headers(mut answer: SignInResponse) -> SignInResponse {
     let headers = [
         (CACHE_CONTROL, "no-store"),

@@ -1,4 +1,4 @@
-//! How large the things are that clients may say. Attachments have bounds of their own, where they are planned.
+//! Size limits of dispatched actions. Attachments have limits of their own, where they are planned.
 
 use ahp_types::StateAction;
 use ahp_types::common::JsonObject;
@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use super::dispatch_check::carried_message;
 
-/// The longest id of a turn, a message, a call, a request.
+/// Maximum length of the id of a turn, message, tool call or request.
 pub(super) const MAX_ID_BYTES: usize = 256;
-/// The longest text of a message or an answer.
+/// Maximum length of a message or an answer.
 pub(super) const MAX_MESSAGE_TEXT_BYTES: usize = 1024 * 1024;
-/// The most that clients may keep beside a message.
+/// Maximum size of a client's `_meta` on a message.
 pub(super) const MAX_META_BYTES: usize = 64 * 1024;
-/// The largest action, attachments aside.
+/// Maximum size of an action, without attachments.
 pub(super) const MAX_ACTION_BYTES: usize = 2 * 1024 * 1024;
-/// How many messages an order may name.
+/// Maximum number of messages in a reorder action.
 pub(super) const MAX_REORDERED_MESSAGES: usize = 1_000;
 
-/// Checks the sizes of an action. The error is the reason of the rejection.
+/// Checks the sizes in an action. The error is the reason of the rejection.
 pub(super) fn check_limits(action: &StateAction) -> Result<(), String> {
     match action {
         StateAction::ChatTurnStarted(action) => {
@@ -89,6 +89,6 @@ fn json_bytes(value: &impl Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // What cannot be written has no end that we know of.
+    // A value that cannot be serialized counts as too large.
     serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }

@@ -1,4 +1,4 @@
-//! The actions of the union, one row each.
+//! The actions of AHP's union, one row each.
 
 use ahp_types::StateAction;
 use serde_json::Value;
@@ -10,23 +10,23 @@ use super::ChannelKind::{
 use super::HostSupport::{NotOffered, Offered};
 use super::{AllowedSender, ChannelKind, HostSupport, SinceVersion};
 
-/// What is known about an action.
+/// Properties of an action.
 #[derive(Debug)]
 pub(crate) struct ActionRow {
     pub(crate) name: &'static str,
-    /// Where it belongs.
+    /// Kinds of channels that it belongs to.
     pub(crate) channels: &'static [ChannelKind],
     pub(crate) allowed_sender: AllowedSender,
     pub(crate) since: SinceVersion,
     pub(crate) support: HostSupport,
-    /// When it is accepted; empty if always, or if only the host says it.
+    /// When it is accepted; empty if always, or if only the host dispatches it.
     pub(crate) precondition: &'static str,
-    /// Reads it, for the reason why it cannot be read.
+    /// Parses it, for the reason why parsing fails.
     parse: fn(Value) -> serde_json::Result<StateAction>,
 }
 
 impl ActionRow {
-    /// Why a value is no such action.
+    /// Why a value cannot be parsed as this action.
     pub(crate) fn parse_error(&self, value: Value) -> Option<serde_json::Error> {
         (self.parse)(value).err()
     }
@@ -37,8 +37,8 @@ macro_rules! actions {
         /// All actions.
         pub(crate) static ALL: &[&ActionRow] = &[$(&rows::$variant),+];
 
-        /// The row of an action; `None` if the protocol's types do not know it. The compiler sees to it that every
-        /// action of the union has one.
+        /// The row of an action; `None` if the protocol's types do not know it. The compiler checks that every action
+        /// of the union has one.
         pub(crate) fn row(action: &StateAction) -> Option<&'static ActionRow> {
             match action {
                 $(StateAction::$variant(_) => Some(&rows::$variant),)+
@@ -94,7 +94,7 @@ actions! {
     SessionChatUpdated "session/chatUpdated" [Session] Host (0, 4, 0) Offered, "";
     SessionChatsReordered "session/chatsReordered" [Session] Host (0, 9, 0) MULTIPLE_CHATS, "";
     SessionDefaultChatChanged "session/defaultChatChanged" [Session] Host (0, 4, 0) MULTIPLE_CHATS, "";
-    // VS Code renames a chat by saying this on the chat's channel.
+    // VS Code dispatches this on the chat's channel to rename a chat.
     SessionTitleChanged "session/titleChanged" [Session, Chat] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";
     SessionServerToolsChanged "session/serverToolsChanged" [Session] Host (0, 1, 0) NotOffered("a list of the agent's tools"), "";
     SessionActiveClientSet "session/activeClientSet" [Session] OwnClient (0, 5, 0) Offered, "";

@@ -1,30 +1,30 @@
-//! The commands: requests of clients, one row each. All of them are part of 0.9, the oldest version that is spoken here.
+//! The commands: requests of clients, one row each. All of them are part of 0.9, the oldest supported version.
 
 use ahp_types::errors::json_rpc_error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
 
 use super::HostSupport::{self, NotOffered, Offered};
 use crate::rpc::RpcError;
 
-/// What is known about a command.
+/// Properties of a command.
 #[derive(Debug)]
 pub(crate) struct CommandRow {
     pub(crate) name: &'static str,
-    /// The channel that it is about.
+    /// The kind of channel that it names.
     pub(crate) channel: &'static str,
-    /// Its parameters beside the channel.
+    /// Its parameters besides the channel.
     pub(crate) params: &'static str,
     pub(crate) result: &'static str,
-    /// The codes of its own errors.
+    /// Codes of its specific errors.
     pub(crate) errors: &'static [i32],
     pub(crate) support: HostSupport,
-    /// The code of the refusal where it is not offered.
+    /// Error code if it is not offered.
     pub(crate) refusal_code: i32,
 }
 
 /// The row of a command that this host carries out.
 ///
 /// # Errors
-/// The answer, if it does not.
+/// The answer, if the host does not offer it.
 pub(crate) fn require_offered(method: &str) -> Result<&'static CommandRow, RpcError> {
     let Some(command) = ALL.iter().find(|command| command.name == method) else {
         return Err(RpcError::unknown_method(method));
@@ -88,7 +88,7 @@ commands! {
     "runAutomation" "automations" "automation" => "" [-32601] AUTOMATIONS;
     "fetchAutomationRuns" "automations" "automation, cursor?" => "" [-32601] AUTOMATIONS;
 
-    // Ours: what AHP has no word for.
+    // Hostler's extensions.
     "hostler/listGrants" "root" "" => "items" [] Offered;
     "hostler/allowGrant" "root" "id" => "{}" [-32008] Offered;
     "hostler/revokeGrant" "root" "id" => "{}" [-32008] Offered;

@@ -1,4 +1,5 @@
-//! Whether a client may dispatch something: form, place, permission, identity and size. State is the engine's business.
+//! Checks whether a client may dispatch an action: form, channel, permission, identity and size. The engine checks
+//! state.
 
 use ahp_types::StateAction;
 use ahp_types::state::{Message, MessageKind};
@@ -41,7 +42,7 @@ pub(crate) fn check_dispatch(kind: ChannelKind, name: &str, dispatch: &Dispatch)
     action_limits::check_limits(&dispatch.action)
 }
 
-/// The client that an action speaks for.
+/// The client that an action names as its actor.
 fn represented_client(action: &StateAction) -> Option<&String> {
     match action {
         StateAction::SessionActiveClientSet(action) => Some(&action.active_client.client_id),
@@ -60,7 +61,7 @@ pub(super) fn carried_message(action: &StateAction) -> Option<&Message> {
     }
 }
 
-/// The beginning of a text that a client chose, for a sentence.
+/// The start of a text that a client chose, for an error message.
 fn truncate(text: &str) -> String {
     const SHORT: usize = 160;
     match text.char_indices().nth(SHORT) {

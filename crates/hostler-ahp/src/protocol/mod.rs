@@ -1,5 +1,5 @@
-//! The protocol as one table: which actions, commands and notifications there are, since when, who may say them, and what
-//! this host offers of them. Dispatch checks, version filters and `docs/ahp.md` are made from it.
+//! The protocol as one table: all actions, commands and notifications, their version, their permitted senders, and
+//! whether this host supports them. Dispatch checks, version filters and `docs/ahp.md` are derived from it.
 
 mod action_limits;
 pub(crate) mod actions;
@@ -13,7 +13,7 @@ mod tests;
 pub(crate) use dispatch_check::check_dispatch;
 pub use reference::protocol_reference;
 
-/// The version of the protocol that brought something.
+/// The protocol version that introduced a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SinceVersion(pub(crate) u64, pub(crate) u64, pub(crate) u64);
 
@@ -33,7 +33,7 @@ pub(crate) enum ChannelKind {
 }
 
 impl ChannelKind {
-    /// The kind of a channel, by its name.
+    /// The kind of a channel, by its URI.
     pub(crate) fn of(channel: &str) -> Option<Self> {
         const SCHEMES: &[(&str, ChannelKind)] = &[
             ("ahp-chat:", ChannelKind::Chat),
@@ -60,7 +60,7 @@ impl ChannelKind {
         Some(if channel.contains("/changeset/") { Self::Changeset } else { Self::Session })
     }
 
-    /// What people call it.
+    /// Its name in messages and documentation.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -77,21 +77,21 @@ impl ChannelKind {
     }
 }
 
-/// Who may dispatch an action. The host may say everything.
+/// Who may dispatch an action. The host may dispatch all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AllowedSender {
     Host,
     Client,
-    /// Only the client that the action speaks for.
+    /// Only the client that the action names.
     OwnClient,
-    /// Only the client whose tool it is about, and this host lets no client run tools.
+    /// Only the client that owns the tool; this host lets no client run tools.
     ToolOwner,
 }
 
-/// What this host makes of something.
+/// Whether this host supports a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostSupport {
     Offered,
-    /// This host does not offer what it belongs to. Nothing that it advertises says otherwise.
+    /// The host does not offer it, and advertises nothing that implies it.
     NotOffered(&'static str),
 }

@@ -5,7 +5,7 @@ use hostler_engine::HostNotificationKind;
 use super::HostSupport::{self, NotOffered, Offered};
 use super::SinceVersion;
 
-/// What is known about a notification.
+/// Properties of a notification.
 #[derive(Debug)]
 pub(crate) struct NotificationRow {
     pub(crate) name: &'static str,
@@ -47,7 +47,7 @@ notifications! {
     EXPORT_METRICS "otlp/exportMetrics" Host (0, 2, 0) TELEMETRY, "";
 }
 
-/// The row of a catalogue event.
+/// The row of a session list notification.
 pub(crate) fn row_for(kind: &HostNotificationKind) -> &'static NotificationRow {
     match kind {
         HostNotificationKind::SignInExpired(_) => &AUTH_REQUIRED,

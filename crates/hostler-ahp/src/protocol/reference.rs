@@ -1,4 +1,4 @@
-//! `docs/ahp.md`, written from the table.
+//! Generates `docs/ahp.md` from the table.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ and whatever that client itself wants of URIs that begin with `vscode-agent-clie
 the parameters that they have above). They are on the root channel. `createResourceWatch` is not asked for.
 ";
 
-/// The page that says what this host makes of the protocol: `docs/ahp.md`.
+/// The text of `docs/ahp.md`: which parts of the protocol this host supports.
 pub fn protocol_reference() -> String {
     // Writing to a String cannot fail.
     let mut page = String::from(INTRODUCTION);

@@ -1,4 +1,4 @@
-//! The table against the protocol's types, and what is checked by it.
+//! Compares the table with the protocol's types, and tests the checks that use it.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn start(turn: &str, message: &Value) -> Value {
 }
 
 #[test]
-fn the_actions_are_those_of_the_protocols_types() {
+fn the_table_has_the_actions_of_the_protocols_types() {
     let names: BTreeSet<&str> = actions::ALL.iter().map(|action| action.name).collect();
     assert_eq!((actions::ALL.len(), names.len()), (106, 106));
     for (action, kind) in actions::ALL.iter().zip(actions::in_the_types()) {
@@ -47,7 +47,7 @@ fn the_actions_are_those_of_the_protocols_types() {
 }
 
 #[test]
-fn names_are_given_once() {
+fn names_are_unique() {
     let commands: BTreeSet<&str> = commands::ALL.iter().map(|command| command.name).collect();
     assert_eq!(commands.len(), commands::ALL.len());
     let ours = commands.iter().filter(|name| name.starts_with("hostler/")).count();
@@ -57,9 +57,9 @@ fn names_are_given_once() {
 }
 
 #[test]
-fn every_action_that_a_client_may_not_dispatch_is_refused_with_a_sentence() {
+fn every_forbidden_action_is_rejected_with_a_reason() {
     for action in actions::ALL {
-        // Even malformed: whether it is offered comes first.
+        // Support is checked before form, so the action may be malformed.
         let home = action.channels[0];
         let reason = checked(home, json!({"type": action.name, "client": "nobody"}));
         match (action.allowed_sender, action.support) {
@@ -79,7 +79,7 @@ fn every_action_that_a_client_may_not_dispatch_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn an_action_that_cannot_be_read_is_told_from_one_that_is_not_known() {
+fn malformed_and_unknown_actions_are_distinguished() {
     let reason = |action| checked(ChannelKind::Chat, action).unwrap_err();
     let half = json!({"type": "chat/turnStarted", "turnId": "t", "message": message("x")});
     assert_eq!(reason(half), r#"the action "chat/turnStarted" is malformed: missing field `startedAt`"#);
@@ -95,7 +95,7 @@ fn an_action_that_cannot_be_read_is_told_from_one_that_is_not_known() {
 }
 
 #[test]
-fn a_client_speaks_for_itself_and_for_its_user() {
+fn a_client_dispatches_only_for_itself_and_its_user() {
     let set =
         |client: &str| json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
     assert_eq!(checked(ChannelKind::Session, set("me")), Ok(()));
@@ -114,7 +114,7 @@ fn a_client_speaks_for_itself_and_for_its_user() {
 }
 
 #[test]
-fn what_is_too_large_or_has_no_name_is_refused() {
+fn oversized_values_and_empty_ids_are_rejected() {
     let long = "x".repeat(action_limits::MAX_ID_BYTES + 1);
     let fits = "x".repeat(action_limits::MAX_ID_BYTES);
     let chat = |action| checked(ChannelKind::Chat, action);
@@ -151,7 +151,7 @@ fn what_is_too_large_or_has_no_name_is_refused() {
 }
 
 #[test]
-fn channels_are_told_apart_by_their_names() {
+fn channel_kinds_are_derived_from_their_uris() {
     let cases = [
         ("ahp-root://", Some(ChannelKind::Root)),
         ("claude:/1", Some(ChannelKind::Session)),

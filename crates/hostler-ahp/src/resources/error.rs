@@ -1,4 +1,4 @@
-//! What went wrong with a file, in AHP's codes.
+//! Converts file errors to AHP's error codes.
 
 use std::io::ErrorKind;
 
@@ -23,7 +23,7 @@ impl From<ResourceError> for RpcError {
     }
 }
 
-/// Says what to ask for.
+/// An error that names the access to request.
 fn permission_denied(uri: String, access: FileAccess, sentence: String) -> RpcError {
     let write = (access == FileAccess::Write).then_some(true);
     let read = write.is_none().then_some(true);
@@ -51,7 +51,7 @@ fn error_code(error: &FileError) -> i32 {
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::ResourceBusy => {
                 ahp_error_codes::PERMISSION_DENIED
             }
-            // No file can be called so.
+            // No file can have such a name.
             ErrorKind::InvalidFilename => ahp_error_codes::NOT_FOUND,
             _ => json_rpc_error_codes::INTERNAL_ERROR,
         },

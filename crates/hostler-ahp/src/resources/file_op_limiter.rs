@@ -1,4 +1,4 @@
-//! How much of one client is done at a time: its files are not in the way of what else it says.
+//! Limits one client's concurrent file operations, so that they do not delay its other requests.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Request;
 use crate::rpc::RpcError;
 
-/// How many requests are carried out side by side.
+/// Maximum number of operations that run concurrently.
 const MAX_CONCURRENT_FILE_OPS: usize = 4;
 
-/// How much may be under way, in units of 64 KiB: 128 MiB, or as many requests as there are units.
+/// Budget of admitted operations, in units of 64 KiB: 128 MiB, or as many requests as there are units.
 const FILE_OP_BUDGET_UNITS: usize = 2048;
 
 const FILE_OP_UNIT_BYTES: usize = 64 * 1024;
 
-/// One connection's turns.
+/// File operation limits of one connection.
 pub(crate) struct FileOpLimiter {
     budget: Arc<Semaphore>,
     running: Arc<Semaphore>,
-    /// For what a client does: it may need the host's files for that, and take its time.
+    /// For relayed operations: the owning client may take long, and may need files of the host for them.
     relayed: Arc<Semaphore>,
 }
 
@@ -35,19 +35,19 @@ impl Default for FileOpLimiter {
     }
 }
 
-/// A place among them.
+/// An admitted operation's share of the budget.
 pub(crate) struct FileOpPermit {
     _budget: OwnedSemaphorePermit,
     running: Arc<Semaphore>,
 }
 
 impl FileOpLimiter {
-    /// Takes a request in, if there is room for it.
+    /// Admits an operation, if the budget allows it.
     pub(crate) fn acquire(&self, request: &Request) -> Result<FileOpPermit, RpcError> {
         self.acquire_from(&self.running, request)
     }
 
-    /// The same for one that a client carries out.
+    /// The same for an operation that is relayed to a client.
     pub(crate) fn acquire_relayed(&self, request: &Request) -> Result<FileOpPermit, RpcError> {
         self.acquire_from(&self.relayed, request)
     }
@@ -62,14 +62,14 @@ impl FileOpLimiter {
 }
 
 impl FileOpPermit {
-    /// Does it when it is its turn. The next one begins when the answer is on its way: a client that does not read holds up
-    /// its own files, and few of them.
+    /// Runs the operation when a slot is free. The slot is released when the answer is sent: a client that does not
+    /// read delays only its own file operations.
     pub(crate) async fn run(
         self,
         act: impl Future<Output = Result<Value, RpcError>>,
         answer: impl AsyncFnOnce(Result<Value, RpcError>),
     ) {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _running = self.running.acquire().await;
         let result = act.await;
         answer(result).await;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_by_bytes_and_comes_back() {
+    fn the_budget_counts_bytes_and_is_returned() {
         let turns = FileOpLimiter::default();
         let first = turns.acquire(&write(100 << 20)).unwrap();
         assert_eq!(turns.acquire(&write(64 << 20)).err().unwrap().code, -32603);
@@ -99,9 +99,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_few_run_side_by_side() {
+    async fn concurrent_operations_are_limited() {
         let turns = FileOpLimiter::default();
-        // The answer has nowhere to go.
+        // The answer is never sent.
         let stuck = async |_| std::future::pending().await;
         let done = || async { Ok(Value::Null) };
         let mut running: Vec<_> = (0..MAX_CONCURRENT_FILE_OPS)

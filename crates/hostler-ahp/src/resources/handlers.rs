@@ -1,4 +1,4 @@
-//! What each request does, and what it is answered with.
+//! Carries out each file request in the engine and builds its answer.
 
 use ahp_types::commands::{
     ContentEncoding, CreateResourceWatchParams, CreateResourceWatchResult, DirectoryEntry, ResourceListResult,
@@ -17,7 +17,7 @@ use crate::methods::to_result;
 use crate::rpc::RpcError;
 
 impl Request {
-    /// Does it, for a client.
+    /// Carries out the request for a client.
     pub(crate) async fn execute(self, engine: &Engine, client: &str) -> Result<Value, RpcError> {
         let resources = engine.resources();
         match self {
@@ -44,7 +44,7 @@ impl Request {
             Self::Delete(params) => resources.remove(&params.uri, params.recursive.unwrap_or_default()).await?,
             Self::Mkdir(params) => resources.make_directory(&params.uri).await?,
             Self::Ask(params) => {
-                // Whoever says neither wants to read.
+                // A request that names neither access asks to read.
                 let access = if params.write == Some(true) { FileAccess::Write } else { FileAccess::Read };
                 resources.request(client, &params.uri, access).await?;
             }
@@ -60,7 +60,7 @@ async fn read(resources: &Resources, params: ResourceReadParams) -> Result<Value
     encode_contents(contents.body, contents.content_type, params.encoding)
 }
 
-/// Text is sent as text unless bytes are asked for; what is no text is sent as bytes whatever is asked for.
+/// Text is sent as text unless bytes are requested; other contents are always sent as bytes.
 pub(super) fn encode_contents(
     body: Vec<u8>,
     content_type: Option<String>,

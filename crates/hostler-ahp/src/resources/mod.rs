@@ -1,5 +1,5 @@
-//! The `resource*` commands: what clients do with files. Decoded here; carried out by the engine, or passed on to the
-//! client that has them.
+//! The `resource*` commands: file operations of clients. Decoded here; carried out by the engine, or relayed to the
+//! client that owns the files.
 
 mod error;
 mod file_op_limiter;
@@ -18,7 +18,7 @@ use crate::rpc::RpcError;
 
 pub(crate) use file_op_limiter::FileOpLimiter;
 
-/// One grant.
+/// Parameters of one grant.
 #[derive(Debug, Deserialize)]
 pub(crate) struct GrantParams {
     id: String,
@@ -26,11 +26,11 @@ pub(crate) struct GrantParams {
 
 macro_rules! requests {
     ($($method:literal $variant:ident($params:ty);)+) => {
-        /// A request about files, decoded.
+        /// A decoded file request.
         #[derive(Debug)]
         pub(crate) enum Request {
             $($variant($params),)+
-            /// `hostler/listGrants`: AHP has no word for what was granted.
+            /// `hostler/listGrants`, an extension: AHP cannot list grants.
             Grants,
         }
 
@@ -38,7 +38,7 @@ macro_rules! requests {
         pub(crate) const METHODS: &[&str] = &[$($method,)+ "hostler/listGrants"];
 
         impl Request {
-            /// Reads one of the methods.
+            /// Parses one of the methods.
             pub(crate) fn read(method: &str, params: Value) -> Result<Self, RpcError> {
                 match method {
                     $($method => decode::params(params).map(Self::$variant),)+
@@ -66,7 +66,7 @@ requests! {
 }
 
 impl Request {
-    /// How many bytes it carries.
+    /// Number of bytes that it carries.
     fn size(&self) -> usize {
         match self {
             Self::Write(params) => params.data.len(),

@@ -1,6 +1,7 @@
-//! Files that a client has: what is wanted of them is passed on to that client, and its answer is passed back.
+//! Relays requests for files on a client's machine to that client, and its answer back. They never reach the engine.
 //!
-//! It knows nothing of who may ask whom. Watches are not passed on: a client has no way to tell the host of changes.
+//! `connected_clients` decides which client may request whose files. Watches are not relayed: a client cannot notify
+//! the host of changes.
 
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::commands::{ContentEncoding, ResourceListResult, ResourceReadParams, ResourceResolveResult};
@@ -18,13 +19,13 @@ use crate::host_requests::{HostRequestError, HostRequests};
 use crate::methods::to_result;
 use crate::rpc::RpcError;
 
-/// How URIs of clients' files begin; the client's id and a path follow.
+/// Prefix of URIs of clients' files; the client's id and a path follow.
 const CLIENT_FILE_URI_PREFIX: &str = "vscode-agent-client://";
 
-/// How many entries of a directory are passed back.
+/// Maximum number of directory entries that are returned.
 const MAX_RELAYED_ENTRIES: usize = 50_000;
 
-/// Asks a client what a request says, on the channel that such requests have.
+/// Sends a request to the owning client, on the root channel.
 macro_rules! pass_on {
     ($to:ident, $method:literal, $params:ident) => {{
         $params.channel = ROOT_RESOURCE_URI.to_owned();
@@ -33,10 +34,10 @@ macro_rules! pass_on {
 }
 
 impl Request {
-    /// The client whose files it is about; `None` if it is about the host's.
+    /// The client that owns the files; `None` if they are the host's.
     ///
     /// # Errors
-    /// If it is about files of several machines.
+    /// If the request names files of several machines.
     pub(crate) fn owning_client(&self) -> Result<Option<String>, RpcError> {
         let (from, to) = match self {
             Self::Read(params) => (&params.uri, None),
@@ -60,7 +61,7 @@ impl Request {
         }
     }
 
-    /// Has it done by the client that has the files.
+    /// Has the owning client carry out the request.
     pub(crate) async fn relay(self, to: &HostRequests) -> Result<Value, RpcError> {
         let done = match self {
             Self::Read(params) => return relay_read(to, params).await,
@@ -95,7 +96,7 @@ impl Request {
     }
 }
 
-/// The id in a URI of a client's file, in small letters.
+/// The id in a URI of a client's file, in lowercase.
 fn client_of_uri(uri: &str) -> Option<String> {
     let (prefix, rest) = uri.split_at_checked(CLIENT_FILE_URI_PREFIX.len())?;
     let id = rest.split(['/', '?', '#']).next()?;
@@ -104,7 +105,7 @@ fn client_of_uri(uri: &str) -> Option<String> {
         .then(|| percent_decode_str(id).decode_utf8_lossy().to_ascii_lowercase())
 }
 
-/// The client is asked for bytes; who wants them gets the form that the host's own files have.
+/// The owning client is asked for bytes; the requesting client gets the form that the host's own files have.
 async fn relay_read(to: &HostRequests, mut params: ResourceReadParams) -> Result<Value, RpcError> {
     let wanted = params.encoding.replace(ContentEncoding::Base64);
     let answer = pass_on!(to, "resourceRead", params)?;
@@ -143,7 +144,7 @@ fn malformed_answer() -> RpcError {
     internal_error("client_answer_malformed", "the answer of the client that has these files cannot be read")
 }
 
-/// An error that is neither the asking client's nor the file's, by its name.
+/// An error that is due neither to the requesting client nor to the file, with the reason as its name.
 fn internal_error(reason: &str, sentence: &str) -> RpcError {
     RpcError::new(json_rpc_error_codes::INTERNAL_ERROR, sentence).with_data(json!({ "reason": reason }))
 }
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_name_their_client() {
+    fn client_file_uris_name_their_client() {
         let some = |id: &str| Some(id.to_owned());
         assert_eq!(client_of_uri("vscode-agent-client://Some-Id/file/-/x"), some("some-id"));
         assert_eq!(client_of_uri("VSCODE-agent-client://id"), some("id"));

@@ -1,4 +1,4 @@
-//! The host's last word to a client that has not left by itself.
+//! Why the host closes a connection, and the close frame for each reason.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use bytes::Bytes;
 
 use super::encoding;
 
-/// Why the host ends a connection. The client finds it in the close frame.
+/// Why the host ends a connection, sent in the close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// All is said.
+    /// The exchange is complete.
     Finished,
     /// The host stops.
     GoingAway,
-    /// The client did not say who it is in time.
+    /// The client did not initialize in time.
     NeverInitialized,
     /// The browser was signed out.
     SignedOut,
-    /// The client did not read fast enough and has missed something.
+    /// The client read too slowly and missed deliveries.
     TooSlow,
 }
 
@@ -33,15 +33,15 @@ impl CloseReason {
         }
     }
 
-    /// Whether what still waits is to be sent before.
+    /// Whether queued frames are sent first.
     pub(crate) fn should_flush(self) -> bool {
         self == Self::Finished
     }
 
-    /// How long the client may take to receive it, and then to hang up.
+    /// Maximum time for the client to receive the frame, and then to close the connection.
     pub(crate) fn close_timeout(self) -> Duration {
         match self {
-            // The whole host waits.
+            // The shutdown of the host waits for it.
             Self::GoingAway => Duration::from_millis(250),
             Self::Finished | Self::NeverInitialized | Self::SignedOut | Self::TooSlow => Duration::from_secs(2),
         }

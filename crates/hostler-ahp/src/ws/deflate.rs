@@ -1,19 +1,19 @@
-//! Deflate as RFC 7692 uses it: each message stands for itself and lacks the four bytes that every one would end with.
+//! Deflate as RFC 7692 uses it: each message is independent and omits the four bytes that end every message.
 
 use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// What ends every message and is not sent.
+/// Ends every message and is not sent.
 const SYNC_FLUSH_TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// How much is inflated or deflated at a time.
+/// Size of the steps in which data is inflated or deflated.
 const CHUNK_BYTES: usize = 8 * 1024;
 
 /// Why a message cannot be inflated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InflateError {
-    /// These bytes are no deflate stream.
+    /// The bytes are no deflate stream.
     Malformed,
     /// The message is larger than allowed.
     TooBig,
@@ -27,10 +27,10 @@ impl Inflater {
         Self(Decompress::new(false))
     }
 
-    /// Adds what `input` inflates to, as long as `output` stays within the limit.
+    /// Appends the inflated `input` while `output` stays within the limit.
     ///
     /// # Errors
-    /// If the bytes make no sense or make too many.
+    /// If the input is malformed or inflates to too much.
     pub(crate) fn push(&mut self, mut input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), InflateError> {
         let mut step = [0; CHUNK_BYTES];
         loop {
@@ -45,7 +45,7 @@ impl Inflater {
             }
             output.extend_from_slice(step.get(..written).unwrap_or_default());
             if status == Status::StreamEnd {
-                // A sender may end its stream inside of a message; what follows is a new one.
+                // A sender may end its stream inside of a message; a new stream follows.
                 self.0.reset(false);
             }
             if input.is_empty() && written < CHUNK_BYTES {
@@ -66,10 +66,10 @@ impl Inflater {
     }
 }
 
-/// Appends the deflated message to `output`. `false` if that did not work out, which leaves `output` useless.
+/// Appends the deflated message to `output`. `false` on failure; `output` is then invalid.
 pub(crate) fn deflate(mut input: &[u8], output: &mut Vec<u8>) -> bool {
     thread_local! {
-        // A compressor is some hundred kilobytes; one per thread is enough, since none remembers anything.
+        // A compressor takes some hundred kilobytes; one per thread is enough, because none keeps context.
         static COMPRESSOR: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
     }
     COMPRESSOR.with_borrow_mut(|compressor| {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_deflated_is_inflated_to_the_same() {
+    fn deflate_and_inflate_round_trip() {
         let noise = incompressible_bytes(100_000);
         for message in [&b""[..], b"Hello", &[b'x'; 3 * CHUNK_BYTES], &noise] {
             let mut deflated = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc_are_understood() {
+    fn the_examples_of_the_rfc_are_inflated() {
         // One block; one block without compression; a block that ends its stream; two blocks.
         for message in [
             &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00][..],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_inflates_beyond_the_limit_is_refused_before_it_is_there() {
+    fn inflating_stops_at_the_limit() {
         let mut bomb = Vec::new();
         assert!(deflate(&vec![0; 10_000_000], &mut bomb));
         assert!(bomb.len() < 100_000);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused() {
+    fn malformed_input_is_refused() {
         assert_eq!(inflate(&[0xff; 64], 1000), Err(InflateError::Malformed));
     }
 }

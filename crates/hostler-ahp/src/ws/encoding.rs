@@ -1,17 +1,17 @@
-//! Text becomes a whole frame, header included, that any number of sockets can write as it is.
+//! Encodes a text as a complete frame, header included, which any number of sockets can write unchanged.
 
 use bytes::{Buf as _, Bytes};
 
 use super::deflate;
 use super::message_builder::{FRAGMENT_BYTES, MessageBuilder};
 
-/// Messages below this are sent as they are: they fit in one packet anyway.
+/// Messages below this size are sent uncompressed: they fit in one packet anyway.
 const MIN_DEFLATE_BYTES: usize = 1024;
 
-/// Messages above this are sent as they are: deflating them would keep a thread busy for too long.
+/// Messages above this size are sent uncompressed: deflating them would occupy a thread for too long.
 const MAX_DEFLATE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The longest header of a frame without mask.
+/// Maximum length of a frame header without mask.
 pub(super) const MAX_HEADER_BYTES: usize = 10;
 
 pub(super) const FIN: u8 = 0x80;
@@ -22,21 +22,21 @@ const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
 
-/// How frames are written on a connection. All connections with the same encoding can share a frame.
+/// How frames are encoded on a connection. All connections with the same encoding can share a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum FrameEncoding {
-    /// As they are.
+    /// Uncompressed.
     #[default]
     Plain,
-    /// Deflated when that is worth it.
+    /// Deflated where that makes the frame smaller.
     Deflated,
 }
 
 impl FrameEncoding {
-    /// How many encodings there are.
+    /// Number of encodings.
     pub(crate) const COUNT: usize = 2;
 
-    /// A number below [`Encoding::COUNT`], for caches.
+    /// A number below [`FrameEncoding::COUNT`], for caches.
     pub(crate) fn cache_slot(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -44,8 +44,8 @@ impl FrameEncoding {
         }
     }
 
-    /// The encoding that a text of this length really gets: most are sent as they are on every connection, and so
-    /// can be shared by all.
+    /// The encoding that a text of this length actually gets: most are sent uncompressed on every connection, so all
+    /// connections can share them.
     pub(crate) fn for_length(self, length: usize) -> Self {
         if (MIN_DEFLATE_BYTES..=MAX_DEFLATE_BYTES).contains(&length) { self } else { Self::Plain }
     }
@@ -69,7 +69,7 @@ impl FrameEncoding {
     }
 }
 
-/// The text of a plain message, for connections without a socket.
+/// The text of an uncompressed message, for connections without a socket.
 pub(crate) fn message_text(mut message: Bytes) -> Bytes {
     let mut whole = Vec::new();
     loop {
@@ -100,7 +100,7 @@ pub(crate) fn close_frame(code: u16, reason: &str) -> Bytes {
     control_frame(CLOSE, &payload)
 }
 
-/// The answer to a close without a code.
+/// The answer to a close frame without a code.
 pub(crate) fn close_frame_without_code() -> Bytes {
     control_frame(CLOSE, &[])
 }
@@ -113,7 +113,7 @@ pub(crate) fn pong_frame(payload: &[u8]) -> Bytes {
     control_frame(PONG, payload)
 }
 
-/// Control frames hold 125 bytes at most; what is more is cut off.
+/// Control frames hold at most 125 bytes; longer payloads are truncated.
 fn control_frame(opcode: u8, payload: &[u8]) -> Bytes {
     let payload = payload.get(..125).unwrap_or(payload);
     let mut frame = Vec::with_capacity(2 + payload.len());
@@ -124,7 +124,8 @@ fn control_frame(opcode: u8, payload: &[u8]) -> Bytes {
 
 /// `None` if the deflated frame would not be smaller.
 pub(super) fn try_deflate(text: &[u8]) -> Option<Bytes> {
-    // The header's length depends on what the text deflates to: leave room, then use the end of it.
+    // The header's length depends on the deflated size: reserve the maximum, then write the header at the end of that
+    // space.
     let mut frame = vec![0; MAX_HEADER_BYTES];
     let complete = deflate::deflate(text, &mut frame);
     let length = frame.len().saturating_sub(MAX_HEADER_BYTES);
@@ -159,7 +160,7 @@ mod tests {
     use crate::ws::test_frames::incompressible_bytes;
 
     #[test]
-    fn the_header_has_the_shortest_form_and_the_text_is_found_again() {
+    fn the_header_is_minimal_and_the_text_round_trips() {
         for (length, header) in [
             (0, vec![0x81, 0]),
             (125, vec![0x81, 125]),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_becomes_smaller_is_deflated() {
+    fn only_messages_that_become_smaller_are_deflated() {
         let (small, worthwhile, huge) = (vec![b'x'; 1023], vec![b'x'; 1024], vec![b'x'; MAX_DEFLATE_BYTES + 1]);
         assert_eq!(FrameEncoding::Deflated.frame(&small), FrameEncoding::Plain.frame(&small));
         assert_eq!(FrameEncoding::Deflated.frame(&huge), FrameEncoding::Plain.frame(&huge));

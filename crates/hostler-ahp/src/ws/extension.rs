@@ -1,20 +1,20 @@
-//! Which compression is agreed on: `permessage-deflate` without context takeover, or none.
+//! Negotiates compression: `permessage-deflate` without context takeover, or none.
 //!
-//! No message ever refers to an earlier one, in neither direction. That is what lets a compressed frame be shared by
-//! many clients, and what keeps the memory of an idle connection free of windows.
+//! No message refers to an earlier one, in either direction. So many clients can share a compressed frame, and an idle
+//! connection needs no memory for windows.
 
 use http::HeaderMap;
 use http::header::SEC_WEBSOCKET_EXTENSIONS;
 
-/// The agreement, as the answer's header has it.
+/// The accepted extension, as header value of the answer.
 const ACCEPTED_EXTENSION: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
-/// The same for a client that named our window: it is the largest that there is.
+/// The same for a client that specified the server's window: it is the largest one.
 const ACCEPTED_EXTENSION_FULL_WINDOW: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
 
-/// Takes the first offer that can be kept, as the value of the answer's header. A bad offer is declined, never an
-/// error: the connection then goes on without compression.
+/// Accepts the first offer that the server supports, as header value of the answer. A bad offer is declined and is no
+/// error: the connection then continues without compression.
 pub(crate) fn negotiate(headers: &HeaderMap) -> Option<&'static str> {
     let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter().filter_map(|value| value.to_str().ok());
     offers.flat_map(|value| value.split(',')).find_map(accept_offer)
@@ -37,10 +37,10 @@ fn accept_offer(offer: &str) -> Option<&'static str> {
         }
         seen.push(name);
         match (name, value) {
-            // We never keep a context, and we read any window.
+            // The server never keeps a context and reads any window size.
             ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None) => {}
             ("client_max_window_bits", Some(bits)) if parse_window_bits(bits).is_some() => {}
-            // Our compressor has one window size.
+            // The compressor has one window size.
             ("server_max_window_bits", Some(bits)) if parse_window_bits(bits) == Some(15) => {
                 agreed = ACCEPTED_EXTENSION_FULL_WINDOW
             }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_cannot_be_kept_is_declined_and_the_next_one_is_tried() {
+    fn an_unsupported_offer_is_declined_and_the_next_one_tried() {
         for offer in [
             "",
             "permessage-bzip2",

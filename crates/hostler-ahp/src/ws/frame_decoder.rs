@@ -1,28 +1,28 @@
-//! The bytes of a client become messages. Pure: it is fed with whatever has arrived and says what that makes.
+//! Decodes a client's bytes into messages. Pure: it is fed with bytes as they arrive and returns the events in them.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::deflate::{InflateError, Inflater};
 use super::encoding::FrameEncoding;
 
-/// How much room a read gets at first; reads that fill it get more.
+/// Initial capacity of a read; reads that fill it get more.
 const MIN_READ_BYTES: usize = 4 * 1024;
 const MAX_READ_BYTES: usize = 256 * 1024;
 
 /// What a client has sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FrameEvent {
-    /// A whole message. Binary messages are taken as text.
+    /// A whole message. Binary messages count as text.
     Text(String),
     /// To be answered with the same payload.
     Ping(Bytes),
-    /// An answer to a ping; that it came is all that matters.
+    /// An answer to a ping; its payload is ignored.
     Pong,
-    /// The client leaves, with this code if it gave one.
+    /// The client closes the connection, with this code if it sent one.
     Close(Option<u16>),
 }
 
-/// How a client broke the protocol. The text is the reason in the close frame.
+/// A violation of the protocol. The text is the reason in the close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtocolError {
     #[error("the frames of a client must be masked")]
@@ -67,12 +67,12 @@ impl From<InflateError> for ProtocolError {
     }
 }
 
-/// Understands the frames of one client.
+/// Decodes the frames of one client.
 pub(crate) struct FrameDecoder {
-    /// The largest frame and the largest message.
+    /// Maximum size of a frame and of a message.
     max_message_bytes: usize,
     encoding: FrameEncoding,
-    /// What has arrived and is not understood yet.
+    /// Bytes that have arrived and are not decoded yet.
     buffer: BytesMut,
     read_capacity: usize,
     /// The data frame whose payload is arriving.
@@ -94,7 +94,7 @@ struct PartialMessage {
 }
 
 impl FrameDecoder {
-    /// A decoder that has been fed `bytes` already.
+    /// A decoder that already holds `bytes`.
     pub(crate) fn new(encoding: FrameEncoding, max_message_bytes: usize, bytes: Bytes) -> Self {
         Self {
             max_message_bytes,
@@ -106,20 +106,20 @@ impl FrameDecoder {
         }
     }
 
-    /// Where to put what arrives. It has room for at least one byte.
+    /// Buffer for arriving bytes. It has capacity for at least one byte.
     pub(crate) fn read_buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(self.read_capacity);
         &mut self.buffer
     }
 
-    /// So many bytes have arrived. A client that fills the room gets more of it.
+    /// Records how many bytes have arrived. A client that fills the buffer gets a larger one.
     pub(crate) fn record_read(&mut self, bytes: usize) {
         if bytes >= self.read_capacity {
             self.read_capacity = (self.read_capacity * 2).min(MAX_READ_BYTES);
         }
     }
 
-    /// Nothing arrives for now: gives the room of a burst back.
+    /// No bytes are arriving: releases the buffer of a burst.
     pub(crate) fn shrink_buffer(&mut self) {
         if self.read_capacity > MIN_READ_BYTES && self.buffer.is_empty() {
             self.read_capacity = MIN_READ_BYTES;
@@ -130,7 +130,7 @@ impl FrameDecoder {
     /// The next event; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If the client broke the protocol. There is no way on after that.
+    /// If the client violated the protocol. The decoder cannot continue after that.
     pub(crate) fn next(&mut self) -> Result<Option<FrameEvent>, ProtocolError> {
         loop {
             if self.payload.is_some() {
@@ -160,7 +160,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Checks the header of a data frame and makes its payload the next thing to arrive.
+    /// Checks the header of a data frame and expects its payload next.
     fn begin_data_frame(&mut self, header: &FrameHeader, data: DataOpcode) -> Result<(), ProtocolError> {
         let deflated = header.rsv1 && data != DataOpcode::Continuation && self.encoding == FrameEncoding::Deflated;
         if (header.rsv1 && !deflated) || header.rsv23 {
@@ -174,7 +174,7 @@ impl FrameDecoder {
         let is_text = data == DataOpcode::Text;
         let inflater = deflated.then(Inflater::new);
         let message = self.message.get_or_insert_with(|| PartialMessage { is_text, bytes: Vec::new(), inflater });
-        // What is inflated is counted as it comes out.
+        // Inflated bytes are counted as they are produced.
         let before = if message.inflater.is_some() { 0 } else { message.bytes.len() };
         if header.payload_bytes > self.max_message_bytes.saturating_sub(before) {
             return Err(ProtocolError::TooBig);
@@ -183,7 +183,7 @@ impl FrameDecoder {
         Ok(())
     }
 
-    /// Moves what is there of the payload into the message.
+    /// Moves the available part of the payload into the message.
     fn take_payload(&mut self) -> Result<PayloadProgress, ProtocolError> {
         let (Some(payload), Some(message)) = (&mut self.payload, &mut self.message) else {
             return Ok(PayloadProgress::FrameComplete);
@@ -210,7 +210,7 @@ impl FrameDecoder {
     }
 }
 
-/// What came of the bytes of a payload.
+/// Progress after the bytes of a payload.
 enum PayloadProgress {
     /// The last frame of a message is complete.
     MessageComplete(FrameEvent),
@@ -228,7 +228,7 @@ impl PartialMessage {
         match String::from_utf8(self.bytes) {
             Ok(text) => Ok(FrameEvent::Text(text)),
             Err(_) if self.is_text => Err(ProtocolError::NotUtf8),
-            // Whoever reads it says what is wrong with it.
+            // The JSON parser reports what is wrong with it.
             Err(error) => Ok(FrameEvent::Text(String::from_utf8_lossy(error.as_bytes()).into_owned())),
         }
     }
@@ -284,7 +284,7 @@ struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header at the beginning of these bytes and its length; `None` if it is not complete.
+    /// The header at the start of these bytes and its length; `None` if it is not complete.
     fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
         let Some((&[first, second], rest)) = bytes.split_first_chunk() else { return Ok(None) };
         let opcode = match first & 0x0f {
@@ -325,7 +325,7 @@ impl FrameHeader {
     }
 }
 
-/// Takes the mask off, eight bytes at a time.
+/// Removes the mask, eight bytes at a time.
 fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

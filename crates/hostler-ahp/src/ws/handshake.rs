@@ -1,4 +1,4 @@
-//! The opening handshake: is this request an upgrade, and what is answered.
+//! The opening handshake: whether a request is a valid upgrade, and its answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +10,11 @@ use sha1::{Digest as _, Sha1};
 use super::encoding::FrameEncoding;
 use super::extension;
 
-/// What RFC 6455 adds to the client's key.
+/// The constant that RFC 6455 appends to the client's key.
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The subprotocol that the page offers. A browser that offers some closes a connection that chooses none; what else it offers
-/// is a secret.
+/// The subprotocol that the page offers. A browser that offers subprotocols closes a connection that selects none; the
+/// page's other one carries its secret page key.
 const SUBPROTOCOL: &str = "hostler.ahp";
 
 /// Why a request is not upgraded. The text is the body of the answer.
@@ -26,7 +26,7 @@ pub(crate) enum UpgradeError {
     /// The method or the version of HTTP cannot be upgraded.
     #[error("A WebSocket is opened with GET over HTTP/1.1.")]
     Method,
-    /// `Connection` does not say `Upgrade`: a proxy has eaten it, most likely.
+    /// `Connection` lacks `Upgrade`: most likely a proxy removed it.
     #[error("The header `Connection: Upgrade` is missing; a proxy in between must pass it on.")]
     Connection,
     /// A draft of the protocol.
@@ -47,7 +47,7 @@ impl UpgradeError {
         }
     }
 
-    /// The header that tells a client what would be right, if there is one.
+    /// The header that names the expected value, if there is one.
     pub(crate) fn hint_header(self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Plain => Some((UPGRADE, HeaderValue::from_static("websocket"))),
@@ -67,12 +67,12 @@ pub(crate) struct AcceptedUpgrade {
 }
 
 impl AcceptedUpgrade {
-    /// How frames will be written on the socket.
+    /// How frames will be encoded on the socket.
     pub(crate) fn encoding(&self) -> FrameEncoding {
         if self.extension.is_some() { FrameEncoding::Deflated } else { FrameEncoding::Plain }
     }
 
-    /// The answer: 101 with what was agreed on.
+    /// The answer: 101 with the negotiated parameters.
     pub(crate) fn response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -90,7 +90,7 @@ impl AcceptedUpgrade {
     }
 }
 
-/// Whether a request asks for a WebSocket, however badly.
+/// Whether a request asks for a WebSocket, valid or not.
 pub(crate) fn is_upgrade_request(headers: &HeaderMap) -> bool {
     has_list_value(headers, &UPGRADE, "websocket")
 }
@@ -120,7 +120,7 @@ pub(crate) fn check_upgrade<B>(request: &Request<B>) -> Result<AcceptedUpgrade, 
     Ok(AcceptedUpgrade { accept_key: key, subprotocol, extension: extension::negotiate(headers) })
 }
 
-/// Whether a header that holds a list has this word in it.
+/// Whether a list header contains this value.
 fn has_list_value(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| entry.trim().eq_ignore_ascii_case(word))
@@ -143,7 +143,7 @@ mod tests {
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
 
-    /// The good request with one header replaced; an empty value takes it away.
+    /// The valid request with one header replaced; an empty value removes it.
     fn with(name: &str, value: &str) -> Request<()> {
         let mut request = Request::builder();
         for (known, good) in GOOD {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc_is_answered_as_the_rfc_says() {
+    fn the_example_of_the_rfc_gets_the_answer_of_the_rfc() {
         let response: Response<()> = check_upgrade(&with("none", "")).unwrap().response();
         assert_eq!(response.status(), 101);
         assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_is_answered_when_it_is_agreed_on() {
+    fn negotiated_compression_is_in_the_answer() {
         let mut request = with("none", "");
         request.headers_mut().insert("sec-websocket-extensions", HeaderValue::from_static("permessage-deflate"));
         let accepted = check_upgrade(&request).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subprotocol_of_the_page_is_chosen_and_nothing_else_that_it_offers() {
+    fn only_the_pages_public_subprotocol_is_selected() {
         for (offered, chosen) in
             [("hostler.ahp, hostler.key.s3cret", Some("hostler.ahp")), ("chat", None), ("hostler.key.s3cret", None)]
         {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_status_and_hint() {
+    fn each_upgrade_error_has_its_status_and_hint() {
         for (name, value, fault, status, hint) in [
             ("upgrade", "", UpgradeError::Plain, 426, Some("upgrade")),
             ("upgrade", "h2c", UpgradeError::Plain, 426, Some("upgrade")),

@@ -1,5 +1,5 @@
-//! A text that is written piece by piece and becomes a message in place: headers stand before the fragments, and nothing is
-//! copied in the end. Many clients take no frame of more than 16 MiB, and longer messages if they come in several.
+//! Builds a message from text that is written in pieces. The headers are written in front of the fragments, so nothing
+//! is copied at the end. Many clients refuse frames above 16 MiB but accept longer messages in several frames.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use bytes::{Buf as _, Bytes};
 
 use super::encoding::{CONTINUATION, FIN, FrameEncoding, MAX_HEADER_BYTES, TEXT, try_deflate, write_header};
 
-/// How long a fragment is, if it is not the last one.
+/// Length of every fragment except the last one.
 pub(crate) const FRAGMENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// A message that is being written.
 pub(crate) struct MessageBuilder {
     bytes: Vec<u8>,
-    /// Where the room for the current fragment's header begins.
+    /// Start of the space for the current fragment's header.
     fragment_start: usize,
 }
 
-/// A place that can be gone back to.
+/// A position to rewind to.
 #[derive(Clone, Copy)]
 pub(crate) struct MessageMark {
     length: usize,
@@ -33,7 +33,7 @@ impl MessageBuilder {
         loop {
             let left = FRAGMENT_BYTES.saturating_sub(self.fragment_len());
             match text.split_at_checked(left) {
-                // A fragment ends when more follows.
+                // A fragment ends when more text follows.
                 Some((now, later)) if !later.is_empty() => {
                     self.bytes.extend_from_slice(now);
                     self.end_fragment();
@@ -44,7 +44,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Takes back the last byte.
+    /// Removes the last byte.
     pub(crate) fn pop(&mut self) {
         if self.fragment_len() > 0 {
             self.bytes.pop();
@@ -55,7 +55,7 @@ impl MessageBuilder {
         MessageMark { length: self.bytes.len(), fragment_start: self.fragment_start }
     }
 
-    /// Takes back everything since a place.
+    /// Removes everything since a mark.
     pub(crate) fn rewind(&mut self, mark: MessageMark) {
         self.bytes.truncate(mark.length);
         self.fragment_start = mark.fragment_start;
@@ -66,7 +66,7 @@ impl MessageBuilder {
         self.bytes.len().saturating_sub(self.fragment_start + MAX_HEADER_BYTES)
     }
 
-    /// The first byte of the current fragment's header, `FIN` aside.
+    /// The first byte of the current fragment's header, without `FIN`.
     fn opcode(&self) -> u8 {
         if self.fragment_start == 0 { TEXT } else { CONTINUATION }
     }
@@ -74,7 +74,7 @@ impl MessageBuilder {
     fn end_fragment(&mut self) {
         let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
         write_header(&mut header, self.opcode(), self.fragment_len());
-        // A whole fragment is so long that its header fills the room.
+        // A full fragment is long enough that its header has the maximum length.
         if let Some(place) = self.bytes.get_mut(self.fragment_start..self.fragment_start + header.len()) {
             place.copy_from_slice(&header);
         }
@@ -103,7 +103,7 @@ impl MessageBuilder {
             frame.advance(spare);
             return frame;
         }
-        // What does not fill its room moves up.
+        // A shorter header leaves a gap, which is removed.
         self.bytes.splice(self.fragment_start..first, header);
         Bytes::from(self.bytes)
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_the_same_message_however_it_was_written() {
+    fn the_message_does_not_depend_on_the_pieces_written() {
         for length in [
             0,
             1,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_told_by_their_headers_and_none_is_longer_than_the_others() {
+    fn fragments_have_headers_and_a_maximum_length() {
         let frame = FrameEncoding::Plain.frame(&message(2 * FRAGMENT_BYTES + 5));
         let length = (FRAGMENT_BYTES as u64).to_be_bytes();
         assert_eq!(frame[..2], [TEXT, 127]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_not_there() {
+    fn rewound_text_is_not_in_the_message() {
         for before in [10, FRAGMENT_BYTES - 1, FRAGMENT_BYTES, FRAGMENT_BYTES + 10] {
             let message = message(before + 3);
             let mut room = MessageBuilder::new();

@@ -1,19 +1,22 @@
-//! Our own server side of WebSocket (RFC 6455) with compression (RFC 7692).
+//! Server side of WebSocket (RFC 6455) with compression (RFC 7692).
 //!
-//! A host tells many clients the same thing. So a frame is built once, header and compression included, and its bytes
-//! are shared by all sockets that speak the same [`Encoding`]; a socket writes many of them with one system call.
+//! Many clients receive the same envelopes. An envelope becomes a wire frame once, plain or compressed, and all sockets
+//! with the same [`FrameEncoding`] share its bytes; a socket writes many frames with one system call. Compression keeps
+//! no context between messages, which makes sharing possible and bounds memory. A client that does not read fills its
+//! own queue and is disconnected; a silent client is pinged and disconnected if it does not answer. Frames are never
+//! delayed to be merged, so every `maxLatencyMs` is met.
 //!
-//! | module | idea |
+//! | module | content |
 //! |---|---|
-//! | `handshake` | is this request an upgrade, and what is answered |
-//! | `extension` | which compression is agreed on |
-//! | `frame` | bytes of a client become messages; pure |
-//! | `deflate` | bounded inflating, deflating without memory of earlier messages; pure |
-//! | `encoding` | text becomes a frame that can be shared; pure |
-//! | `room` | a long text becomes a message of several frames, in place; pure |
-//! | `outbox` | what is still to be written, in which order; pure |
-//! | `goodbye` | the host's last word |
-//! | `socket` | the only part that does I/O: reader, writer, liveness and farewell |
+//! | `handshake` | whether a request is an upgrade, and its answer |
+//! | `extension` | negotiation of compression |
+//! | `frame_decoder` | a client's bytes become messages; pure |
+//! | `deflate` | bounded inflate, deflate without context; pure |
+//! | `encoding` | a text becomes a shareable frame; pure |
+//! | `message_builder` | a long text becomes a message of several frames, in place; pure |
+//! | `outbox` | frames to write and their order; pure |
+//! | `close_reason` | why the host closes a connection |
+//! | `socket` | the only part with I/O: reader, writer, liveness and close handshake |
 //!
 //! **Architecture Invariant:** nothing here knows JSON, AHP or the engine.
 
@@ -36,22 +39,23 @@ pub(crate) use encoding::{FrameEncoding, message_text};
 pub(crate) use message_builder::MessageBuilder;
 pub(crate) use socket::{run_socket, shut_down_and_drain};
 
-/// Bounds of the listener and of each of its sockets.
+/// Limits of the listener and of each of its sockets.
 #[derive(Debug, Clone)]
 pub struct SocketLimits {
-    /// How many connections there may be at a time; more are answered with 503.
+    /// Maximum number of connections; further ones are answered with 503.
     pub max_connections: usize,
-    /// How many of them may have shown no token or browser session yet; the oldest is closed for the next one.
+    /// Maximum number of connections that have presented neither token nor browser session; a new one evicts the
+    /// oldest.
     pub max_unauthenticated: usize,
-    /// How long a client may take to send the head of its request.
+    /// Maximum time for a client to send the head of its request.
     pub request_head_timeout: Duration,
-    /// The largest message that a client may send, in bytes, also after inflating.
+    /// Maximum size of a client's message in bytes, before and after inflating.
     pub max_message_bytes: usize,
-    /// A client that was silent for so long is pinged.
+    /// A client that is silent for this long is pinged.
     pub ping_after: Duration,
-    /// A client that stays silent for so long after a ping is gone.
+    /// A client that is silent for this long after a ping is disconnected.
     pub pong_timeout: Duration,
-    /// A client that takes no bytes for so long, although there are some, is gone.
+    /// A client that accepts no bytes for this long, although some are queued, is disconnected.
     pub write_stall_timeout: Duration,
 }
 

@@ -1,23 +1,23 @@
-//! What is still to be written to a socket, and in which order. Frames are never copied, only counted down.
+//! Frames to be written to a socket, in their order. Pure; frames are never copied, only counted down.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf as _, Bytes};
 
-/// How many frames one system call writes at most.
+/// Maximum number of frames in one system call.
 pub(crate) const MAX_WRITE_SLICES: usize = 128;
 
-/// Frames on their way out. Control frames overtake those that wait, but not the one that is half written.
+/// Outgoing frames. Control frames overtake queued ones, but not a frame that is partly written.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// What is left of a frame that was written in part.
+    /// The rest of a frame that was partly written.
     current: Bytes,
-    /// Only the newest ping needs an answer, so a flood of them fills nothing.
+    /// Only the newest ping needs an answer, so a flood of pings does not fill the outbox.
     pong: Bytes,
     ping: Bytes,
     queue: VecDeque<Bytes>,
-    /// The bytes of the queue.
+    /// The size of the queue.
     queued_bytes: usize,
     /// Nothing may follow a close frame.
     closed: bool,
@@ -32,27 +32,28 @@ impl Outbox {
         }
     }
 
-    /// Answers a ping, in place of an answer that still waits.
+    /// Sets the answer to a ping; replaces one that is not sent yet.
     pub(crate) fn set_pong(&mut self, frame: Bytes) {
         if !self.closed {
             self.pong = frame;
         }
     }
 
-    /// Asks for a sign of life.
+    /// Sets a ping to send.
     pub(crate) fn set_ping(&mut self, frame: Bytes) {
         if !self.closed {
             self.ping = frame;
         }
     }
 
-    /// Ends with this frame, after all that waits.
+    /// Adds the close frame after all queued frames.
     pub(crate) fn close(&mut self, frame: Bytes) {
         self.push(frame);
         self.closed = true;
     }
 
-    /// Forgets what waits. A frame that is half written stays: cut off, it would be garbage. So does a close frame.
+    /// Drops queued frames. A partly written frame stays, because the rest of the stream would be garbage without it. A
+    /// close frame stays too.
     pub(crate) fn discard_queued(&mut self) {
         let close = if self.closed { self.queue.pop_back() } else { None };
         self.queue.clear();
@@ -61,7 +62,7 @@ impl Outbox {
         self.queue.extend(close);
     }
 
-    /// Whether something waits that should not wait for more.
+    /// Whether control frames are queued, which must be written at once.
     pub(crate) fn is_urgent(&self) -> bool {
         !(self.pong.is_empty() && self.ping.is_empty())
     }
@@ -71,12 +72,12 @@ impl Outbox {
         self.current.is_empty() && !self.is_urgent() && self.queue.is_empty()
     }
 
-    /// How many bytes of frames wait behind the current one.
+    /// Size of the frames that are queued behind the current one.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
 
-    /// The next bytes, as the slices of one write; says how many there are.
+    /// The next bytes, as the slices of one write; returns the number of slices.
     pub(crate) fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>; MAX_WRITE_SLICES]) -> usize {
         let first = [&self.current, &self.pong, &self.ping].into_iter().filter(|frame| !frame.is_empty());
         let mut count = 0;
@@ -87,7 +88,7 @@ impl Outbox {
         count
     }
 
-    /// So many bytes were written.
+    /// Records how many bytes were written.
     pub(crate) fn advance(&mut self, mut written: usize) {
         while written > 0 {
             let Some(mut frame) = self.next() else { return };
@@ -114,7 +115,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    /// Writes up to so many bytes, as a socket would.
+    /// Writes up to `limit` bytes, as a socket would.
     fn write(outbox: &mut Outbox, limit: usize) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); MAX_WRITE_SLICES];
         let count = outbox.fill_slices(&mut slices);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_written_in_order_however_little_the_socket_takes() {
+    fn frames_are_written_in_order_with_any_write_size() {
         for limit in 1..20 {
             let mut outbox = outbox(&["one", "", "three", "4"]);
             let mut written = Vec::new();
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn control_frames_overtake_but_do_not_cut_in() {
+    fn control_frames_overtake_queued_frames_but_not_a_partial_one() {
         let mut outbox = outbox(&["abc", "def"]);
         assert_eq!(write(&mut outbox, 1), b"a");
         outbox.set_pong(Bytes::from_static(b"(old)"));
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_close_and_what_waits_can_be_forgotten() {
+    fn nothing_follows_a_close_and_queued_frames_can_be_dropped() {
         let mut outbox = outbox(&["abc", "def"]);
         assert_eq!(write(&mut outbox, 2), b"ab");
         outbox.close(Bytes::from_static(b"(close)"));

@@ -1,8 +1,8 @@
-//! One socket: what the client says, what it is told, whether it is still there, and how it ends.
+//! One socket: reads messages, writes frames, checks liveness, and performs the close handshake.
 //!
-//! Reader, writer and keeper are futures of **one task**. They share the stream behind a mutex that is therefore never
-//! contended, and the stream has to remember one waker only. Whoever moves one of them to another task must give it
-//! its own half of the stream first.
+//! Reader, writer and liveness monitor are futures of **one task**. They share the stream behind a mutex that is
+//! therefore never contended, and the stream stores one waker only. Before one of them can move to another task, it
+//! needs its own half of the stream.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -22,10 +22,10 @@ use super::encoding::{self, FrameEncoding};
 use super::frame_decoder::{FrameDecoder, FrameEvent};
 use super::outbox::{MAX_WRITE_SLICES, Outbox};
 
-/// So many bytes of frames wait before the writer is asked to be patient.
+/// Size of queued frames above which the writer applies backpressure.
 const WRITE_HIGH_WATER_BYTES: usize = 256 * 1024;
 
-/// Serves a socket: `talk` is given both directions, and the socket ends when it ends, or when the client is gone.
+/// Serves a socket: `talk` receives both directions. The socket ends when `talk` ends, or when the client is gone.
 pub(crate) async fn run_socket<T, F>(
     stream: T,
     early: Bytes,
@@ -40,7 +40,7 @@ pub(crate) async fn run_socket<T, F>(
     let decoder = FrameDecoder::new(encoding, limits.max_message_bytes, early);
     let talk = talk(Inbound { socket: line.clone(), decoder }, Outbound { socket: line.clone() });
     let goodbye = tokio::select! {
-        // The keeper comes second and so sees at once what the others left for it.
+        // The monitor is polled second and so sees at once what reader and writer left for it.
         biased;
         goodbye = talk => goodbye,
         loss = monitor_liveness(&line, limits) => {
@@ -48,13 +48,13 @@ pub(crate) async fn run_socket<T, F>(
             return;
         }
     };
-    // Both directions are gone with `talk`: the stream has one owner again.
+    // `talk` has dropped both directions: the stream has one owner again.
     if let Some(shared) = Arc::into_inner(line.0) {
         close_handshake(shared.into_inner().unwrap_or_else(PoisonError::into_inner), goodbye).await;
     }
 }
 
-/// Why a client is gone that has not said so.
+/// Why a client is gone without a close frame.
 #[derive(Debug, thiserror::Error)]
 enum DisconnectCause {
     #[error("it did not answer a ping")]
@@ -65,28 +65,28 @@ enum DisconnectCause {
     Broken(io::Error),
 }
 
-/// How the conversation ended, if the reader or the writer knows.
+/// How the exchange ended, if the reader or the writer knows.
 enum SocketEnd {
-    /// The stream is closed or broken; nobody hears us.
+    /// The stream is closed or broken; the client receives nothing more.
     Disconnected,
-    /// The client has said goodbye, and this is the answer.
+    /// The client has sent a close frame, and this is the answer.
     CloseReceived(Bytes),
-    /// The client broke the protocol, and this tells it how.
+    /// The client violated the protocol, and this close frame names the violation.
     ProtocolFault(Bytes),
 }
 
-/// The stream, and what its users know about each other.
+/// The stream, and state that reader, writer and monitor share.
 struct SocketState<T> {
     stream: T,
     outbox: Outbox,
-    /// Whether the stream may still hold what it was given: one with TLS does so when the socket is full.
+    /// Whether the stream may still buffer written bytes: a TLS stream does so when the socket is full.
     unflushed: bool,
     end: Option<SocketEnd>,
-    /// Since when the reader waits for bytes. None while it is busy: unread bytes may be waiting for it.
+    /// Since when the reader waits for bytes. `None` while it is busy: unread bytes may be waiting then.
     quiet_since: Option<Instant>,
-    /// When a ping went out that nothing has followed yet.
+    /// When the last ping was sent, if nothing has arrived since.
     pinged_at: Option<Instant>,
-    /// Since when the client takes nothing.
+    /// Since when the client accepts no bytes.
     stalled_since: Option<Instant>,
 }
 
@@ -117,7 +117,7 @@ impl<T> SharedSocket<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> SocketState<T> {
-    /// Writes until at most `rest` bytes of frames wait.
+    /// Writes until at most `rest` bytes of frames are queued.
     fn poll_write(&mut self, context: &mut Context<'_>, rest: usize) -> Poll<io::Result<()>> {
         while !self.outbox.is_empty() && (rest == 0 || self.outbox.queued_bytes() > rest) {
             let mut slices = [IoSlice::new(&[]); MAX_WRITE_SLICES];
@@ -129,7 +129,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> SocketState<T> {
                     self.outbox.advance(written);
                     self.unflushed = true;
                     self.stalled_since = None;
-                    // A ping waits behind what is being written, and so does its answer.
+                    // A ping waits behind the frames being written, and so does its answer.
                     if self.pinged_at.is_some() {
                         self.pinged_at = Some(Instant::now());
                     }
@@ -183,8 +183,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> SocketState<T> {
     }
 }
 
-/// What the client says: its messages. Pings are answered on the way. Ends when the client leaves or breaks the
-/// protocol. Whoever has begun to wait for a message must go on: the client is judged by its silence meanwhile.
+/// The client's messages. Pings are answered on the way. Ends when the client closes or violates the protocol. A caller
+/// that has started to wait for a message must keep polling: meanwhile the client's silence counts against it.
 pub(crate) struct Inbound<T> {
     socket: SharedSocket<T>,
     decoder: FrameDecoder,
@@ -199,7 +199,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
         while line.end.is_none() {
             match this.decoder.next() {
                 Ok(Some(FrameEvent::Text(text))) => return Poll::Ready(Some(text)),
-                // The keeper writes it.
+                // The monitor writes it.
                 Ok(Some(FrameEvent::Ping(payload))) => line.outbox.set_pong(encoding::pong_frame(&payload)),
                 Ok(Some(FrameEvent::Pong)) => {}
                 Ok(Some(FrameEvent::Close(code))) => {
@@ -220,7 +220,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
     }
 }
 
-/// What the client is told: whole frames, written as they are. Closing it says that the host goes away.
+/// Frames to the client, written unchanged. Closing it sends the close frame.
 pub(crate) struct Outbound<T> {
     socket: SharedSocket<T>,
 }
@@ -248,7 +248,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Sink<Bytes> for Outbound<T> {
     }
 }
 
-/// Writes control frames when nobody else writes, pings a silent client, and ends when the client is gone.
+/// Writes control frames while the writer is idle, pings a silent client, and ends when the client is gone.
 async fn monitor_liveness<T: AsyncRead + AsyncWrite + Unpin>(
     line: &SharedSocket<T>,
     limits: &SocketLimits,
@@ -261,13 +261,13 @@ async fn monitor_liveness<T: AsyncRead + AsyncWrite + Unpin>(
                 Ok(due) => due,
                 Err(loss) => return Poll::Ready(loss),
             };
-            // Whoever has more to say will push what is left in the stream, too; else it is done here.
+            // A writer with further frames also flushes the stream; otherwise it is flushed here.
             if (line.outbox.is_urgent() || (line.unflushed && line.outbox.is_empty()))
                 && let Poll::Ready(Err(error)) = line.poll_write(context, 0)
             {
                 return Poll::Ready(DisconnectCause::Broken(error));
             }
-            // Every message moves the time; a timer that fires early is cheaper than one that is always moved.
+            // Every message moves the deadline; a timer that fires early is cheaper than resetting it each time.
             if due < timer.deadline() || timer.is_elapsed() {
                 timer.as_mut().reset(due);
             }
@@ -278,7 +278,7 @@ async fn monitor_liveness<T: AsyncRead + AsyncWrite + Unpin>(
 }
 
 impl<T> SocketState<T> {
-    /// Pings if it is time to; says when to look again.
+    /// Sends a ping if it is due; returns when to check again.
     fn check_liveness(&mut self, now: Instant, limits: &SocketLimits) -> Result<Instant, DisconnectCause> {
         let stalled = self.stalled_since.map(|since| since + limits.write_stall_timeout);
         if stalled.is_some_and(|end| end <= now) {
@@ -301,7 +301,7 @@ impl<T> SocketState<T> {
     }
 }
 
-/// Says goodbye, and waits a moment for the client to hang up.
+/// Sends the close frame and waits a moment for the client to close the connection.
 async fn close_handshake<T: AsyncRead + AsyncWrite + Unpin>(mut line: SocketState<T>, goodbye: CloseReason) {
     let ending = line.end.take();
     if ending.is_some() || !goodbye.should_flush() {
@@ -317,13 +317,13 @@ async fn close_handshake<T: AsyncRead + AsyncWrite + Unpin>(mut line: SocketStat
     line.outbox.close(close);
     let told = timeout(patience, poll_fn(|context| line.poll_write(context, 0))).await;
     if matches!(told, Ok(Ok(()))) && !has_left {
-        // A client that does not hang up, or breaks the connection, has heard us all the same.
+        // A client that does not close, or breaks the connection, has received the close frame anyway.
         let _ = timeout(patience, shut_down_and_drain(&mut line.stream)).await;
     }
 }
 
-/// Says that nothing follows, and ignores what the client still sends until it hangs up, too: to close a socket that
-/// has unread bytes in it would take our last words away from the client.
+/// Shuts down the write direction and discards input until the client closes too: closing a socket with unread bytes
+/// would reset the connection, and the client would lose the last frames.
 ///
 /// # Errors
 /// If the connection breaks before.

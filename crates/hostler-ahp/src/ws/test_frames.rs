@@ -1,9 +1,9 @@
-//! What clients send, for tests: here, and for those of the whole server.
+//! Client frames for the tests of this module and of the whole server.
 
-/// What a client's bytes are masked with.
+/// Mask of the client frames.
 pub(crate) const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A frame as a client must send it.
+/// A masked frame as a client sends it.
 pub(crate) fn client_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
     match payload.len() {

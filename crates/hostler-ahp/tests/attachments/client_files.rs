@@ -1,3 +1,5 @@
+//! Attachments that the host reads from a client's machine.
+
 use std::time::Duration;
 
 use ahp_types::state::MessageAttachment;
@@ -9,7 +11,7 @@ use crate::common::Raw;
 use crate::fixture::{SESSION, chat, hearing, remote, turn};
 
 #[tokio::test]
-async fn a_file_of_the_clients_is_read_from_it_and_belongs_to_the_host_from_then_on() {
+async fn a_client_file_is_read_and_stored_by_the_host() {
     let (mut rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, params) = raw.asked().await;
@@ -28,7 +30,7 @@ async fn a_file_of_the_clients_is_read_from_it_and_belongs_to_the_host_from_then
     rig.engine.shutdown().await;
 }
 
-/// How a client's answer ends the message.
+/// Sends a message whose file the client answers with `answer`; returns the rejection.
 async fn refused(answer: Value) -> String {
     let (rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
@@ -37,7 +39,7 @@ async fn refused(answer: Value) -> String {
     message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
     raw.send(&message.to_string()).await;
     let envelope = raw.envelope("chat/turnStarted").await;
-    // The session is alive, and takes the message without the file.
+    // The session still works and accepts the message without the file.
     raw.dispatch(&chat(), turn("t1", "look", &[])).await;
     assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
     rig.engine.shutdown().await;
@@ -45,7 +47,7 @@ async fn refused(answer: Value) -> String {
 }
 
 #[tokio::test]
-async fn every_bad_answer_of_a_client_has_its_name_and_sentence() {
+async fn every_bad_answer_of_a_client_has_its_reason() {
     let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
     let huge = "A".repeat(15 << 20);
     for (answer, code, words) in [
@@ -66,7 +68,7 @@ async fn every_bad_answer_of_a_client_has_its_name_and_sentence() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_answers_is_not_waited_for() {
+async fn a_file_request_to_a_silent_client_times_out() {
     let rig = crate::common::rig().await;
     let limits =
         AhpConnectionLimits { host_request_timeout: Duration::from_millis(50), ..AhpConnectionLimits::default() };
@@ -79,14 +81,14 @@ async fn a_client_that_never_answers_is_not_waited_for() {
     let refused = raw.envelope("chat/turnStarted").await;
     let reason = refused["rejectionReason"].as_str().unwrap();
     assert!(reason.contains("in time") && reason.contains("attachment_transport_failed"), "{reason}");
-    // Too late is too late, and does no harm.
+    // A late answer is ignored.
     raw.hand_over(&id, b"remember").await;
     assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_leaves_nothing_half_done() {
+async fn a_client_that_disconnects_during_a_file_request_has_no_partial_effect() {
     let (mut rig, mut raw) = hearing().await;
     let mut other = Raw::connect(&rig);
     other.call("initialize", json!({ "protocolVersions": ["1.0.0"], "clientId": "other" })).await.unwrap();
@@ -94,7 +96,7 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_half_done() {
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     raw.dispatch(&chat(), turn("t2", "plain words", &[])).await;
     raw.asked().await;
-    // What was said before the ping has been received.
+    // The dispatch before the ping has been received.
     assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
     drop(raw);
     let refused = other.envelope("chat/turnStarted").await;
@@ -107,7 +109,7 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_half_done() {
 }
 
 #[tokio::test]
-async fn a_plan_reads_the_same_files_and_keeps_nothing() {
+async fn a_plan_reads_client_files_and_stores_nothing() {
     let (rig, mut raw) = hearing().await;
     let attached = [remote("a.txt"), crate::fixture::embedded("b.bin", &[0xff, 0xfe, 0x00, 0x80, 0xc0])];
     let params = json!({ "channel": chat(), "attachments": attached });
@@ -133,7 +135,7 @@ async fn a_plan_reads_the_same_files_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn microsofts_own_client_hands_its_files_over() {
+async fn the_reference_client_provides_its_files() {
     use ahp_types::commands::{ContentEncoding, ResourceReadResult};
     let (mut rig, mut raw) = hearing().await;
     let MemoryConnection { sender, receiver } = connect_in_memory(&rig.engine, AhpConnectionLimits::default());
@@ -151,7 +153,7 @@ async fn microsofts_own_client_hands_its_files_over() {
     rig.engine.shutdown().await;
 }
 
-/// A directory that only the client has.
+/// A directory on the client's machine.
 fn directory() -> Value {
     let mut attachment = remote("project");
     attachment["displayKind"] = json!("directory");
@@ -159,7 +161,7 @@ fn directory() -> Value {
 }
 
 #[tokio::test]
-async fn a_directory_of_the_clients_is_listed_and_what_only_calls_itself_one_is_read() {
+async fn a_client_directory_is_listed_and_a_file_declared_as_one_is_read() {
     let uri = &directory()["uri"];
     let (mut rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
@@ -188,7 +190,7 @@ async fn a_directory_of_the_clients_is_listed_and_what_only_calls_itself_one_is_
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_listed_has_its_reason() {
+async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
     let uri = &directory()["uri"];
     let folder = json!({ "result": { "uri": uri, "type": "directory" } });
     let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });

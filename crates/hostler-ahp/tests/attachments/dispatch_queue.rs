@@ -1,9 +1,11 @@
+//! Order of a client's dispatches behind messages with attachments.
+
 use serde_json::{Value, json};
 
 use crate::fixture::{chat, embedded, hearing, queued, remote, turn};
 
 #[tokio::test]
-async fn what_a_client_says_next_waits_behind_its_attachments_and_everything_else_goes_on() {
+async fn later_dispatches_wait_behind_attachments_and_requests_do_not() {
     let (rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     raw.dispatch(&chat(), queued("q1", "first", &[])).await;
@@ -11,7 +13,7 @@ async fn what_a_client_says_next_waits_behind_its_attachments_and_everything_els
     raw.dispatch(&chat(), queued("q2", "second", &[embedded("a.txt", b"a")])).await;
     raw.dispatch(&chat(), queued("q3", "third", &[])).await;
     let (id, _) = raw.asked().await;
-    // Requests are answered, and nothing of the above was done.
+    // Requests are answered, and none of the dispatches above has taken effect.
     assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
     assert!(!raw.heard.iter().any(|message| message["method"] == "action"), "{:?}", raw.heard);
     raw.hand_over(&id, b"remember").await;
@@ -27,7 +29,7 @@ async fn what_a_client_says_next_waits_behind_its_attachments_and_everything_els
 }
 
 #[tokio::test]
-async fn a_lane_that_is_full_refuses_and_says_so() {
+async fn a_full_dispatch_queue_rejects_with_a_reason() {
     let (rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, _) = raw.asked().await;
@@ -44,7 +46,7 @@ async fn a_lane_that_is_full_refuses_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_repeated_message_is_answered_by_its_first_envelope_and_its_files_are_not_read_again() {
+async fn a_repeated_dispatch_gets_its_first_envelope_without_reading_files_again() {
     let (rig, mut raw) = hearing().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, _) = raw.asked().await;
@@ -58,7 +60,7 @@ async fn a_repeated_message_is_answered_by_its_first_envelope_and_its_files_are_
 }
 
 #[tokio::test]
-async fn nothing_that_a_client_attached_comes_back_to_it_not_even_when_it_is_refused() {
+async fn attachment_contents_are_never_echoed_even_when_rejected() {
     let (rig, mut raw) = hearing().await;
     let secret = "S3CRET-CONTENTS-".repeat(8);
     let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &secret);
@@ -67,7 +69,7 @@ async fn nothing_that_a_client_attached_comes_back_to_it_not_even_when_it_is_ref
     let refused = raw.envelope("chat/turnStarted").await;
     let reason = refused["rejectionReason"].as_str().unwrap();
     assert!(reason.contains("does not know this kind") && reason.contains("attachment_type_unsupported"), "{reason}");
-    // One that the surface itself refuses, and one that is accepted.
+    // One that the surface rejects, and one that is accepted.
     raw.dispatch(crate::fixture::SESSION, turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
     assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_some());
     raw.dispatch(&chat(), turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;

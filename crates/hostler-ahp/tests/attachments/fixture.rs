@@ -1,4 +1,4 @@
-//! A session, a client that hears it, and messages with attachments.
+//! A session, a subscribed client, and messages with attachments.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub(crate) fn embedded(label: &str, contents: &[u8]) -> Value {
     json!({ "type": "embeddedResource", "label": label, "data": STANDARD.encode(contents), "contentType": "text/plain" })
 }
 
-/// A file that only the client has.
+/// A file on the client's machine.
 pub(crate) fn remote(label: &str) -> Value {
     json!({ "type": "resource", "label": label, "uri": format!("vscode-agent-client://raw/file/-/{label}") })
 }
@@ -32,7 +32,7 @@ pub(crate) fn queued(id: &str, text: &str, attachments: &[Value]) -> Value {
     json!({ "type": "chat/pendingMessageSet", "kind": "queued", "id": id, "message": message })
 }
 
-/// A host with a session, and a client that hears its chat.
+/// A host with a session, and a client that subscribes to its chat.
 pub(crate) async fn hearing() -> (Rig, Raw) {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
@@ -42,7 +42,7 @@ pub(crate) async fn hearing() -> (Rig, Raw) {
 }
 
 impl Raw {
-    /// The next thing that the host asks this client for: its id and its parameters.
+    /// The host's next request to this client: its id and parameters.
     pub(crate) async fn asked(&mut self) -> (Value, Value) {
         loop {
             let message = self.receive().await.expect("a request");
@@ -53,7 +53,7 @@ impl Raw {
         }
     }
 
-    /// The next request of the host, which is this one: its id.
+    /// Expects this request from the host next; returns its id.
     pub(crate) async fn asked_to(&mut self, method: &str, uri: &Value) -> Value {
         loop {
             let message = self.receive().await.expect("a request");
@@ -73,7 +73,7 @@ impl Raw {
         self.answer(id, json!({ "data": STANDARD.encode(contents), "encoding": "base64" })).await;
     }
 
-    /// The next envelopes of these types, in the order of their arrival: type and, if refused, why.
+    /// The next envelopes of these types, in the order of arrival: type and, if rejected, the reason.
     pub(crate) async fn heard_next(&mut self, count: usize, kinds: &[&str]) -> Vec<Value> {
         let mut heard = Vec::new();
         while heard.len() < count {

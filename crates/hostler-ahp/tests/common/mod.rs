@@ -1,5 +1,5 @@
 //! An engine with a fake driver behind the AHP surface.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses only a part")]
 
 #[path = "../../../hostler-engine/tests/common/commands.rs"]
 mod commands;
@@ -38,7 +38,7 @@ impl ModelGateway for NoGateway {
     }
 }
 
-/// A listener that lets every program on this machine in, and has no pages.
+/// A listener that accepts every program on this machine and has no HTTP handler.
 pub fn open_house() -> ServerConfig {
     ServerConfig {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -63,19 +63,19 @@ pub async fn rig() -> Rig {
     rig_granting(GrantPolicy::default()).await
 }
 
-/// A host with its own way to treat requests for files.
+/// A host with its own policy for grants.
 pub async fn rig_granting(grants: GrantPolicy) -> Rig {
     host(tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), grants).await
 }
 
 impl Rig {
-    /// Ends this host politely and starts another one on the same state directory.
+    /// Stops this host and starts another one on the same state directory.
     pub async fn restart(self) -> Self {
         self.engine.shutdown().await;
         host(self.dir, self.work, self.grants).await
     }
 
-    /// Where sessions work that name no directory.
+    /// Working directory of sessions that name none.
     pub fn work(&self) -> &Path {
         self.work.path()
     }
@@ -93,7 +93,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         interrupt_grace: Duration::from_secs(2),
         background_on_stop: BackgroundOnStop::default(),
         max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
-        // The fewest, so that every test meets turns that are not in memory.
+        // The minimum, so that every test has turns that are not in memory.
         turns_in_memory: 1,
         permissions: PermissionConfig::default(),
         client_absence_timeout: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
@@ -111,11 +111,11 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }
 
-/// A client that speaks raw JSON.
+/// A client that sends raw JSON.
 pub struct Raw {
     connection: MemoryConnection,
     next: u64,
-    /// The number of the last dispatch.
+    /// The client sequence number of the last dispatch.
     pub seq: i64,
     pub heard: Vec<Value>,
 }
@@ -133,7 +133,7 @@ impl Raw {
         Self::speaking(rig, "1.0.0").await
     }
 
-    /// A client that hears a chat, which it names, and the agent there, which has got the message of turn `t1`.
+    /// A client that subscribes to a chat, the chat's URI, and the agent, which has received the message of turn `t1`.
     pub async fn begun(rig: &mut Rig, session: &str) -> (Self, String, FakeAgent) {
         let mut raw = Self::initialized(rig).await;
         raw.call("createSession", json!({"channel": session})).await.unwrap();
@@ -159,7 +159,7 @@ impl Raw {
         self.connection.sender.send(text.to_owned()).await.unwrap();
     }
 
-    /// The next message; `None` when the host has hung up.
+    /// The next message; `None` when the host has closed the connection.
     pub async fn receive(&mut self) -> Option<Value> {
         let wait = tokio::time::timeout(Duration::from_secs(30), self.connection.receiver.recv()).await;
         let frame = wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard))?;

@@ -1,5 +1,5 @@
-//! A WebSocket client that says exactly what a test wants it to say, right or wrong.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+//! A WebSocket client that sends exactly the bytes of a test, valid or not.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses only a part")]
 
 #[path = "../../src/ws/test_frames.rs"]
 mod test_frames;
@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 
 pub(crate) use test_frames::client_frame;
 
-/// How long a test waits for a fact before it fails.
+/// Maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection whose bytes are made by hand.
+/// A connection with handmade bytes.
 pub struct Wire {
     pub stream: TcpStream,
     /// The head of the host's answer to the upgrade.
@@ -57,7 +57,7 @@ impl Wire {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next frame's first byte and payload; `None` when the host has hung up.
+    /// The next frame's first byte and payload; `None` when the host has closed the connection.
     pub async fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
         tokio::time::timeout(PATIENCE, self.receive_frame()).await.expect("a frame")
     }
@@ -74,7 +74,7 @@ impl Wire {
         Some((first, payload))
     }
 
-    /// The next message, inflated if need be, and whether that was so. Pings are passed over.
+    /// The next message, inflated if needed, and whether it was compressed. Pings are skipped.
     pub async fn message(&mut self) -> (Value, bool) {
         loop {
             match self.receive().await.expect("a message") {
@@ -86,13 +86,13 @@ impl Wire {
         }
     }
 
-    /// Asks the host for a sign of life.
+    /// Checks that the host still answers on this connection.
     pub async fn is_served(&mut self) {
         self.send(&client_frame(0x81, br#"{"id":"alive","method":"ping"}"#)).await;
         while self.message().await.0["id"] != "alive" {}
     }
 
-    /// The code and reason that the host ends with, after which it hangs up.
+    /// The code and reason of the host's close frame, after which it closes the connection.
     pub async fn close(&mut self) -> (u16, String) {
         loop {
             let (first, payload) = self.receive().await.expect("a close frame");
@@ -104,7 +104,7 @@ impl Wire {
         }
     }
 
-    /// Everything until the host hangs up.
+    /// Everything until the host closes the connection.
     pub async fn rest(&mut self) -> String {
         let mut rest = Vec::new();
         tokio::time::timeout(PATIENCE, self.stream.read_to_end(&mut rest)).await.expect("an end").unwrap();

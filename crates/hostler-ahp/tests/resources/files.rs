@@ -1,3 +1,5 @@
+//! File operations on the files of sessions.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -6,7 +8,7 @@ use crate::common::{Raw, rig};
 use crate::{Desk, VERSIONS};
 
 #[tokio::test]
-async fn files_of_sessions_are_read_listed_and_looked_at() {
+async fn session_files_are_read_listed_and_resolved() {
     let rig = rig().await;
     for version in VERSIONS {
         let mut desk = Desk::new(&rig, version).await;
@@ -46,7 +48,7 @@ async fn files_of_sessions_are_read_listed_and_looked_at() {
 }
 
 #[tokio::test]
-async fn files_of_sessions_are_changed() {
+async fn session_files_are_changed() {
     let rig = rig().await;
     for version in VERSIONS {
         let mut desk = Desk::new(&rig, version).await;
@@ -138,7 +140,7 @@ async fn every_refusal_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_to_ask_for() {
+async fn a_permission_error_names_the_access_to_request() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let uri = desk.uri("beside/file");
@@ -152,7 +154,7 @@ async fn a_refusal_says_what_to_ask_for() {
 }
 
 #[tokio::test]
-async fn the_state_directory_is_never_reached() {
+async fn the_state_directory_is_never_reachable() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let state = url::Url::from_directory_path(rig.dir.path()).unwrap();
@@ -172,7 +174,7 @@ async fn the_state_directory_is_never_reached() {
 }
 
 #[tokio::test]
-async fn the_directories_of_a_session_are_reached_as_long_as_it_has_them() {
+async fn session_directories_are_reachable_while_the_session_has_them() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let (session, beside) = (desk.session.clone(), desk.uri("beside"));
@@ -191,7 +193,7 @@ async fn the_directories_of_a_session_are_reached_as_long_as_it_has_them() {
 }
 
 #[tokio::test]
-async fn files_are_not_in_the_way_of_what_else_a_client_says() {
+async fn file_operations_do_not_delay_other_requests() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let file = desk.uri("work/file");
@@ -216,7 +218,7 @@ async fn files_are_not_in_the_way_of_what_else_a_client_says() {
 }
 
 #[tokio::test]
-async fn the_default_directory_is_browsed_and_nothing_in_it_is_read() {
+async fn the_default_directory_is_listed_and_its_files_are_not_readable() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let uri = |name: &str| url::Url::from_file_path(rig.work().join(name)).unwrap().to_string();

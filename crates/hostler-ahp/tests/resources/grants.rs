@@ -1,3 +1,5 @@
+//! Grants: requested, listed, stored and revoked.
+
 use hostler_engine::GrantPolicy;
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ async fn grants(desk: &mut Desk) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_clients_have_is_theirs_to_ask_for_and_nothing_else_unless_it_is_configured() {
+async fn requests_are_granted_for_session_files_and_for_others_only_if_configured() {
     let rig = rig().await;
     for version in VERSIONS {
         let mut desk = Desk::new(&rig, version).await;
@@ -33,7 +35,7 @@ async fn what_clients_have_is_theirs_to_ask_for_and_nothing_else_unless_it_is_co
 }
 
 #[tokio::test]
-async fn grants_are_shown_kept_and_taken_back() {
+async fn grants_are_listed_stored_and_revoked() {
     let rig = rig_granting(GrantPolicy::Always).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     assert_eq!(desk.code("resourceRead", "beside/file", json!({})).await, -32009, "granted only if asked for");
@@ -68,7 +70,7 @@ async fn grants_are_shown_kept_and_taken_back() {
 }
 
 #[tokio::test]
-async fn what_has_to_be_asked_for_waits_for_a_person() {
+async fn with_policy_ask_a_request_waits_for_a_persons_grant() {
     let rig = rig_granting(GrantPolicy::Ask).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     for _ in 0..2 {
@@ -90,7 +92,7 @@ async fn what_has_to_be_asked_for_waits_for_a_person() {
 }
 
 #[tokio::test]
-async fn a_grant_does_not_follow_what_is_put_in_its_place() {
+async fn a_grant_does_not_apply_to_a_replacement_of_the_file() {
     let rig = rig_granting(GrantPolicy::Always).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     std::fs::create_dir(desk.path("other")).unwrap();
@@ -107,7 +109,7 @@ async fn a_grant_does_not_follow_what_is_put_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_file_of_grants_that_cannot_be_read_grants_nothing() {
+async fn an_unreadable_grants_file_grants_nothing() {
     let rig = rig_granting(GrantPolicy::Always).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     std::fs::write(rig.dir.path().join("grants.json"), "{oops").unwrap();

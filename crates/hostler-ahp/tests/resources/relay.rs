@@ -1,4 +1,4 @@
-//! Files that a client has, wanted over another connection of the same client, or by somebody else.
+//! Files on a client's machine, requested over another connection of the same client, or by another client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use crate::VERSIONS;
 use crate::common::{Rig, open_house, rig};
 
-/// How long a test waits for a fact before it fails.
+/// Maximum time that a test waits for a condition.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Client {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     next: u64,
-    /// What the host has asked this client for.
+    /// The host's requests to this client.
     asked: Vec<Value>,
 }
 
@@ -28,7 +28,7 @@ impl Client {
         let (socket, _) = tokio_tungstenite::connect_async(format!("ws://{address}")).await.unwrap();
         let mut client = Self { socket, next: 0, asked: Vec::new() };
         client.call("initialize", json!({"protocolVersions": [version], "clientId": id})).await.unwrap();
-        // From now on it is known to be there.
+        // From here on the client is registered.
         client.call("ping", json!({})).await.unwrap();
         client
     }
@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    /// Asks the host, and does not wait.
+    /// Sends a request to the host without waiting for the answer.
     async fn ask(&mut self, method: &str, params: Value) -> String {
         self.next += 1;
         let id = format!("q{}", self.next);
@@ -75,7 +75,7 @@ impl Client {
         self.answer_to(&id).await
     }
 
-    /// The next thing that the host asks this client for: its id, method and parameters.
+    /// The host's next request to this client: its id, method and parameters.
     async fn is_asked(&mut self) -> (Value, String, Value) {
         loop {
             let mut message = self.receive().await;
@@ -91,7 +91,7 @@ impl Client {
     }
 }
 
-/// A host, and two connections of one client; the second one is the newer.
+/// A host, and two connections of one client; the second one is newer.
 struct Pair {
     rig: Rig,
     server: Server,
@@ -116,7 +116,7 @@ impl Pair {
         Self { rig, server, address, older, newer }
     }
 
-    /// The older one wants something, which the newer one answers so.
+    /// The older connection sends a request, which the newer one answers with `answer`.
     async fn through(&mut self, method: &str, params: Value, answer: Value) -> Result<Value, Value> {
         let id = self.older.ask(method, params).await;
         let (asked, _, _) = self.newer.is_asked().await;
@@ -131,7 +131,7 @@ impl Pair {
     }
 }
 
-/// A file of the client's, as editors write it.
+/// URI of a client's file, as editors write it.
 fn file(name: &str) -> String {
     format!("vscode-agent-client://laptop/file/-/home/me/{name}")
 }
@@ -147,7 +147,7 @@ fn between(source: &str, destination: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_wanted_reaches_the_client_as_it_is_and_the_answer_comes_back() {
+async fn a_request_is_relayed_unchanged_and_answered() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let resolved = json!({"uri": file("a"), "type": "file", "size": 3, "etag": "e"});
@@ -174,11 +174,11 @@ async fn what_is_wanted_reaches_the_client_as_it_is_and_the_answer_comes_back() 
 }
 
 #[tokio::test]
-async fn files_are_fetched_as_bytes_and_come_in_the_form_that_is_wanted() {
+async fn files_are_fetched_as_bytes_and_returned_in_the_requested_encoding() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let bytes = json!({"data": "cmVtZW1iZXI=", "encoding": "base64", "contentType": "text/plain"});
-        // A channel is no business of the client that is asked.
+        // The owning client does not receive the requester's channel.
         let mut plain = of("a", json!({}));
         plain["channel"] = json!("ahp-session:/x");
         let id = pair.older.ask("resourceRead", plain).await;
@@ -187,7 +187,7 @@ async fn files_are_fetched_as_bytes_and_come_in_the_form_that_is_wanted() {
         pair.newer.answer(&asked, bytes.clone()).await;
         let text = json!({"data": "remember", "encoding": "utf-8", "contentType": "text/plain"});
         assert_eq!(pair.older.answer_to(&id).await, Ok(text.clone()));
-        // Clients may answer with text although bytes were asked for.
+        // Clients may answer with text although bytes were requested.
         let wanted = of("a", json!({"encoding": "base64"}));
         assert_eq!(pair.through("resourceRead", wanted, text).await, Ok(bytes));
         pair.end().await;
@@ -195,7 +195,7 @@ async fn files_are_fetched_as_bytes_and_come_in_the_form_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_refusal_comes_back_with_its_code_and_its_sentence() {
+async fn a_clients_error_is_relayed_with_its_code_and_message() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let denied = json!({"code": -32009, "message": "the person said no", "data": {"request": of("a", json!({"write": true}))}});
@@ -213,7 +213,7 @@ async fn a_refusal_comes_back_with_its_code_and_its_sentence() {
 }
 
 #[tokio::test]
-async fn nonsense_and_too_much_are_not_passed_back() {
+async fn invalid_and_oversized_answers_are_not_relayed() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         for (method, more, answer) in [
@@ -234,7 +234,7 @@ async fn nonsense_and_too_much_are_not_passed_back() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_is_not_passed_back() {
+async fn an_oversized_file_is_not_relayed() {
     let mut pair = Pair::new("1.0.0").await;
     let large = json!({"data": "x".repeat((32 << 20) + 1), "encoding": "utf-8"});
     let error = pair.through("resourceRead", of("a", json!({})), large).await.unwrap_err();
@@ -243,7 +243,7 @@ async fn a_file_that_is_too_large_is_not_passed_back() {
 }
 
 #[tokio::test]
-async fn a_silent_client_is_waited_for_so_long_and_may_be_late() {
+async fn a_relayed_request_times_out_and_a_late_answer_is_ignored() {
     for version in VERSIONS {
         let mut pair = Pair::patient(version, Duration::from_millis(50)).await;
         let error = pair.older.call("resourceMkdir", of("a", json!({}))).await.unwrap_err();
@@ -256,7 +256,7 @@ async fn a_silent_client_is_waited_for_so_long_and_may_be_late() {
 }
 
 #[tokio::test]
-async fn a_client_that_vanishes_fails_what_was_asked_and_the_connection_before_it_is_the_newest() {
+async fn a_disconnect_fails_relayed_requests_and_the_previous_connection_is_newest() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let id = pair.older.ask("resourceMkdir", of("a", json!({}))).await;
@@ -268,7 +268,7 @@ async fn a_client_that_vanishes_fails_what_was_asked_and_the_connection_before_i
         let (asked, _, _) = pair.older.is_asked().await;
         pair.older.answer(&asked, json!({})).await;
         assert_eq!(pair.older.answer_to(&id).await, Ok(json!({})));
-        // Whoever asks may vanish, too.
+        // The requesting client may disconnect, too.
         pair.older.ask("resourceMkdir", of("a", json!({}))).await;
         pair.older.is_asked().await;
         drop(pair.older);
@@ -283,7 +283,7 @@ async fn a_client_that_vanishes_fails_what_was_asked_and_the_connection_before_i
 }
 
 #[tokio::test]
-async fn nobody_reaches_the_files_of_others_and_nothing_goes_from_machine_to_machine() {
+async fn files_of_other_clients_and_copies_between_machines_are_refused() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let mut other = Client::connect(pair.address, version, "other").await;
@@ -321,7 +321,7 @@ async fn nobody_reaches_the_files_of_others_and_nothing_goes_from_machine_to_mac
 }
 
 #[tokio::test]
-async fn few_requests_are_under_way_and_the_hosts_own_files_do_not_wait_for_them() {
+async fn relayed_requests_are_limited_and_do_not_delay_host_files() {
     let mut pair = Pair::new("1.0.0").await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c", "d", "e"] {

@@ -1,3 +1,5 @@
+//! Watches of directories and files.
+
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -12,14 +14,14 @@ async fn watch(desk: &mut Desk, name: &str, more: Value) -> String {
     channel
 }
 
-/// Watches and subscribes.
+/// Creates a watch and subscribes to it.
 async fn subscribed(desk: &mut Desk, name: &str, more: Value) -> String {
     let channel = watch(desk, name, more).await;
     desk.raw.call("subscribe", json!({"channel": channel})).await.unwrap();
     channel
 }
 
-/// Hears until a path has been told of, and says what was told of each.
+/// Receives changes until one names a path; returns the changes by path.
 async fn until(desk: &mut Desk, name: &str) -> HashMap<String, String> {
     let last = desk.uri(name);
     let mut told = HashMap::new();
@@ -35,7 +37,7 @@ async fn until(desk: &mut Desk, name: &str) -> HashMap<String, String> {
     told
 }
 
-/// Another client writes: what one hears while it waits for an answer is not looked at.
+/// Another client writes, because notifications that arrive while a client waits for an answer are skipped.
 async fn put(writer: &mut Raw, uri: &str, text: &str) {
     writer.call("resourceWrite", json!({"uri": uri, "data": text, "encoding": "utf-8"})).await.unwrap();
 }
@@ -43,12 +45,12 @@ async fn put(writer: &mut Raw, uri: &str, text: &str) {
 async fn unsubscribe(raw: &mut Raw, channel: &str) {
     let params = json!({"channel": channel});
     raw.send(&json!({"jsonrpc": "2.0", "method": "unsubscribe", "params": params}).to_string()).await;
-    // What follows is handled after it.
+    // Later requests are handled after it.
     raw.call("ping", json!({})).await.unwrap();
 }
 
 #[tokio::test]
-async fn changes_in_a_directory_are_told_and_deeper_ones_are_not() {
+async fn changes_in_a_directory_are_reported_and_deeper_ones_are_not() {
     let rig = rig().await;
     for version in VERSIONS {
         let mut desk = Desk::new(&rig, version).await;
@@ -73,7 +75,7 @@ async fn changes_in_a_directory_are_told_and_deeper_ones_are_not() {
 }
 
 #[tokio::test]
-async fn a_whole_tree_is_watched_as_patterns_say() {
+async fn a_recursive_watch_follows_its_patterns() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let more = json!({"recursive": true, "excludes": {"items": ["**/out", "*.tmp"]}, "includes": {"items": ["**/*.rs", "*.tmp", "last"]}});
@@ -90,7 +92,7 @@ async fn a_whole_tree_is_watched_as_patterns_say() {
 }
 
 #[tokio::test]
-async fn a_single_file_is_watched_also_when_another_takes_its_place() {
+async fn a_watched_file_is_followed_when_it_is_replaced() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     subscribed(&mut desk, "work/file", json!({})).await;
@@ -109,7 +111,7 @@ async fn a_single_file_is_watched_also_when_another_takes_its_place() {
 }
 
 #[tokio::test]
-async fn what_the_host_writes_is_told_once_and_by_its_own_name() {
+async fn writes_of_the_host_are_reported_once_by_their_final_name() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     subscribed(&mut desk, "work", json!({"recursive": true})).await;
@@ -120,7 +122,7 @@ async fn what_the_host_writes_is_told_once_and_by_its_own_name() {
 }
 
 #[tokio::test]
-async fn the_same_watch_is_one_channel_and_another_is_another() {
+async fn equal_watches_share_a_channel_and_different_ones_do_not() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let first = watch(&mut desk, "work", json!({})).await;
@@ -146,7 +148,7 @@ async fn a_watch_ends_with_its_last_subscriber() {
     assert_eq!(other.code("subscribe", json!({"channel": channel})).await, -32001);
     let again = subscribed(&mut desk, "work", json!({})).await;
     assert_ne!(again, channel);
-    // A connection that ends does not hear any more either.
+    // The end of a connection unsubscribes it too.
     let dir = desk.dir;
     drop(desk.raw);
     let mut last = Raw::initialized(&rig).await;
@@ -158,7 +160,7 @@ async fn a_watch_ends_with_its_last_subscriber() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_watches() {
+async fn the_number_of_watches_is_limited() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let mut made = 0;
@@ -175,7 +177,7 @@ async fn there_are_only_so_many_watches() {
 }
 
 #[tokio::test]
-async fn a_flood_is_told_as_one_change() {
+async fn a_flood_of_changes_is_reported_as_one_change() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     subscribed(&mut desk, "work", json!({})).await;
@@ -193,7 +195,7 @@ async fn a_flood_is_told_as_one_change() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_any_more_is_not_watched_any_more() {
+async fn revoking_a_grant_ends_its_watches() {
     let rig = rig_granting(hostler_engine::GrantPolicy::Always).await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     desk.ask("resourceRequest", "beside", json!({})).await.unwrap();
@@ -205,13 +207,13 @@ async fn what_is_not_granted_any_more_is_not_watched_any_more() {
 }
 
 #[tokio::test]
-async fn a_directory_that_no_session_has_any_more_is_not_told_of() {
+async fn disposing_a_session_ends_the_watches_of_its_directory() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let channel = subscribed(&mut desk, "work", json!({})).await;
     desk.raw.call("disposeSession", json!({"channel": desk.session})).await.unwrap();
     std::fs::write(desk.path("work/new"), "x").unwrap();
-    // The change ends it, and whoever asks is told so.
+    // The change ends the watch, and later subscriptions fail.
     while desk.raw.call("subscribe", json!({"channel": channel})).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -221,7 +223,7 @@ async fn a_directory_that_no_session_has_any_more_is_not_told_of() {
 }
 
 #[tokio::test]
-async fn nobody_dispatches_on_a_watch() {
+async fn dispatches_on_a_watch_are_rejected() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;
     let channel = subscribed(&mut desk, "work", json!({})).await;

@@ -1,11 +1,11 @@
-//! Pictures like those that people attach, made by rule.
+//! Generated images that resemble what people attach.
 
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{ImageFormat, Rgb, RgbImage};
 
-/// Light and dark panels with lines of something like text.
+/// Light and dark panels with text-like lines.
 pub(crate) fn screenshot() -> Vec<u8> {
     let mut random = random();
     let mut image = RgbImage::from_fn(3840, 2160, |x, y| match (x / 640, y / 80) {
@@ -32,7 +32,7 @@ pub(crate) fn screenshot() -> Vec<u8> {
     file
 }
 
-/// Slopes of light with some grain, 48 million pixels.
+/// Gradients with some grain, 48 million pixels.
 pub(crate) fn photo() -> Vec<u8> {
     let mut random = random();
     let image = RgbImage::from_fn(8064, 6048, |x, y| {

@@ -1,3 +1,5 @@
+//! Decodes images within a memory limit.
+
 use std::io::Cursor;
 
 use image::codecs::gif::GifDecoder;
@@ -10,10 +12,10 @@ use crate::ImageType;
 use crate::probe::ImageHeader;
 use crate::rejection_reason::RejectionReason;
 
-/// What a decoder may take beside the pixels: tables, lines, profiles.
+/// Maximum memory of a decoder besides the pixels: tables, lines, profiles.
 const DECODER_OVERHEAD_BYTES: u64 = 64 << 20;
 
-/// The pixels, the first ones if it moves. Not turned.
+/// Decodes the pixels, of an animation the first frame. The orientation is not applied.
 pub(super) fn decode(file: &[u8], header: &ImageHeader) -> Result<DynamicImage, RejectionReason> {
     if header.is_unusual_encoding {
         return Err(unusual_encoding());
@@ -27,7 +29,7 @@ pub(super) fn decode(file: &[u8], header: &ImageHeader) -> Result<DynamicImage, 
     })
 }
 
-/// Whether its pixels can be read. A picture that a provider cannot read would spoil every further request.
+/// Whether the pixels can be decoded. An image that a provider cannot read would fail every further request.
 pub(super) fn verify(file: &[u8], header: &ImageHeader) -> Result<(), RejectionReason> {
     decode(file, header).map(drop)
 }
@@ -51,7 +53,7 @@ fn decode_pixels(
     header: &ImageHeader,
     limits: image::Limits,
 ) -> ImageResult<DynamicImage> {
-    // The decoder and the probe must have seen the same picture, or the limits were checked on another one.
+    // The decoder and the probe must report equal dimensions, otherwise the limits were checked on other values.
     if decoder.dimensions() != (header.width, header.height) {
         let kind = image::error::ParameterErrorKind::DimensionMismatch;
         return Err(ImageError::Parameter(image::error::ParameterError::from_kind(kind)));

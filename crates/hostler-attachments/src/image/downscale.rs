@@ -1,9 +1,11 @@
+//! Scales images down and converts them to eight bits per channel.
+
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use image::DynamicImage;
 
 use crate::rejection_reason::RejectionReason;
 
-/// The picture with no edge longer than this; never a larger one.
+/// Scales the image down so that no edge exceeds `edge`; never up.
 pub(super) fn downscale(image: DynamicImage, edge: u32) -> Result<DynamicImage, RejectionReason> {
     let was = (image.width(), image.height());
     let (width, height) = scaled_dimensions(was, edge);
@@ -11,7 +13,7 @@ pub(super) fn downscale(image: DynamicImage, edge: u32) -> Result<DynamicImage, 
         return Ok(image);
     }
     let mut smaller = DynamicImage::new(width, height, image.color());
-    // To work transparency in takes a copy of all pixels, which most pictures do not need.
+    // Premultiplying alpha copies all pixels, which most images do not need.
     let options = ResizeOptions::new()
         .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
         .use_alpha(image.color().has_alpha() && !is_opaque(&image));
@@ -33,7 +35,7 @@ fn scaled_dimensions((width, height): (u32, u32), edge: u32) -> (u32, u32) {
     (scale(width), scale(height))
 }
 
-/// Eight bits per colour, and transparency only where something can be seen through.
+/// Converts to eight bits per channel, with an alpha channel only if a pixel is transparent.
 pub(super) fn to_eight_bit(image: DynamicImage) -> DynamicImage {
     let opaque = is_opaque(&image);
     match (image.color().has_color(), opaque) {
@@ -44,7 +46,7 @@ pub(super) fn to_eight_bit(image: DynamicImage) -> DynamicImage {
     }
 }
 
-/// Many pictures could be transparent and are not: those of screens, above all.
+/// Whether no pixel is transparent. Many images, above all screenshots, have an alpha channel without using it.
 fn is_opaque(image: &DynamicImage) -> bool {
     match image {
         DynamicImage::ImageRgba8(image) => image.as_chunks::<4>().0.iter().all(|[.., alpha]| *alpha == u8::MAX),
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_edge_is_kept_to_and_nothing_grows_or_vanishes() {
+    fn the_longest_edge_is_limited_and_no_edge_grows_or_becomes_zero() {
         for (was, edge, is) in [
             ((8064, 6048), 1568, (1568, 1176)),
             ((6048, 8064), 1568, (1176, 1568)),

@@ -1,3 +1,5 @@
+//! Encodes images within a size limit.
+
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
@@ -9,23 +11,23 @@ use super::downscale;
 use crate::ImageType;
 use crate::rejection_reason::RejectionReason;
 
-/// Nobody sees the difference at the first of them.
+/// JPEG qualities in the order they are tried. The loss at the first one is not visible.
 const JPEG_QUALITIES: [u8; 5] = [85, 75, 65, 50, 35];
-/// Below this a picture shows nothing any more.
+/// Minimum edge; a smaller image shows nothing useful.
 const MIN_EDGE_PIXELS: u32 = 16;
 
-/// A picture that was written anew.
+/// A re-encoded image.
 pub(super) struct EncodedImage {
     pub(super) image_type: ImageType,
     pub(super) data: Vec<u8>,
     pub(super) width: u32,
     pub(super) height: u32,
-    /// Whether somebody may see that detail is lost.
+    /// Whether the loss of detail may be visible.
     pub(super) is_visibly_lossy: bool,
 }
 
-/// Writes a picture of eight bits per colour into at most so many bytes: exactly where it was exact before and that fits, as
-/// JPEG if nothing can be seen through it, and smaller and smaller until it fits.
+/// Encodes an image with eight bits per channel into at most this many bytes: lossless if it was lossless before and
+/// that fits, as JPEG if it is opaque, and scaled down further until it fits.
 pub(super) fn encode_within(
     mut image: DynamicImage,
     lossless: bool,
@@ -48,7 +50,7 @@ pub(super) fn encode_within(
     }
 }
 
-/// What is tried, in this order.
+/// The encodings to try, in this order.
 fn candidate_encodings(lossless: bool, transparent: bool) -> Vec<(ImageType, u8)> {
     let exact = |form| (form, 100);
     if transparent {

@@ -1,9 +1,8 @@
-//! Pictures, made such that models take them, and no smaller than that needs.
+//! Prepares images for models: sends an image unchanged, without its metadata, or re-encoded, whichever changes less.
 //!
-//! One picture is in memory at a time. The most that it takes is about ten bytes for each pixel that [`Limits::pixels`] allows:
-//! its decoder's own tables and its pixels, or its pixels and a copy of them with transparency worked in.
-//!
-//! [`Limits::pixels`]: crate::Limits::pixels
+//! One image is in memory at a time. It takes at most about ten bytes for each pixel that
+//! [`AttachmentLimits::image_pixels`] allows: the decoder's tables and the pixels, or the pixels and a copy with
+//! premultiplied alpha.
 
 mod decode;
 mod downscale;
@@ -16,7 +15,7 @@ use crate::probe::ImageHeader;
 use crate::rejection_reason::RejectionReason;
 use crate::{AttachmentLimits, AttachmentWarning, ImageType, probe, rejection_reason};
 
-/// A picture as it is sent.
+/// An image as it is sent.
 pub(crate) struct OptimizedImage {
     pub(crate) image_type: ImageType,
     pub(crate) data: Arc<[u8]>,
@@ -25,7 +24,7 @@ pub(crate) struct OptimizedImage {
     pub(crate) warnings: Vec<AttachmentWarning>,
 }
 
-/// Makes a picture deliverable: as it is where that will do, without its metadata if it has any, else decoded and written anew.
+/// Prepares an image: unchanged if possible, without its metadata if it has any, otherwise decoded and re-encoded.
 pub(crate) fn optimize(
     file: &Arc<[u8]>,
     header: &ImageHeader,
@@ -56,7 +55,7 @@ pub(crate) fn optimize(
     })
 }
 
-/// Whether it can be sent with the very pixels that it has.
+/// Whether it can be sent with unchanged pixels.
 fn can_send_unchanged(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits) -> bool {
     header.orientation == image::metadata::Orientation::NoTransforms
         && header.unusual_colors.is_none()
@@ -64,7 +63,7 @@ fn can_send_unchanged(header: &ImageHeader, bytes: usize, limits: &AttachmentLim
         && bytes <= limits.image_bytes
 }
 
-/// What moves is sent as it is or not at all: a single frame of it would be another picture.
+/// An animation is sent unchanged or rejected, because a single frame would be another image.
 fn check_animation(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits) -> Result<(), RejectionReason> {
     let why = if header.width.max(header.height) > AttachmentLimits::MAX_IMAGE_EDGE_PIXELS {
         format!("an edge of it is longer than {} pixels", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS)
@@ -78,7 +77,7 @@ fn check_animation(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits
     )))
 }
 
-/// What a person could notice.
+/// Warnings about visible changes.
 fn change_warnings(header: &ImageHeader, made: &encode::EncodedImage, was_too_large: bool) -> Vec<AttachmentWarning> {
     let mut warnings = Vec::new();
     let upright = {

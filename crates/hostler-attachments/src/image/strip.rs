@@ -1,10 +1,12 @@
+//! Removes metadata from image files without re-encoding them.
+
 use crate::ImageType;
 use crate::probe::ImageHeader;
 
-/// Says in the header of a WebP file that there are metadata.
+/// Flags in a WebP header for metadata.
 const WEBP_METADATA_FLAGS: u8 = 0x08 | 0x04;
 
-/// The same picture without metadata, its pixels as they were written.
+/// Returns the file without metadata; the encoded pixels are unchanged.
 pub(super) fn strip_metadata(file: &[u8], header: &ImageHeader) -> Vec<u8> {
     let mut bare = Vec::with_capacity(file.len());
     for range in &header.image_ranges {
@@ -16,7 +18,7 @@ pub(super) fn strip_metadata(file: &[u8], header: &ImageHeader) -> Vec<u8> {
     bare
 }
 
-/// The head of a WebP file tells its length and what is in it.
+/// Updates the length and the flags in a WebP header.
 fn fix_webp_header(bare: &mut [u8]) {
     let length = u32::try_from(bare.len().saturating_sub(8)).unwrap_or(u32::MAX).to_le_bytes();
     if let Some(field) = bare.get_mut(4..8) {

@@ -1,8 +1,8 @@
-//! PDF documents: how many pages they have, and whether anybody could open them. They are sent as they are.
+//! PDF documents: counts pages and checks that they can be opened. Documents are sent unchanged.
 //!
-//! A document's own table of contents can name one object a million times, or objects that unpack to gigabytes. So the file is
-//! read once from its beginning to its end instead, each part of it is parsed at most once, and what is unpacked is bounded.
-//! Time and memory are those of the file's size.
+//! A document's page tree can reference one object a million times, or objects that unpack to gigabytes. So the file is
+//! scanned once from start to end, each object is parsed at most once, and unpacking is limited. Time and memory are
+//! proportional to the file's size.
 
 mod objects;
 mod page_tree;
@@ -11,7 +11,7 @@ mod scan;
 use crate::AttachmentLimits;
 use crate::rejection_reason::RejectionReason;
 
-/// The pages of a document that can be sent.
+/// The number of pages of a document that can be sent.
 pub(crate) fn count_pages(file: &[u8], limits: &AttachmentLimits) -> Result<usize, RejectionReason> {
     let scanned = scan::scan_pdf(file);
     if !has_startxref(file) || scanned.trailers.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn count_pages(file: &[u8], limits: &AttachmentLimits) -> Result<usiz
     }
 }
 
-/// Every writer ends a document with the place of its table of contents; readers look for it from the end.
+/// Whether the file ends with `startxref`, which readers look for from the end.
 fn has_startxref(file: &[u8]) -> bool {
     const REACH: usize = 2048;
     let tail = file.get(file.len().saturating_sub(REACH)..).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Objects of a document, parsed one at a time and from no more bytes than are their own.
+//! Parses single objects of a document, from their own bytes only.
 
 use lopdf::{DecompressError, Dictionary, Object, ObjectStream, Stream};
 
 use crate::rejection_reason::RejectionReason;
 
-/// Parts of a document that matter here are far shorter.
+/// Maximum size of a parsed object; objects of the page tree are far smaller.
 const MAX_OBJECT_BYTES: usize = 1 << 20;
-/// What one packed part may unpack to.
+/// Maximum unpacked size of one object stream.
 const MAX_UNPACKED_BYTES: usize = 4 << 20;
-/// How often a part may be packed; each time costs as much as the first.
+/// Maximum number of filters of a stream; each costs as much as the first.
 const MAX_FILTERS: usize = 4;
 
-/// The dictionary at the end of a document, or at the end of an earlier state of it.
+/// The trailer of a document, or of an earlier revision of it.
 pub(super) struct Trailer(Dictionary);
 
 impl Trailer {
@@ -31,8 +31,8 @@ impl Trailer {
     }
 }
 
-/// The object that the text begins with. The parser takes objects from within documents only, so it is given the smallest
-/// thing that holds one.
+/// Parses the object at the start of the text. The parser accepts only documents, so the object is wrapped in a minimal
+/// one.
 pub(super) fn parse(text: &[u8]) -> Option<Object> {
     const INDEX: &[u8] = b"0 0 ";
     let text = text.trim_ascii_start();
@@ -46,15 +46,16 @@ pub(super) fn parse(text: &[u8]) -> Option<Object> {
     ObjectStream::new_with_limit(&holder, Some(MAX_OBJECT_BYTES + INDEX.len())).ok()?.objects.remove(&(0, 0))
 }
 
-/// Objects that were packed together, with their numbers.
+/// The objects of an object stream, with their numbers.
 pub(super) struct UnpackedObjects {
     content: Vec<u8>,
-    /// Number, and where it lies.
+    /// Number and byte range of each object.
     index: Vec<(u32, std::ops::Range<usize>)>,
 }
 
 impl UnpackedObjects {
-    /// Unpacks them. `budget` is what the document may still unpack to; nothing if this part cannot be read.
+    /// Unpacks an object stream. `budget` is the remaining unpacked size of the document; `None` if the stream is
+    /// unreadable.
     pub(super) fn unpack(dictionary: &[u8], data: &[u8], budget: &mut usize) -> Result<Option<Self>, RejectionReason> {
         let Some(Object::Dictionary(dictionary)) = parse(dictionary) else { return Ok(None) };
         let Some(first) =
@@ -78,7 +79,7 @@ impl UnpackedObjects {
         Ok(Self::build_index(&content, first).map(|index| Self { content, index }))
     }
 
-    /// Each object reaches to the next one, so that none is read twice.
+    /// Each object extends to the next one, so that no byte is parsed twice.
     fn build_index(content: &[u8], first: usize) -> Option<Vec<(u32, std::ops::Range<usize>)>> {
         let numbers = std::str::from_utf8(content.get(..first)?).ok()?;
         let mut numbers = numbers.split_ascii_whitespace().map_while(|number| number.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The tree of a document's pages.
+//! The page tree of a document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::objects::{self, UnpackedObjects};
 use super::scan::{self, ScannedObject, ScannedPdf};
 use crate::rejection_reason::RejectionReason;
 
-/// What all packed parts of a document may unpack to.
+/// Maximum unpacked size of all object streams of a document.
 const MAX_TOTAL_UNPACKED_BYTES: usize = 64 << 20;
 
-/// What the parts of the tree are called. Of all other texts only lists are parsed.
+/// Keys of page tree nodes. Of other objects only arrays are parsed.
 const PAGE_TREE_KEYS: [&[u8]; 4] = [b"/Page", b"/Kids", b"/Catalog", b"/Parent"];
 
 enum Node {
@@ -26,7 +26,7 @@ enum Kids {
     Indirect(u32),
 }
 
-/// The parts of the tree by their numbers, the latest of each.
+/// Page tree nodes by object number, the latest revision of each.
 pub(super) struct PageTree(BTreeMap<u32, Node>);
 
 impl PageTree {
@@ -48,7 +48,7 @@ impl PageTree {
         Ok(Self(nodes))
     }
 
-    /// How many pages can be reached from the root. None is counted twice.
+    /// Counts the pages that are reachable from the root, each once.
     pub(super) fn count_pages(&self, root: Option<u32>) -> usize {
         let Some(Node::Catalog { pages }) = root.and_then(|root| self.0.get(&root)) else { return 0 };
         let mut seen = BTreeSet::from([*pages]);
@@ -88,12 +88,12 @@ fn parse_dictionary_node(dictionary: &Dictionary) -> Option<Node> {
     match dictionary.get(b"Kids") {
         Ok(Object::Array(kids)) => object_numbers(kids).map(|kids| Node::Branch(Kids::Inline(kids))),
         Ok(Object::Reference((list, _))) => Some(Node::Branch(Kids::Indirect(*list))),
-        // Not every writer says of a page that it is one.
+        // Some writers omit the type of pages.
         _ => (dictionary.has_type(b"Page") || dictionary.has(b"Parent")).then_some(Node::Page),
     }
 }
 
-/// The numbers in a list of nothing but references.
+/// The object numbers of an array that contains only references.
 fn object_numbers(list: &[Object]) -> Option<Vec<u32>> {
     list.iter().map(|object| object.as_reference().ok().map(|(number, _)| number)).collect()
 }

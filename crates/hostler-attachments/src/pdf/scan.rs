@@ -1,13 +1,13 @@
-//! Finds the parts of a document, from its beginning to its end.
+//! Finds objects and trailers in a document, in one pass from start to end.
 
 use super::objects::Trailer;
 
-/// Where things are in a document.
+/// Objects and trailers of a document.
 #[derive(Default)]
 pub(super) struct ScannedPdf<'a> {
-    /// Numbers and texts of objects, in the order of the file. A later one replaces an earlier one of its number.
+    /// Object numbers and texts, in file order. A later object replaces an earlier one with the same number.
     pub(super) objects: Vec<ScannedObject<'a>>,
-    /// In the order of the file.
+    /// In file order.
     pub(super) trailers: Vec<Trailer>,
 }
 
@@ -16,7 +16,7 @@ pub(super) enum ScannedObject<'a> {
         number: u32,
         text: &'a [u8],
     },
-    /// Objects that are packed together.
+    /// A stream of packed objects.
     ObjectStream {
         dictionary: &'a [u8],
         data: &'a [u8],
@@ -26,7 +26,7 @@ pub(super) enum ScannedObject<'a> {
 pub(super) fn scan_pdf(file: &[u8]) -> ScannedPdf<'_> {
     let mut scanned = ScannedPdf::default();
     let mut at = 0;
-    // Found once and used until it is passed, or a file without ends would be searched again for each beginning.
+    // Found once and used until it is passed; otherwise a file without ends would be searched again for each start.
     let mut end = 0;
     while let Some((number, gap, start)) = next_object(file, at) {
         scanned.trailers.extend(parse_trailer(gap));
@@ -57,7 +57,7 @@ pub(super) fn scan_pdf(file: &[u8]) -> ScannedPdf<'_> {
 const STREAM: &[u8] = b"stream";
 const END_STREAM: &[u8] = b"endstream";
 
-/// `12 0 obj`: its number, what lies before it, and where its text begins.
+/// Finds `12 0 obj`: the number, the bytes before it, and the start of its text.
 fn next_object(file: &[u8], from: usize) -> Option<(u32, &[u8], usize)> {
     let mut at = from;
     loop {
@@ -70,7 +70,7 @@ fn next_object(file: &[u8], from: usize) -> Option<(u32, &[u8], usize)> {
     }
 }
 
-/// The number of the object whose marker follows, and where it begins.
+/// The number of the object whose marker follows, and where it starts.
 fn parse_object_number(before: &[u8]) -> Option<(u32, usize)> {
     let (before, _generation) = split_trailing_number(before.trim_ascii_end())?;
     let (gap, number) = split_trailing_number(before.trim_ascii_end())?;
@@ -83,7 +83,7 @@ fn split_trailing_number(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((before, std::str::from_utf8(digits).ok()?.parse().ok()?))
 }
 
-/// Where the word is that data follow: behind a dictionary, and alone on its line.
+/// The position of the `stream` keyword: after a dictionary, and alone on its line.
 fn stream_start(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -98,7 +98,8 @@ fn stream_start(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where data end by what their dictionary says, if that is so. A document may carry another one, with objects of its own.
+/// The end of a stream by its declared length, if that is plausible. A stream may contain a document with its own
+/// objects.
 fn declared_end(file: &[u8], dictionary: &[u8], data_at: usize) -> Option<usize> {
     const KEY: &[u8] = b"/Length";
     let at = find_bytes(dictionary, KEY, 0)?;
@@ -120,7 +121,7 @@ fn parse_trailer(gap: &[u8]) -> Option<Trailer> {
     Trailer::parse_object(gap.get(at + 7..)?)
 }
 
-/// Where the word is next.
+/// The next position of a byte sequence.
 pub(super) fn find_bytes(bytes: &[u8], word: &[u8], from: usize) -> Option<usize> {
     let first = *word.first()?;
     let mut at = from;

@@ -1,4 +1,6 @@
-/// Reads a file from its beginning, and never beyond its end.
+//! Bounds-checked reader of file headers.
+
+/// Reads a file from its start, and never beyond its end.
 #[derive(Debug, Clone)]
 pub(super) struct ByteReader<'a> {
     bytes: &'a [u8],
@@ -10,7 +12,7 @@ impl<'a> ByteReader<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes that have been read.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -29,7 +31,7 @@ impl<'a> ByteReader<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// Goes on behind the next such byte.
+    /// Continues after the next such byte.
     pub(super) fn skip_past(&mut self, byte: u8) -> Option<()> {
         let rest = self.bytes.get(self.position..)?;
         self.position += rest.iter().position(|found| *found == byte)? + 1;

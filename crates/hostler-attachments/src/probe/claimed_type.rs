@@ -1,9 +1,9 @@
-//! What a name and a declared type say of contents.
+//! The type that a file name and a declared media type claim.
 
 use crate::AttachmentWarning;
 use crate::rejection_reason::RejectionReason;
 
-/// A kind of file that is known by the ends of names and by media types.
+/// A type, known by file extensions and media types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClaimedType {
     media_type: &'static str,
@@ -20,13 +20,13 @@ const KNOWN_TYPES: [(&str, &[&str], &str); 7] = [
     ("text/markdown", &["md"], "text"),
 ];
 
-/// By the name and by the declared type, where they say something that is known here.
+/// The types claimed by the name and by the declared media type, if they are known.
 pub(super) fn claimed_types(name: &str, declared: Option<&str>) -> [Option<ClaimedType>; 2] {
     let end = name.rsplit_once('.').map(|(_, end)| end.trim());
     let by_name =
         end.and_then(|end| find_known_type(|_, ends| ends.iter().any(|known| known.eq_ignore_ascii_case(end))));
     let declared = declared.and_then(|declared| declared.split(';').next()).map(str::trim);
-    // Not a proper name, but a common one.
+    // Not a registered media type, but a common one.
     let declared =
         declared.map(|declared| if declared.eq_ignore_ascii_case("image/jpg") { "image/jpeg" } else { declared });
     let by_type = declared.and_then(|declared| find_known_type(|known, _| known.eq_ignore_ascii_case(declared)));
@@ -44,7 +44,7 @@ impl ClaimedType {
     }
 }
 
-/// What a person should know if the file is something else than it is called.
+/// A warning if the detected type differs from the claimed one.
 pub(super) fn mismatch_warning(claims: [Option<ClaimedType>; 2], found: &str) -> Option<AttachmentWarning> {
     let claim = claims.into_iter().flatten().find(|claim| claim.media_type != found)?;
     let found = find_known_type(|media_type, _| media_type == found)?;
@@ -54,7 +54,7 @@ pub(super) fn mismatch_warning(claims: [Option<ClaimedType>; 2], found: &str) ->
     ))
 }
 
-/// The file is none of the kinds that can be looked into, although it is called one.
+/// The error for contents of no supported type that are named or declared as one.
 pub(super) fn not_the_claimed_type(claim: ClaimedType) -> RejectionReason {
     RejectionReason::corrupt(format!(
         "it is called {} but is not one; save it again and attach that",

@@ -1,3 +1,5 @@
+//! Reads GIF headers, frame counts and block ranges.
+
 use super::byte_reader::ByteReader;
 use super::image_header::ImageHeader;
 use crate::ImageType;
@@ -10,7 +12,7 @@ const TRAILER: u8 = 0x3b;
 const CONTROL: u8 = 0xf9;
 const APPLICATION: u8 = 0xff;
 
-/// Nothing if the file is cut off or not made of proper blocks.
+/// Returns `None` if the file is truncated or malformed.
 pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     let mut reader = ByteReader::new(bytes);
     reader.take(6)?;
@@ -37,7 +39,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
             EXTENSION => {
                 let label = reader.byte()?;
                 let first = skip_sub_blocks(&mut reader)?;
-                // How long a frame is shown and how often all of them; comments and the like are left out.
+                // Keeps frame delays and the loop count; comments and other extensions are metadata.
                 label == CONTROL || label == APPLICATION && matches!(first, b"NETSCAPE2.0" | b"ANIMEXTS1.0")
             }
             _ => return None,
@@ -51,12 +53,12 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     (header.frame_count > 0).then_some(header)
 }
 
-/// How long a table of colours is, by the flags before it.
+/// Size of a color table, by the flags before it.
 fn color_table_bytes(flags: u8) -> usize {
     if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) }
 }
 
-/// Goes behind the last one and gives the first one.
+/// Skips all sub-blocks and returns the first one.
 fn skip_sub_blocks<'a>(reader: &mut ByteReader<'a>) -> Option<&'a [u8]> {
     let length = reader.byte()?;
     let first = reader.take(length.into())?;

@@ -1,37 +1,39 @@
+//! Properties of an image file that are read without decoding pixels.
+
 use std::ops::Range;
 
 use image::metadata::Orientation;
 
 use crate::ImageType;
 
-/// What a picture says of itself, read without decoding a pixel.
+/// Header data of an image, read without decoding a pixel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ImageHeader {
     pub(crate) image_type: ImageType,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// More than one if it moves.
+    /// More than one for an animation.
     pub(crate) frame_count: u32,
-    /// The pixels of its largest part. A frame may claim to be larger than the picture.
+    /// Pixels of the largest frame, which may be declared larger than the image.
     pub(crate) max_frame_pixels: u64,
-    /// Bytes of one pixel when it is decoded.
+    /// Bytes per decoded pixel.
     pub(crate) bytes_per_pixel: u64,
-    /// Whether its pixels are kept exactly, so that text in it is crisp.
+    /// Whether the encoding is lossless, so that text in the image stays crisp.
     pub(crate) is_lossless: bool,
-    /// Why models may not take its colours, where that is so.
+    /// Why models may reject its color format, if so.
     pub(crate) unusual_colors: Option<&'static str>,
-    /// Whether it is written in a way that nobody uses, and few programs read.
+    /// Whether it uses a rare encoding that few programs support.
     pub(crate) is_unusual_encoding: bool,
-    /// How it has to be turned to be upright.
+    /// Orientation to apply.
     pub(crate) orientation: Orientation,
-    /// The parts of the file that make up the picture: no metadata, nothing behind its end.
+    /// Byte ranges that make up the image, without metadata and trailing data.
     pub(crate) image_ranges: Vec<Range<usize>>,
-    /// Where the picture ends.
+    /// End of the image in the file.
     pub(crate) end_offset: usize,
 }
 
 impl ImageHeader {
-    /// A still picture without metadata, to be corrected by whoever knows more.
+    /// A still image without metadata; the caller sets the other fields.
     pub(super) fn new(image_type: ImageType, width: u32, height: u32) -> Self {
         Self {
             image_type,
@@ -49,7 +51,7 @@ impl ImageHeader {
         }
     }
 
-    /// A part of the picture may be larger than the picture.
+    /// Includes a frame, which may be larger than the image.
     pub(super) fn include_frame(&mut self, width: u32, height: u32) {
         self.max_frame_pixels = self.max_frame_pixels.max(u64::from(width) * u64::from(height));
     }
@@ -65,8 +67,7 @@ impl ImageHeader {
         self.orientation = Orientation::from_exif_chunk(exif).unwrap_or(Orientation::NoTransforms);
     }
 
-    /// How much memory its pixels take once they are decoded, in ordinary pixels of four bytes. Colours of 16 bits take twice
-    /// as much.
+    /// Memory of the decoded pixels, in pixels of four bytes. Channels of 16 bits take twice as much.
     pub(crate) fn decoded_pixels(&self) -> u64 {
         self.max_frame_pixels.saturating_mul(self.bytes_per_pixel.max(4)) / 4
     }
@@ -75,7 +76,7 @@ impl ImageHeader {
         self.frame_count > 1
     }
 
-    /// Whether the picture is the whole file.
+    /// Whether the image ranges cover the whole file.
     pub(crate) fn is_whole_file(&self, file: &[u8]) -> bool {
         matches!(self.image_ranges.as_slice(), [all] if *all == (0..file.len()))
     }

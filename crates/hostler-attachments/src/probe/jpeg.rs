@@ -1,3 +1,5 @@
+//! Reads JPEG headers, orientation and segment ranges.
+
 use super::byte_reader::ByteReader;
 use super::image_header::ImageHeader;
 use crate::ImageType;
@@ -7,15 +9,15 @@ pub(super) const MAGIC: &[u8] = &[0xff, 0xd8, 0xff];
 const EXIF: &[u8] = b"Exif\0\0";
 const END_MARKER: u8 = 0xd9;
 const SCAN_MARKER: u8 = 0xda;
-/// Baseline, extended and progressive; the others are lossless, in layers, or coded arithmetically.
+/// Baseline, extended and progressive; the others are lossless, hierarchical or use arithmetic coding.
 const SUPPORTED_FRAME_MARKERS: [u8; 3] = [0xc0, 0xc1, 0xc2];
 
-/// Nothing if the file is cut off or not made of proper segments.
+/// Returns `None` if the file is truncated or malformed.
 pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     let mut reader = ByteReader::new(bytes);
     reader.take(2)?;
     let mut header: Option<ImageHeader> = None;
-    // What comes before the size is known.
+    // Data from segments before the frame header.
     let mut early = ImageHeader::new(ImageType::Jpeg, 0, 0);
     early.add_image_range(0..2);
     let mut scanned = false;
@@ -30,7 +32,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         let length = usize::from(reader.be16()?).checked_sub(2)?;
         let data = reader.take(length)?;
         match marker {
-            // Frames, but for three of their numbers that mean tables. A second size is a lie about the first.
+            // Frame headers, except for three markers that are not. A second frame header contradicts the first.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 if header.is_some() {
                     return None;
@@ -48,7 +50,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         if marker == SCAN_MARKER {
             scanned = true;
             let next = skip_scan_data(&mut reader)?;
-            // Pixels end where the next marker begins.
+            // Scan data end at the next marker.
             let behind = reader.position() - 2;
             known.add_image_range(start..behind);
             (start, marker) = (behind, next);
@@ -80,7 +82,7 @@ fn parse_frame_header(early: &ImageHeader, marker: u8, data: &[u8]) -> Option<Im
     Some(header)
 }
 
-/// The marker that comes next.
+/// The next marker.
 fn next_marker(reader: &mut ByteReader<'_>) -> Option<u8> {
     if reader.byte()? != 0xff {
         return None;
@@ -94,14 +96,14 @@ fn next_marker(reader: &mut ByteReader<'_>) -> Option<u8> {
     }
 }
 
-/// The marker behind the pixels of a scan.
+/// Skips the data of a scan and returns the marker after it.
 fn skip_scan_data(reader: &mut ByteReader<'_>) -> Option<u8> {
     loop {
         reader.skip_past(0xff)?;
         let mut next = reader.clone();
         match next.byte()? {
             0x00 | 0xd0..=0xd7 => *reader = next,
-            // Fill: the last of them belongs to the marker.
+            // Fill bytes: the last one belongs to the marker.
             0xff => {}
             marker => {
                 *reader = next;
@@ -111,7 +113,7 @@ fn skip_scan_data(reader: &mut ByteReader<'_>) -> Option<u8> {
     }
 }
 
-/// What a picture is made of: tables and scans, and what tells its colours. The rest tells of its maker and its place.
+/// Whether a segment is part of the image: tables, scans and color information. Other segments are metadata.
 fn is_image_segment(marker: u8, data: &[u8]) -> bool {
     match marker {
         0xe0 => data.starts_with(b"JFIF\0"),

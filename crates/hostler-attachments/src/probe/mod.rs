@@ -1,4 +1,4 @@
-//! What contents are, by their own bytes, before anything is decoded.
+//! Detects the type of contents by their bytes, before anything is decoded.
 
 mod byte_reader;
 mod claimed_type;
@@ -15,7 +15,7 @@ use crate::rejection_reason::RejectionReason;
 use crate::text_decoding::DecodedText;
 use crate::{AttachmentLimits, AttachmentWarning, ImageType, rejection_reason, text_decoding};
 
-/// Contents that can be sent, as far as can be seen from outside.
+/// Contents of a supported type, by their headers.
 #[derive(Debug)]
 pub(crate) enum ProbedContent {
     Image(ImageHeader),
@@ -23,7 +23,7 @@ pub(crate) enum ProbedContent {
     Text(DecodedText),
 }
 
-/// Looks at contents. The name and the declared type are compared with what is found, and never believed.
+/// Probes contents. The name and the declared type are only compared with the detected type.
 pub(crate) fn probe_content(
     bytes: &[u8],
     name: &str,
@@ -91,7 +91,7 @@ fn probe_image(bytes: &[u8], form: ImageType, limits: &AttachmentLimits) -> Resu
     Ok(header)
 }
 
-/// What is behind the end of a picture is not sent.
+/// A warning if data after the end of an image are not sent.
 pub(crate) fn trailing_data_warning(header: &ImageHeader, bytes: &[u8]) -> Option<AttachmentWarning> {
     let behind = bytes.len().saturating_sub(header.end_offset);
     (behind > 0).then(|| {

@@ -1,20 +1,20 @@
-//! Contents of other kinds, and contents that are of two kinds at once.
+//! Detects unsupported types and polyglot files.
 
 use super::ImageHeader;
 use crate::rejection_reason::{ATTACH_PATH_HINT, RejectionReason};
 
-/// How far into a file readers of PDF look for its beginning.
+/// How far into a file PDF readers look for its magic number.
 const PDF_MAGIC_SEARCH_BYTES: usize = 1024;
-/// The record at the end of a ZIP archive, without its comment.
+/// Size of the end record of a ZIP archive, without its comment.
 const ZIP_END_RECORD_BYTES: usize = 22;
 const MAX_ZIP_COMMENT_BYTES: usize = 65_535;
 
-/// A picture that is something else too, depending on who opens it, is no picture that anybody made in good faith.
+/// Rejects an image that other programs open as another type; such a file is likely malicious.
 pub(super) fn reject_polyglot_image(bytes: &[u8], header: &ImageHeader) -> Result<(), RejectionReason> {
     let head = bytes.get(..PDF_MAGIC_SEARCH_BYTES).unwrap_or(bytes);
     let behind = bytes.get(header.end_offset..).unwrap_or_default();
     let is_pdf = contains_bytes(head, super::PDF_MAGIC) || contains_bytes(behind, super::PDF_MAGIC);
-    // Cameras put films and further pictures behind a picture. Those are left out; programs and pages are suspicious.
+    // Cameras append videos and further images, which are not sent; programs and HTML are suspicious.
     let strange = infer::get(behind).is_some_and(|kind| {
         !matches!(
             kind.matcher_type(),
@@ -27,7 +27,7 @@ pub(super) fn reject_polyglot_image(bytes: &[u8], header: &ImageHeader) -> Resul
     reject_zip_tail(bytes)
 }
 
-/// ZIP archives are read from their end, whatever they begin with.
+/// Rejects a file that ends as a ZIP archive, because archives are read from their end.
 pub(super) fn reject_zip_tail(bytes: &[u8]) -> Result<(), RejectionReason> {
     let tail =
         bytes.get(bytes.len().saturating_sub(ZIP_END_RECORD_BYTES + MAX_ZIP_COMMENT_BYTES)..).unwrap_or_default();
@@ -49,7 +49,7 @@ fn polyglot_file() -> RejectionReason {
     )
 }
 
-/// What is known of other kinds, in a sentence.
+/// A rejection for a known unsupported type.
 pub(super) fn unsupported_type(bytes: &[u8]) -> Option<RejectionReason> {
     let kind = infer::get(bytes)?;
     let what = match kind.matcher_type() {

@@ -1,16 +1,18 @@
+//! Reads PNG headers, orientation and chunk ranges.
+
 use super::byte_reader::ByteReader;
 use super::image_header::ImageHeader;
 use crate::ImageType;
 
 pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// What a picture is made of. Everything else tells of the picture, its maker or its place, and is left out.
+/// Chunks that make up the image. All other chunks are metadata and are not sent.
 const IMAGE_CHUNKS: [&[u8; 4]; 17] = [
     b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS", b"gAMA", b"cHRM", b"sRGB", b"iCCP", b"sBIT", b"bKGD", b"pHYs",
     b"cICP", b"acTL", b"fcTL", b"fdAT", b"hIST",
 ];
 
-/// Nothing if the file is cut off or not made of proper chunks.
+/// Returns `None` if the file is truncated or malformed.
 pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     let mut reader = ByteReader::new(bytes);
     reader.take(MAGIC.len())?;
@@ -57,7 +59,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     pixels_came.then_some(header)
 }
 
-/// Where it begins, its kind and its data. Sums are checked where pixels are decoded.
+/// Offset, type and data of the next chunk. Checksums are verified when pixels are decoded.
 fn read_chunk<'a>(reader: &mut ByteReader<'a>) -> Option<(usize, &'a [u8; 4], &'a [u8])> {
     let start = reader.position();
     let length = usize::try_from(reader.be32()?).ok()?;

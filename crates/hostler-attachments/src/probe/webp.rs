@@ -1,8 +1,10 @@
+//! Reads WebP headers, orientation and chunk ranges.
+
 use super::byte_reader::ByteReader;
 use super::image_header::ImageHeader;
 use crate::ImageType;
 
-/// Where the chunks begin.
+/// Offset of the first chunk.
 const CHUNKS_OFFSET: usize = 12;
 const EXIF: &[u8] = b"Exif\0\0";
 
@@ -10,7 +12,7 @@ pub(super) fn is_webp(bytes: &[u8]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..CHUNKS_OFFSET) == Some(b"WEBP")
 }
 
-/// Nothing if the file is cut off or not made of proper chunks.
+/// Returns `None` if the file is truncated or malformed.
 pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     let mut reader = ByteReader::new(bytes);
     reader.take(4)?;
@@ -23,7 +25,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         let kind: [u8; 4] = reader.array()?;
         let length = usize::try_from(reader.le32()?).ok()?;
         let data = reader.take(length)?;
-        // Chunks of odd length are filled up.
+        // Chunks of odd length are padded.
         reader.take(length % 2)?;
         let kept = match &kind {
             b"VP8X" if header.is_none() => {

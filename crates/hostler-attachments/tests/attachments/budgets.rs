@@ -1,4 +1,4 @@
-//! All or nothing, within every limit, and with a reason for each file.
+//! All or nothing, within every limit, and with a reason for each attachment.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const TOO_LARGE: Option<AttachmentErrorCode> = Some(AttachmentErrorCode::TooLarg
 const PAYLOAD: Option<AttachmentErrorCode> = Some(AttachmentErrorCode::PayloadTooLarge);
 
 #[test]
-fn one_bad_file_and_nothing_is_sent_but_all_are_listed() {
+fn one_rejected_file_prevents_sending_and_all_files_are_listed() {
     let items = vec![file("a.txt", "x"), file("b.zip", *b"PK\x03\x04\x14\0"), picture(), file("c.bin", [0])];
     let rejection = plan_attachments(items, &AttachmentLimits::default(), ConversationSize::default()).unwrap_err();
     let decisions: Vec<_> = rejection.summaries.iter().map(|file| (file.label.as_str(), file.decision)).collect();
@@ -44,7 +44,7 @@ fn one_bad_file_and_nothing_is_sent_but_all_are_listed() {
 }
 
 #[test]
-fn nothing_is_planned_for_nothing() {
+fn an_empty_list_gives_an_empty_plan() {
     assert!(
         plan_attachments(Vec::new(), &AttachmentLimits::default(), ConversationSize::default())
             .unwrap()
@@ -54,7 +54,7 @@ fn nothing_is_planned_for_nothing() {
 }
 
 #[test]
-fn files_sizes_and_their_sum_are_limited() {
+fn file_count_file_size_and_total_size_are_limited() {
     let limits = AttachmentLimits { files: 3, file_bytes: 10, total_bytes: 22, ..AttachmentLimits::default() };
     let of = |items| codes(&plan_attachments(items, &limits, ConversationSize::default()));
     assert_eq!(of(texts(3, 7)), [None; 3]);
@@ -73,7 +73,7 @@ fn files_sizes_and_their_sum_are_limited() {
 }
 
 #[test]
-fn pictures_of_the_conversation_count() {
+fn images_of_the_conversation_count() {
     let limits = AttachmentLimits { images_per_request: 3, ..AttachmentLimits::default() };
     let of = |images, items| codes(&plan_attachments(items, &limits, ConversationSize { images, bytes: 0 }));
     assert_eq!(of(2, vec![picture()]), [None]);
@@ -85,7 +85,7 @@ fn pictures_of_the_conversation_count() {
 }
 
 #[test]
-fn among_many_pictures_none_is_longer_than_the_hard_edge() {
+fn no_image_exceeds_the_maximum_edge() {
     let many = ConversationSize { images: 20, bytes: 0 };
     let film = vec![file("film.gif", gif::animated(2001, 2, 2))];
     assert_eq!(codes(&plan_attachments(film, &AttachmentLimits::default(), many)), [TOO_LARGE]);
@@ -97,7 +97,7 @@ fn among_many_pictures_none_is_longer_than_the_hard_edge() {
 }
 
 #[test]
-fn the_conversation_and_the_line_are_limited_as_they_are_written() {
+fn conversation_and_agent_line_are_limited_by_serialized_size() {
     let full = ConversationSize { images: 0, bytes: 31_999_000 };
     let rejection =
         plan_attachments(vec![file("a.txt", "x".repeat(1000))], &AttachmentLimits::default(), full).unwrap_err();
@@ -106,7 +106,7 @@ fn the_conversation_and_the_line_are_limited_as_they_are_written() {
     assert!(sentence.contains("compact it, drop pictures of earlier messages"), "{sentence}");
     assert!(plan_attachments(vec![file("a.txt", "x".repeat(100))], &AttachmentLimits::default(), full).is_ok());
 
-    // Escaped characters and base64 take more room than what they stand for.
+    // Escaped characters and base64 take more space than the original.
     let line = AttachmentLimits { agent_line_bytes: 3000, ..AttachmentLimits::default() };
     let of = |item| codes(&plan_attachments(vec![item], &line, ConversationSize::default()));
     assert_eq!(of(file("a.txt", "x".repeat(2500))), [None]);
@@ -120,7 +120,7 @@ fn the_conversation_and_the_line_are_limited_as_they_are_written() {
 }
 
 #[test]
-fn planning_can_be_abandoned_between_files() {
+fn planning_can_be_cancelled_between_files() {
     let asked = Cell::new(0);
     let abandoned = || {
         asked.set(asked.get() + 1);
@@ -144,7 +144,7 @@ fn planning_can_be_abandoned_between_files() {
 }
 
 #[test]
-fn what_is_sent_unchanged_is_not_copied() {
+fn unchanged_contents_are_not_copied() {
     let bytes: Arc<[u8]> = encoded(&gradient(4, 4), ImageFormat::Png).into();
     let item = ReceivedAttachment::new("a.png", AttachmentSource::Bytes(Arc::clone(&bytes)));
     let plan = plan_attachments(vec![item], &AttachmentLimits::default(), ConversationSize::default()).unwrap();

@@ -1,4 +1,4 @@
-//! PDF documents: sent as they are, if anybody could open them.
+//! PDF documents: sent unchanged if they can be opened.
 
 use hostler_attachments::{AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits};
 
@@ -13,7 +13,7 @@ fn pages(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn pages_are_counted_in_old_and_new_documents() {
+fn pages_are_counted_with_and_without_object_streams() {
     for count in [1, 7, 100] {
         assert_eq!(pages(&pdf::pages(count)), count);
         assert_eq!(pages(&pdf::modern(count)), count);
@@ -21,7 +21,7 @@ fn pages_are_counted_in_old_and_new_documents() {
 }
 
 #[test]
-fn a_document_that_was_changed_has_the_pages_of_its_last_state() {
+fn pages_of_the_last_revision_are_counted() {
     let mut changed = pdf::pages(3);
     changed.extend(b"2 0 obj\n<< /Type /Pages /Count 1 /Kids [4 0 R] >>\nendobj\n");
     changed.extend(b"xref\n0 0\ntrailer\n<< /Size 6 /Root 1 0 R /Prev 9 >>\nstartxref\n9\n%%EOF\n");
@@ -29,7 +29,7 @@ fn a_document_that_was_changed_has_the_pages_of_its_last_state() {
 }
 
 #[test]
-fn pages_are_found_in_trees_lists_and_unnamed_parts_and_cycles_end() {
+fn pages_are_found_in_nested_trees_and_untyped_nodes_and_cycles_end() {
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         "<< /Type /Pages /Count 99 /Kids 3 0 R >>",
@@ -42,7 +42,7 @@ fn pages_are_found_in_trees_lists_and_unnamed_parts_and_cycles_end() {
 }
 
 #[test]
-fn a_document_within_a_document_is_not_counted() {
+fn pages_of_an_embedded_document_are_not_counted() {
     let inner = String::from_utf8(pdf::pages(9)).unwrap();
     let objects = [
         "<< /Type /Catalog /Pages 3 0 R >>".to_owned(),
@@ -54,7 +54,7 @@ fn a_document_within_a_document_is_not_counted() {
 }
 
 #[test]
-fn too_many_pages_are_told_with_their_number() {
+fn too_many_pages_are_rejected_with_their_number() {
     for bytes in [pdf::pages(500), pdf::modern(500)] {
         let (code, sentence) = refused(file("book.pdf", bytes));
         assert_eq!(code, AttachmentErrorCode::TooLarge);
@@ -65,7 +65,7 @@ fn too_many_pages_are_told_with_their_number() {
 }
 
 #[test]
-fn an_encrypted_document_is_refused_with_a_way_out() {
+fn an_encrypted_document_is_rejected_with_advice() {
     let mut objects = vec!["<< /Type /Catalog /Pages 2 0 R >>".to_owned()];
     objects.push("<< /Type /Pages /Kids [3 0 R] >>".to_owned());
     objects.push("<< /Type /Page /Parent 2 0 R >>".to_owned());
@@ -76,7 +76,7 @@ fn an_encrypted_document_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn a_document_that_is_cut_off_anywhere_is_damaged() {
+fn a_truncated_document_is_corrupt() {
     for whole in [pdf::pages(3), pdf::modern(3)] {
         let end = position(&whole, b"startxref").unwrap();
         for length in (5..end).step_by(whole.len() / 23) {
@@ -87,7 +87,7 @@ fn a_document_that_is_cut_off_anywhere_is_damaged() {
 }
 
 #[test]
-fn a_document_without_pages_is_damaged() {
+fn a_document_without_pages_is_corrupt() {
     let none = ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 5 /Kids [] >>"].map(str::to_owned);
     for bytes in [pdf::written(&none, "/Root 1 0 R"), pdf::written(&none, "/Root 7 0 R"), pdf::written(&[], "")] {
         let (code, sentence) = refused(file("none.pdf", bytes));
@@ -97,8 +97,8 @@ fn a_document_without_pages_is_damaged() {
 }
 
 #[test]
-fn documents_that_unpack_to_too_much_are_refused() {
-    // One part that is too much by itself, and many that are so together.
+fn documents_that_unpack_to_too_much_are_rejected() {
+    // One object stream that exceeds the limit, and many that exceed it together.
     for bytes in [pdf::bomb(64 << 20, 1), pdf::bomb(3 << 20, 30)] {
         assert!(bytes.len() < 1 << 20);
         let (code, sentence) = refused(file("bomb.pdf", bytes));
@@ -108,7 +108,7 @@ fn documents_that_unpack_to_too_much_are_refused() {
 }
 
 #[test]
-fn parts_that_are_packed_again_and_again_are_not_unpacked() {
+fn streams_with_too_many_filters_are_not_unpacked() {
     let objects = "<< /Type /Catalog /Pages 2 0 R >> << /Type /Pages /Kids [3 0 R] >> << /Type /Page >>";
     let document = |packed: usize| {
         let hex: String = objects.bytes().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Pictures: sent as they are where that will do, and otherwise changed as little as that needs.
+//! Images: sent unchanged if possible, otherwise changed as little as possible.
 
 use hostler_attachments::{
     AttachmentBlock, AttachmentErrorCode, AttachmentKind, AttachmentLimits, ImageType, PlannedAttachment,
@@ -39,7 +39,7 @@ fn is_near(image: &DynamicImage, (x, y): (u32, u32), expected: [u8; 3]) -> bool 
 }
 
 #[test]
-fn a_picture_that_fits_is_sent_byte_for_byte() {
+fn an_image_within_the_limits_is_sent_unchanged() {
     let simple = gradient(40, 30);
     for (name, bytes) in [
         ("a.png", encoded(&simple, ImageFormat::Png)),
@@ -59,7 +59,7 @@ fn a_picture_that_fits_is_sent_byte_for_byte() {
 }
 
 #[test]
-fn metadata_are_cut_out_and_the_pixels_stay_as_they_were_written() {
+fn metadata_are_removed_and_encoded_pixels_are_unchanged() {
     let simple = gradient(40, 30);
     let text = png::chunk(b"tEXt", b"Location\0GPS 52.5200N");
     let png_file = encoded(&simple, ImageFormat::Png);
@@ -90,7 +90,7 @@ fn metadata_are_cut_out_and_the_pixels_stay_as_they_were_written() {
 }
 
 #[test]
-fn a_picture_that_is_too_wide_is_shrunk_and_that_is_told() {
+fn an_image_that_is_too_wide_is_scaled_down_with_a_warning() {
     let wide = sent(file("wide.png", encoded(&gradient(2000, 100), ImageFormat::Png)));
     let (form, image) = picture(&wide);
     assert_eq!((form, image.width(), image.height()), (ImageType::Png, 1568, 78));
@@ -102,7 +102,7 @@ fn a_picture_that_is_too_wide_is_shrunk_and_that_is_told() {
 }
 
 #[test]
-fn no_setting_sends_an_edge_over_the_hard_limit() {
+fn no_setting_exceeds_the_maximum_edge() {
     let generous = AttachmentLimits { image_edge_pixels: 8000, ..AttachmentLimits::default() };
     let wide = file("wide.png", encoded(&gradient(2600, 10), ImageFormat::Png));
     assert_eq!(picture(&plan_within(wide, &generous).unwrap()).1.width(), AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
@@ -121,7 +121,7 @@ fn an_opaque_png_that_is_too_large_becomes_jpeg() {
 }
 
 #[test]
-fn a_jpeg_that_is_too_large_loses_detail_before_it_loses_pixels() {
+fn a_jpeg_that_is_too_large_loses_quality_before_size() {
     let limits = AttachmentLimits { image_bytes: 60_000, ..AttachmentLimits::default() };
     let bytes = encoded(&noise(256, 256, false), ImageFormat::Jpeg);
     assert!(bytes.len() > limits.image_bytes);
@@ -131,7 +131,7 @@ fn a_jpeg_that_is_too_large_loses_detail_before_it_loses_pixels() {
 }
 
 #[test]
-fn what_can_be_seen_through_stays_so() {
+fn transparency_is_preserved() {
     let limits = AttachmentLimits { image_bytes: 40_000, ..AttachmentLimits::default() };
     let file = plan_within(file("veil.png", encoded(&noise(200, 200, true), ImageFormat::Png)), &limits).unwrap();
     let (form, image) = picture(&file);
@@ -146,14 +146,14 @@ fn what_can_be_seen_through_stays_so() {
 }
 
 #[test]
-fn transparency_that_nobody_sees_is_none() {
+fn an_unused_alpha_channel_is_dropped() {
     let screen = DynamicImage::ImageRgba8(gradient(2000, 100).into_rgba8());
     let file = sent(file("screen.png", encoded(&screen, ImageFormat::Png)));
     assert_eq!(picture(&file).1.color(), image::ColorType::Rgb8);
 }
 
 #[test]
-fn sixteen_bits_become_eight() {
+fn sixteen_bit_channels_become_eight_bit() {
     let deep = DynamicImage::ImageRgba16(veiled(30, 20).into_rgba16());
     let file = sent(file("deep.png", encoded(&deep, ImageFormat::Png)));
     let (form, image) = picture(&file);
@@ -163,7 +163,7 @@ fn sixteen_bits_become_eight() {
 }
 
 #[test]
-fn the_colours_of_print_become_ordinary_ones() {
+fn cmyk_is_converted_to_rgb() {
     // No cyan, full magenta and yellow: red.
     let file = sent(file("print.jpg", jpeg::cmyk(0xc0, 16, 8, [0, 255, 255, 0])));
     let (form, image) = picture(&file);
@@ -173,12 +173,12 @@ fn the_colours_of_print_become_ordinary_ones() {
 }
 
 #[test]
-fn what_moves_is_passed_whole_or_refused() {
+fn an_animation_is_sent_unchanged_or_rejected() {
     let (code, sentence) = refused(file("film.gif", gif::animated(2001, 4, 2)));
     assert_eq!(code, AttachmentErrorCode::TooLarge);
     assert!(sentence.starts_with("it moves and an edge of it is longer than 2000 pixels"), "{sentence}");
 
-    // Between the two limits it cannot be shrunk, and need not be.
+    // Between the two limits it cannot be scaled down, and need not be.
     assert!(sent(file("film.gif", gif::animated(1900, 4, 2))).warnings.is_empty());
 
     let small = AttachmentLimits { image_bytes: 200, ..AttachmentLimits::default() };
@@ -190,14 +190,14 @@ fn what_moves_is_passed_whole_or_refused() {
 }
 
 #[test]
-fn a_gif_that_stands_still_can_be_shrunk() {
+fn a_still_gif_can_be_scaled_down() {
     let file = sent(file("still.gif", encoded(&gradient(1700, 30), ImageFormat::Gif)));
     assert_eq!(picture(&file).0, ImageType::Png);
     assert_eq!(warnings(&file), ["shrunk", "converted"]);
 }
 
 #[test]
-fn what_lies_behind_a_photo_is_not_sent() {
+fn trailing_data_of_a_photo_are_not_sent() {
     let photo = encoded(&gradient(40, 30), ImageFormat::Jpeg);
     let film = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom";
     let file = sent(file("motion.jpg", [&photo[..], film].concat()));
@@ -206,7 +206,7 @@ fn what_lies_behind_a_photo_is_not_sent() {
 }
 
 #[test]
-fn the_same_picture_becomes_the_same_bytes_under_the_same_name() {
+fn equal_images_give_equal_bytes_and_variant_keys() {
     let bytes = encoded(&noise(1600, 60, true), ImageFormat::Png);
     let (one, two) = (sent(file("a.png", bytes.clone())), sent(file("b.png", bytes.clone())));
     assert_eq!(data(&one), data(&two));
@@ -217,7 +217,7 @@ fn the_same_picture_becomes_the_same_bytes_under_the_same_name() {
 }
 
 #[test]
-fn a_limit_that_nothing_can_meet_is_told() {
+fn a_limit_that_cannot_be_met_is_an_error() {
     let limits = AttachmentLimits { image_bytes: 40, ..AttachmentLimits::default() };
     let refusal = plan_within(file("a.png", encoded(&noise(64, 64, true), ImageFormat::Png)), &limits).unwrap_err();
     assert_eq!(refusal.code, AttachmentErrorCode::OptimizationFailed);

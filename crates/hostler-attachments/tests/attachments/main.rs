@@ -1,4 +1,4 @@
-//! Attachments from the bytes that a client sends to the blocks that an agent is given.
+//! Attachments from the bytes that a client sends to the blocks that an agent receives.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 #[path = "../support/mod.rs"]

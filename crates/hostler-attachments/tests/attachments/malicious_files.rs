@@ -1,4 +1,4 @@
-//! Everything that somebody could send in bad faith or by accident: each with its code and its sentence.
+//! Malicious and damaged files: each is rejected with a code and a message.
 
 use hostler_attachments::{AttachmentBlock, AttachmentErrorCode, AttachmentSource, ReceivedAttachment};
 use image::ImageFormat;
@@ -24,7 +24,7 @@ fn check(rows: Vec<(&str, Vec<u8>, AttachmentErrorCode, &str)>) {
 }
 
 #[test]
-fn files_that_are_not_what_they_are_called() {
+fn files_with_a_wrong_name_or_type_are_rejected_or_sent_as_detected() {
     let png_file = encoded(&gradient(4, 4), ImageFormat::Png);
     check(vec![
         (
@@ -42,7 +42,7 @@ fn files_that_are_not_what_they_are_called() {
         ),
         ("a.webp", vec![0, 1, 2, 3], AttachmentErrorCode::Corrupt, "it is called a WebP picture but is not one"),
     ]);
-    // What can be sent is sent as what it is, and the person is told.
+    // Contents of another supported type are sent as that type, with a warning.
     let misnamed = sent(file("photo.jpg", png_file.clone()));
     assert_eq!(misnamed.block.content_type(), Some("image/png"));
     assert_eq!(misnamed.warnings[0].message, "it is called a JPEG picture but is a PNG picture, and is sent as that");
@@ -64,7 +64,7 @@ fn files_that_are_not_what_they_are_called() {
 }
 
 #[test]
-fn kinds_that_no_agent_can_be_given() {
+fn unsupported_types_are_rejected() {
     let by_path = "put it into the workspace and attach its path instead";
     let mut tar = vec![0; 1024];
     tar[257..262].copy_from_slice(b"ustar");
@@ -100,13 +100,13 @@ fn kinds_that_no_agent_can_be_given() {
         let (_, sentence) = refused(file("x", bytes));
         assert!(sentence.contains(by_path), "{sentence}");
     }
-    // Letters that look like the beginning of something else.
+    // Text that starts like another format.
     assert!(matches!(sent(file("cars.txt", "BMW is a car")).block, AttachmentBlock::Text { .. }));
     assert!(matches!(sent(file("drawing.svg", "<svg/>")).block, AttachmentBlock::Text { .. }));
 }
 
 #[test]
-fn files_of_two_kinds() {
+fn polyglot_files_are_rejected() {
     let simple = gradient(4, 4);
     let zip_end = [&b"PK\x05\x06"[..], &[0; 16], &[3, 0], b"hey"].concat();
     let png_file = encoded(&simple, ImageFormat::Png);
@@ -126,7 +126,7 @@ fn files_of_two_kinds() {
 }
 
 #[test]
-fn pictures_that_are_cut_off_anywhere() {
+fn truncated_images_are_rejected() {
     let simple = noise(24, 24, false);
     for (name, whole) in [
         ("a.png", encoded(&simple, ImageFormat::Png)),
@@ -145,7 +145,7 @@ fn pictures_that_are_cut_off_anywhere() {
 }
 
 #[test]
-fn pictures_with_damaged_pixels() {
+fn images_with_damaged_pixels_are_rejected() {
     let png_file = encoded(&noise(24, 24, false), ImageFormat::Png);
     let mut flipped = png_file.clone();
     flipped[png_file.len() / 2] ^= 0x55;
@@ -164,7 +164,7 @@ fn pictures_with_damaged_pixels() {
 }
 
 #[test]
-fn sizes_that_are_too_much_before_a_pixel_is_decoded() {
+fn excessive_dimensions_are_rejected_before_decoding() {
     let few = b"x\x01\x03\0\0\0\0\x01";
     let pixels = "pixels, and at most 64 million are taken; make it smaller";
     for (width, height) in [(30_000, 30_000), (65_535, 65_535), (8_001, 8_000), (64_000_001, 1)] {
@@ -211,7 +211,7 @@ fn sizes_that_are_too_much_before_a_pixel_is_decoded() {
 }
 
 #[test]
-fn pictures_that_claim_two_sizes() {
+fn images_with_contradicting_dimensions_are_rejected() {
     let small = encoded(&gradient(4, 4), ImageFormat::WebP);
     let two = webp::riff(&[webp::extended(0, 40, 40), webp::pixels(&small)]);
     let jpeg_file = encoded(&gradient(4, 4), ImageFormat::Jpeg);
@@ -223,15 +223,15 @@ fn pictures_that_claim_two_sizes() {
 }
 
 #[test]
-fn ways_of_writing_that_nobody_reads() {
-    // Arithmetic coding: a proper JPEG in its head.
+fn rare_encodings_are_rejected() {
+    // Arithmetic coding with a valid JPEG header.
     let (code, sentence) = refused(file("rare.jpg", jpeg::cmyk(0xc9, 8, 8, [0; 4])));
     assert_eq!(code, AttachmentErrorCode::OptimizationFailed);
     assert!(sentence.contains("save it again as PNG or JPEG"), "{sentence}");
 }
 
 #[test]
-fn base64_that_is_not_canonical() {
+fn non_canonical_base64_is_rejected() {
     let proper = base64(&encoded(&gradient(4, 4), ImageFormat::Png));
     assert!(sent(ReceivedAttachment::new("a.png", AttachmentSource::Base64(proper.clone()))).warnings.is_empty());
     for text in [
@@ -250,7 +250,7 @@ fn base64_that_is_not_canonical() {
 }
 
 #[test]
-fn sizes_that_are_lies() {
+fn wrong_declared_sizes_are_rejected() {
     let announced = |size| ReceivedAttachment { declared_size: Some(size), ..file("a.txt", "four") };
     assert!(sent(announced(4)).warnings.is_empty());
     for size in [0, 3, 5, u64::MAX] {
@@ -266,7 +266,7 @@ fn sizes_that_are_lies() {
 }
 
 #[test]
-fn names_of_every_kind() {
+fn unusual_names_are_sanitized() {
     for (name, title) in [
         ("../../etc/passwd", "passwd"),
         ("a\nb\0c.txt", "abc.txt"),

@@ -1,11 +1,11 @@
-//! Pictures that say which way is up are turned, and say it no more.
+//! Images with an orientation are rotated, and the orientation is removed.
 
 use hostler_attachments::AttachmentBlock;
 use image::{GenericImageView as _, ImageFormat, Rgb, RgbImage};
 
 use crate::support::{encoded, exif, file, jpeg, png, position, sent, warnings, webp};
 
-/// As it should be seen: red in the upper left corner, green in the upper right one, blue below.
+/// The upright image: red in the upper left corner, green in the upper right one, blue below.
 fn upright() -> RgbImage {
     RgbImage::from_fn(64, 32, |x, y| match (x < 32, y < 16) {
         (true, true) => Rgb([255, 0, 0]),
@@ -14,7 +14,7 @@ fn upright() -> RgbImage {
     })
 }
 
-/// How a camera that was held so stores it.
+/// The image as a camera with this orientation stores it.
 fn stored(orientation: u8) -> RgbImage {
     use image::imageops::{flip_horizontal, flip_vertical, rotate90, rotate180, rotate270};
     let upright = upright();
@@ -32,7 +32,7 @@ fn stored(orientation: u8) -> RgbImage {
 }
 
 #[test]
-fn every_orientation_is_applied_in_every_form() {
+fn every_orientation_is_applied_in_every_format() {
     for orientation in 1..=8 {
         let image = stored(orientation);
         let (width, height) = image.dimensions();

@@ -1,4 +1,4 @@
-//! Contents, paths and what clients declare appear nowhere but in the blocks themselves.
+//! Contents, paths and declared types appear only in the blocks.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use crate::support::{base64, encoded, file, gradient, jpeg, pdf, png};
 
 const SECRET: &str = "hunter2-TOP-SECRET-k3y";
 
-/// Whether a text holds the secret, or its base64 at any alignment.
+/// Whether a text contains the secret, or its base64 at any alignment.
 fn leaks(text: &str) -> bool {
     let encodings = (0..3).map(|shift| {
         let shifted = base64(&[&vec![b' '; shift][..], SECRET.as_bytes()].concat());
-        // The ends depend on what stands beside it.
+        // The ends depend on the adjacent bytes.
         shifted.chars().skip(4).take(shifted.len() - 8).collect()
     });
     let bytes = format!("{:?}", SECRET.as_bytes());
@@ -24,7 +24,7 @@ fn leaks(text: &str) -> bool {
     [SECRET.to_owned(), listed].into_iter().chain(encodings).any(|form| text.contains(&form))
 }
 
-/// Files of every outcome with the secret in all of their parts.
+/// Attachments of every outcome with the secret in all of their parts.
 fn items() -> Vec<ReceivedAttachment> {
     let secret = SECRET.as_bytes();
     let picture = gradient(40, 30);
@@ -76,7 +76,7 @@ fn items() -> Vec<ReceivedAttachment> {
 }
 
 #[test]
-fn nothing_but_the_blocks_tells_a_secret() {
+fn only_the_blocks_contain_the_secret() {
     let tight = AttachmentLimits { image_bytes: 60, ..AttachmentLimits::default() };
     let full = ConversationSize { images: 100, bytes: 32_000_000 };
     let (mut accepted, mut refused) = (0, 0);
@@ -109,10 +109,10 @@ fn nothing_but_the_blocks_tells_a_secret() {
 }
 
 #[test]
-fn a_secret_would_be_seen() {
+fn the_leak_check_detects_the_secret() {
     let told = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
     assert!(told && leaks(&format!("{:?}", SECRET.as_bytes())));
-    // What the agent is given does hold it, which is why it is never printed.
+    // The blocks contain it, so they are never printed.
     let file = plan_attachments(vec![file("a.txt", SECRET)], &AttachmentLimits::default(), ConversationSize::default())
         .unwrap()
         .attachments

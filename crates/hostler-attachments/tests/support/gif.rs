@@ -1,9 +1,9 @@
-//! GIF, block by block.
+//! Builds GIF files, block by block.
 
 use image::codecs::gif::{GifEncoder, Repeat};
 use image::{Delay, Frame};
 
-/// A film of as many frames.
+/// An animation with this number of frames.
 pub(crate) fn animated(width: u32, height: u32, frames: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = GifEncoder::new_with_speed(&mut bytes, 30);
@@ -17,7 +17,7 @@ pub(crate) fn animated(width: u32, height: u32, frames: u32) -> Vec<u8> {
     bytes
 }
 
-/// A head of the given size and one frame of another size, with hardly any pixels.
+/// A header of one size and a frame of another size, with hardly any pixels.
 pub(crate) fn lying(size: (u16, u16), frame: (u16, u16)) -> Vec<u8> {
     let mut file = b"GIF89a".to_vec();
     file.extend(size.0.to_le_bytes());

@@ -1,11 +1,11 @@
-//! JPEG, segment by segment.
+//! Builds JPEG files, segment by segment.
 
 pub(crate) fn segment(marker: u8, data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(data.len() + 2).unwrap();
     [&[0xff, marker], &length.to_be_bytes()[..], data].concat()
 }
 
-/// A file with further segments behind its beginning.
+/// A file with further segments after its start.
 pub(crate) fn with_segments(file: &[u8], segments: &[u8]) -> Vec<u8> {
     [&file[..2], segments, &file[2..]].concat()
 }
@@ -14,8 +14,8 @@ pub(crate) fn exif_segment(orientation: u8) -> Vec<u8> {
     segment(0xe1, &[b"Exif\0\0", super::exif(orientation).as_slice()].concat())
 }
 
-/// A picture of one block of 8 × 8 in the four colours of print: cyan, magenta, yellow and black at the given strengths,
-/// which are written inverted, as Adobe does.
+/// An image of one 8 × 8 block in CMYK: cyan, magenta, yellow and black at the given strengths, which are stored
+/// inverted, as Adobe does.
 pub(crate) fn cmyk(frame: u8, width: u16, height: u16, strengths: [u8; 4]) -> Vec<u8> {
     let mut file = vec![0xff, 0xd8];
     file.extend(segment(0xee, b"Adobe\0\x64\0\0\0\0\0"));
@@ -23,7 +23,7 @@ pub(crate) fn cmyk(frame: u8, width: u16, height: u16, strengths: [u8; 4]) -> Ve
     let mut header = [&[8][..], &height.to_be_bytes(), &width.to_be_bytes(), &[4]].concat();
     (1..=4).for_each(|component| header.extend([component, 0x11, 0]));
     file.extend(segment(frame, &header));
-    // Lengths of the first value of a block, as codes of four bits each; there is nothing but the end behind it.
+    // Lengths of a block's first value, as codes of four bits each; only the end of block follows.
     let dc: Vec<u8> = [vec![0], vec![0, 0, 0, 12], vec![0; 12], (0..12).collect()].concat();
     file.extend(segment(0xc4, &dc));
     file.extend(segment(0xc4, &[vec![0x10, 1], vec![0; 15], vec![0]].concat()));

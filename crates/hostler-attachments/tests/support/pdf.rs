@@ -1,10 +1,10 @@
-//! PDF documents, object by object.
+//! Builds PDF documents, object by object.
 
 use std::fmt::Write as _;
 
 use lopdf::{Dictionary, Document, Object, SaveOptions, Stream, dictionary};
 
-/// The simplest document with so many pages.
+/// A minimal document with this number of pages.
 pub(crate) fn pages(count: usize) -> Vec<u8> {
     let kids: String = (0..count).fold(String::new(), |mut kids, at| {
         write!(kids, "{} 0 R ", at + 3).unwrap();
@@ -16,7 +16,7 @@ pub(crate) fn pages(count: usize) -> Vec<u8> {
     written(&objects, "/Root 1 0 R")
 }
 
-/// Objects, from number 1 on, with a table of contents.
+/// Objects, numbered from 1, with a cross-reference table.
 pub(crate) fn written(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut file = "%PDF-1.7\n".to_owned();
     let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
@@ -30,7 +30,7 @@ pub(crate) fn written(objects: &[String], trailer: &str) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A document as current programs write it: most objects packed together, the table of contents too.
+/// A document as current programs write it, with object streams and a cross-reference stream.
 pub(crate) fn modern(count: usize) -> Vec<u8> {
     let mut document = Document::with_version("1.7");
     let tree = document.new_object_id();
@@ -52,7 +52,7 @@ pub(crate) fn modern(count: usize) -> Vec<u8> {
     file
 }
 
-/// A document whose packed objects unpack to so many bytes.
+/// A document whose object streams unpack to this many bytes.
 pub(crate) fn bomb(bytes: usize, parts: usize) -> Vec<u8> {
     let data = super::png::packed_zeros(bytes);
     let mut file = pages(1);

@@ -1,4 +1,4 @@
-//! PNG, chunk by chunk.
+//! Builds PNG files, chunk by chunk.
 
 use std::io::Write as _;
 
@@ -19,12 +19,12 @@ pub(crate) fn header(width: u32, height: u32, depth: u8, colour: u8) -> Vec<u8> 
     chunk(b"IHDR", &[&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, colour, 0, 0, 0]].concat())
 }
 
-/// A file with this header and pixels that are not what it says.
+/// A file with this header and pixels that do not match it.
 pub(crate) fn lying(width: u32, height: u32, pixels: &[u8]) -> Vec<u8> {
     [MAGIC, &header(width, height, 8, 2), &chunk(b"IDAT", pixels), &chunk(b"IEND", b"")].concat()
 }
 
-/// Zeros that unpack to so many bytes.
+/// Compressed zeros that unpack to this many bytes.
 pub(crate) fn packed_zeros(bytes: usize) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     let zeros = vec![0; 1 << 20];
@@ -34,7 +34,7 @@ pub(crate) fn packed_zeros(bytes: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A file with further chunks behind its header.
+/// A file with further chunks after its header.
 pub(crate) fn with_chunks(file: &[u8], chunks: &[u8]) -> Vec<u8> {
     let behind_header = MAGIC.len() + 25;
     [&file[..behind_header], chunks, &file[behind_header..]].concat()

@@ -1,4 +1,4 @@
-//! WebP, chunk by chunk.
+//! Builds WebP files, chunk by chunk.
 
 pub(crate) fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn extended(flags: u8, width: u32, height: u32) -> Vec<u8> {
     chunk(b"VP8X", &[&[flags, 0, 0, 0][..], &le24(width - 1), &le24(height - 1)].concat())
 }
 
-/// The pixels of a simple file.
+/// The pixel data of a simple file.
 pub(crate) fn pixels(simple: &[u8]) -> Vec<u8> {
     simple[12..].to_vec()
 }
@@ -30,7 +30,7 @@ pub(crate) fn with_metadata(simple: &[u8], width: u32, height: u32, exif: &[u8])
     riff(&[extended(0x0c, width, height), pixels(simple), chunk(b"EXIF", exif), chunk(b"XMP ", b"<x>GPS 52.5200N</x>")])
 }
 
-/// A film of the same frame, again and again.
+/// An animation that repeats the same frame.
 pub(crate) fn animated(simple: &[u8], width: u32, height: u32, frames: usize) -> Vec<u8> {
     let head = [&[0; 6][..], &le24(width - 1), &le24(height - 1), &le24(100), &[0]].concat();
     let frame = chunk(b"ANMF", &[head, pixels(simple)].concat());
@@ -39,7 +39,7 @@ pub(crate) fn animated(simple: &[u8], width: u32, height: u32, frames: usize) ->
     riff(&chunks)
 }
 
-/// Only the head of a file without loss.
+/// Only the header of a lossless file.
 pub(crate) fn lying(width: u32, height: u32) -> Vec<u8> {
     let bits = (width - 1) | (height - 1) << 14;
     riff(&[chunk(b"VP8L", &[&[0x2f][..], &bits.to_le_bytes(), &[0; 16]].concat())])

@@ -1,4 +1,4 @@
-// What the official SDK makes of the same directory: `node agent-sdk.mjs HOME ORDER`.
+// Runs the official SDK on the same directory: `node agent-sdk.mjs HOME ORDER`.
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -16,6 +16,6 @@ for (let round = 0; round < rounds; round++) {
   count = all.length;
 }
 times.sort((a, b) => a - b);
-// The system counts it in kB.
+// The system reports it in kB.
 const peak = process.resourceUsage().maxRSS / 1024;
 console.log(JSON.stringify({ ms: times[Math.floor(times.length / 2)], count, peak }));

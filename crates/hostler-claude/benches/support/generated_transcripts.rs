@@ -1,4 +1,4 @@
-//! Transcripts that nobody led, in the shapes of both builds.
+//! Generates transcripts in the formats of both builds.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "benchmarks may panic, and share this")]
 
 use std::fmt::Write as _;
@@ -10,15 +10,15 @@ use uuid::Uuid;
 /// Both builds of the agent.
 pub const BUILDS: [&str; 2] = ["native", "js"];
 
-/// What people and agents say: so many words.
+/// Generates text with this many words.
 pub type Say<'a> = &'a mut dyn FnMut(usize) -> String;
 
-/// What is said where nobody reads it.
+/// Empty text, for benchmarks that do not read it.
 pub fn nothing(_words: usize) -> String {
     String::new()
 }
 
-/// A conversation of at least this size in one of the projects.
+/// Writes a conversation of at least this size into one of the projects.
 pub fn written(home: &Path, build: &str, size: usize, project: usize, say: Say<'_>) -> (Uuid, PathBuf) {
     let id = Uuid::new_v4();
     let directory = home.join(format!("projects/-home-dana-{project}"));
@@ -28,8 +28,8 @@ pub fn written(home: &Path, build: &str, size: usize, project: usize, say: Say<'
     (id, path)
 }
 
-/// A conversation of this size in the shapes of a build. The native one writes much for itself; the other one's bytes are what
-/// tools gave back.
+/// A conversation of this size in a build's format. The native build writes much bookkeeping; the other one's bytes
+/// are mostly tool results.
 fn transcript(build: &str, size: usize, project: usize, say: Say<'_>) -> String {
     let mut text = String::new();
     let mut parent = "null".to_owned();

@@ -1,4 +1,4 @@
-//! The official SDK, which reads the same directories.
+//! Measures the official SDK on the same directories.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "benchmarks may panic, and share this")]
 
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hostler-claude/benches/support/agent-sdk.mjs");
 
-/// Where it is installed.
+/// The SDK's installation directory.
 pub struct Sdk(PathBuf);
 
-/// What it took. The start of Node.js is not counted.
+/// A measurement. The start of Node.js is not included.
 #[derive(Clone, Copy)]
 pub struct Theirs {
-    /// The middle of all rounds.
+    /// The median of all rounds.
     pub ms: f64,
     /// How many sessions or messages it found.
     pub count: u64,
@@ -24,18 +24,18 @@ pub struct Theirs {
 }
 
 impl Sdk {
-    /// The one that the benchmark was started with, if it was.
+    /// The SDK from the benchmark's arguments, if one was given.
     pub fn given() -> Option<Self> {
         let mut args = std::env::args().skip_while(|arg| arg != "--agent-sdk").skip(1);
         args.next().map(|home| Self(home.into()))
     }
 
-    /// Lists what is below a configuration directory, so often in one process.
+    /// Lists the sessions below a configuration directory, repeatedly in one process.
     pub fn list(&self, config: &Path, rounds: usize) -> Theirs {
         self.run(config, &json!({ "what": "list", "rounds": rounds }))
     }
 
-    /// Reads all messages of a conversation, so often in one process.
+    /// Reads all messages of a conversation, repeatedly in one process.
     pub fn open(&self, config: &Path, id: Uuid, rounds: usize) -> Theirs {
         self.run(config, &json!({ "what": "open", "rounds": rounds, "id": id }))
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::wire::WireMessage;
 
-/// Says the same about everything.
+/// Decides the same on every call.
 struct Always(GateDecision);
 
 impl PermissionGate for Always {
@@ -29,7 +29,7 @@ const BASH: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"com
 const HOOK: &str = r#"{"subtype":"hook_callback","callback_id":"PreToolUse","tool_use_id":"t","input":{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"x"},"tool_use_id":"t"}}"#;
 
 #[test]
-fn a_hook_is_answered_at_once_with_what_the_gate_says() {
+fn hook_is_answered_at_once_with_the_gate_decision() {
     for (gate, expected, denied) in [
         (GateDecision::Allow, r#""permissionDecision":"allow""#, None),
         (GateDecision::Ask, r#""permissionDecision":"ask""#, None),
@@ -47,7 +47,7 @@ fn a_hook_is_answered_at_once_with_what_the_gate_says() {
     }
 }
 
-/// Notes the directory that it is asked about.
+/// Records the directories of the calls.
 #[derive(Default)]
 struct Noting(std::sync::Mutex<Vec<Option<std::path::PathBuf>>>);
 
@@ -59,7 +59,7 @@ impl PermissionGate for Noting {
 }
 
 #[test]
-fn the_gate_learns_the_directory_that_the_hook_names() {
+fn gate_receives_the_directory_of_the_hook() {
     let gate = Noting::default();
     let hook = |cwd: &str| HOOK.replace(r#""tool_name":"Read""#, &format!(r#""cwd":{cwd},"tool_name":"Read""#));
     for cwd in [r#""/project/sub""#, r#""relative""#, "null"] {
@@ -71,7 +71,7 @@ fn the_gate_learns_the_directory_that_the_hook_names() {
 }
 
 #[test]
-fn a_permission_request_waits_for_a_person_and_is_answered_once() {
+fn permission_request_is_pending_until_answered_once() {
     let mut asks = AgentRequests::default();
     let consequence = asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
     assert!(consequence.line.is_none(), "nothing is said yet");
@@ -89,7 +89,7 @@ fn a_permission_request_waits_for_a_person_and_is_answered_once() {
 }
 
 #[test]
-fn an_answer_may_change_the_input_or_say_no_in_own_words() {
+fn answer_may_replace_the_input_or_deny_with_a_message() {
     let mut asks = AgentRequests::default();
     asked(&mut asks, "a", BASH, &Always(GateDecision::Ask));
     asked(&mut asks, "b", BASH, &Always(GateDecision::Ask));
@@ -102,7 +102,7 @@ fn an_answer_may_change_the_input_or_say_no_in_own_words() {
 }
 
 #[test]
-fn a_rule_that_came_in_between_decides_without_asking() {
+fn rule_added_after_the_hook_decides_without_asking() {
     let mut asks = AgentRequests::default();
     assert!(text(asked(&mut asks, "r", BASH, &Always(GateDecision::Allow)).line).contains(r#""behavior":"allow""#));
     let denied = asked(&mut asks, "r", BASH, &DenyAllGate);
@@ -111,7 +111,7 @@ fn a_rule_that_came_in_between_decides_without_asking() {
 }
 
 #[test]
-fn a_withdrawn_request_cannot_be_answered() {
+fn withdrawn_request_cannot_be_answered() {
     let mut asks = AgentRequests::default();
     asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
     assert!(asks.withdraw("r"));
@@ -120,7 +120,7 @@ fn a_withdrawn_request_cannot_be_answered() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn unreadable_requests_are_denied() {
     for request in [
         r#"{"subtype":"can_use_tool"}"#,
         r#"{"subtype":"can_use_tool","tool_name":"Bash","tool_use_id":"t"}"#,
@@ -148,7 +148,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_repeated_id_and_a_flood_are_refused() {
+fn repeated_ids_and_too_many_requests_are_denied() {
     let mut asks = AgentRequests::default();
     asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
     let again = asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
@@ -160,7 +160,7 @@ fn a_repeated_id_and_a_flood_are_refused() {
 }
 
 #[test]
-fn questions_are_for_people_even_where_everything_is_allowed() {
+fn questions_go_to_a_person_even_if_everything_is_allowed() {
     let mut asks = AgentRequests::default();
     let request = r#"{"subtype":"can_use_tool","tool_name":"AskUserQuestion","tool_use_id":"t","input":{"questions":[
         {"question":"Which colour?","header":"Colour","multiSelect":false,"options":[{"label":"Red","description":"r"},{"label":"Blue"}]},
@@ -193,7 +193,7 @@ fn questions_are_for_people_even_where_everything_is_allowed() {
 }
 
 #[test]
-fn a_plan_is_approved_into_a_mode_that_lasts_as_long_as_the_process() {
+fn accepted_plan_sets_a_mode_for_the_process() {
     let mut asks = AgentRequests::default();
     let request =
         r##"{"subtype":"can_use_tool","tool_name":"ExitPlanMode","tool_use_id":"t","input":{"plan":"# Plan"}}"##;
@@ -210,7 +210,7 @@ fn a_plan_is_approved_into_a_mode_that_lasts_as_long_as_the_process() {
 }
 
 #[test]
-fn an_mcp_server_gets_its_answer_in_the_types_that_it_asked_for() {
+fn elicitation_answers_have_the_requested_types() {
     let mut asks = AgentRequests::default();
     let request = r#"{"subtype":"elicitation","mcp_server_name":"db","message":"Which one?","requested_schema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"port":{"type":"integer"},"tls":{"type":"boolean"},"kind":{"type":"string","enum":["a","b"],"enumNames":["A","B"]},"also":{"type":"array","items":{"anyOf":[{"const":"x","title":"The X"},{"const":"y","title":"The Y"}]}}}}}"#;
     let Some(DriverEvent::QuestionsAsked(shown)) = asked(&mut asks, "r", request, &DenyAllGate).event else {
@@ -244,9 +244,9 @@ fn an_mcp_server_gets_its_answer_in_the_types_that_it_asked_for() {
 }
 
 proptest! {
-    /// Whatever the agent sends: with a gate that never allows, nothing but a person's answer lets a tool run.
+    /// With a gate that never allows, only a person's answer lets a tool run, whatever the agent sends.
     #[test]
-    fn nothing_is_allowed_that_nobody_allowed(
+    fn only_explicit_allow_is_allowed(
         subtype in prop_oneof![Just("can_use_tool"), Just("hook_callback"), Just("elicitation"), Just("other")],
         tool in prop_oneof![Just("\"Bash\""), Just("7"), Just("null"), Just("\"AskUserQuestion\""), Just("\"ExitPlanMode\"")],
         input in prop_oneof![Just("{}"), Just("[]"), Just("null"), Just(r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"t"}"#)],

@@ -1,4 +1,4 @@
-//! What npm and a verification run see of the user's environment.
+//! The environments of npm and of the verification run.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ impl InstallEnvironment {
         self.0.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// npm needs the user's proxies, certificates and npm settings, but nobody's model credentials.
+    /// npm needs the user's proxies, certificates and npm settings, but no model credentials.
     pub(super) fn for_npm(&self, node: &Path) -> BTreeMap<OsString, OsString> {
         let mut variables: BTreeMap<_, _> = self
             .0
@@ -29,7 +29,7 @@ impl InstallEnvironment {
         variables
     }
 
-    /// A verification run sees a home of its own and nothing else.
+    /// A verification run gets a home of its own and no other variables of the user.
     pub(super) fn for_verification(&self, scratch: &Path, node: &Path) -> BTreeMap<OsString, OsString> {
         let mut variables = BTreeMap::new();
         variables.insert("PATH".into(), self.path_with_node(node));
@@ -41,7 +41,7 @@ impl InstallEnvironment {
         variables
     }
 
-    /// npm is a script that asks for `node`: the one that we found must be the one that it finds.
+    /// npm is a script that looks up `node`: it must find the one that was found here.
     fn path_with_node(&self, node: &Path) -> OsString {
         let own = node.parent().map(Path::to_path_buf);
         let joined = std::env::join_paths(own.into_iter().chain(std::env::split_paths(self.path())));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn npm_sees_proxies_but_no_credentials() {
+    fn npm_environment_has_proxies_but_no_credentials() {
         let seen = environment().for_npm(Path::new("/opt/node/bin/node"));
         let names: Vec<_> = seen.keys().map(|name| name.to_string_lossy()).collect();
         assert_eq!(names, ["HOME", "HTTPS_PROXY", "PATH"]);
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_verification_run_does_not_see_the_user_s_home() {
+    fn verification_environment_hides_the_users_home() {
         let seen = environment().for_verification(Path::new("/scratch"), Path::new("/opt/node/bin/node"));
         assert_eq!(seen.get(OsStr::new("HOME")), Some(&"/scratch".into()));
         assert!(!seen.contains_key(OsStr::new("HTTPS_PROXY")));
     }
 
     #[test]
-    fn its_debug_form_shows_no_values() {
+    fn debug_shows_no_values() {
         assert_eq!(format!("{:?}", environment()), "Environment(7 variables)");
     }
 }

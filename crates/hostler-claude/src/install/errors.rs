@@ -1,4 +1,4 @@
-//! The sentences that a failed install ends with.
+//! The messages of failed installs.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use hostler_driver::{InstallError, InstallErrorKind};
 use super::pins::Build;
 use super::platform::Platform;
 
-/// The command that people are told to repeat.
+/// The command that the messages recommend.
 fn install_command(build: Build) -> &'static str {
     match build {
         Build::Native => "`hostler agents install claude`",
@@ -72,7 +72,7 @@ pub(super) fn unsupported(platform: &Platform) -> InstallError {
     install_error(InstallErrorKind::Unsupported, message)
 }
 
-/// npm has another idea of this machine than we: usually a Node.js that was built for another processor.
+/// npm assumes another platform than ours: usually a Node.js that was built for another processor.
 pub(super) fn npm_platform_mismatch(platform: &Platform, spec: &str) -> InstallError {
     let message = format!(
         "npm refused {spec} because its Node.js is not one for {platform}. \
@@ -117,7 +117,7 @@ pub(super) fn task_failed(error: &tokio::task::JoinError, build: Build) -> Insta
     )
 }
 
-/// A file operation of our own failed; `what` completes "Hostler could not …".
+/// A file operation of ours failed; `what` completes "Hostler could not …".
 pub(super) fn file_error(what: &str, error: &io::Error, cache: &Path, build: Build) -> InstallError {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         return disk_full(cache, build);

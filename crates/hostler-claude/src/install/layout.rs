@@ -1,9 +1,9 @@
-//! Where managed installs lie in the cache directory, and which of them can be trusted.
+//! The layout of managed installs in the cache directory, and the check that an install is complete.
 //!
 //! ```text
 //! <cache>/agents/claude/native.lock               held while a build is installed
 //! <cache>/agents/claude/.staging-native-XXXXXX/   an install that is not finished
-//! <cache>/agents/claude/native-2.1.325/           one that is: `install.json` says so
+//! <cache>/agents/claude/native-2.1.325/           a complete install: it contains `install.json`
 //! ```
 
 use std::io;
@@ -18,23 +18,23 @@ use super::platform::Platform;
 
 const MARKER_FILE: &str = "install.json";
 
-/// The part of the cache directory that belongs to Claude Code.
+/// Claude Code's part of the cache directory.
 #[derive(Debug, Clone)]
 pub(super) struct CacheLayout {
     root: PathBuf,
     platform: Platform,
 }
 
-/// Written last, into the staging directory; its presence below the final name is what makes an install one.
+/// Written last, into the staging directory; under the final name it marks a complete install.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct InstallReceipt {
     build: String,
     version: String,
-    /// Package and version; names the platform, since cache directories are sometimes shared between machines.
+    /// Package and version; it names the platform, because cache directories are sometimes shared between machines.
     package: String,
-    /// Relative to the marker.
+    /// Relative to the receipt.
     executable: String,
-    /// The executable's size: a disk that filled up or a crash shows here.
+    /// The executable's size, which reveals a full disk or a crash.
     bytes: u64,
 }
 
@@ -51,7 +51,7 @@ impl CacheLayout {
         self.root.join(format!("{}.lock", build.as_str()))
     }
 
-    /// The finished install of a build, if its marker and its executable agree with the pin.
+    /// The finished install of a build, if its receipt and its executable match the pin.
     pub(super) fn installed(&self, build: Build) -> Option<InstalledBuild> {
         let home = self.install_directory(build);
         let marker: InstallReceipt = serde_json::from_slice(&fs_err::read(home.join(MARKER_FILE)).ok()?).ok()?;
@@ -65,8 +65,8 @@ impl CacheLayout {
         })
     }
 
-    /// Removes what earlier installers of this build left: unfinished directories, and a final one that is not whole.
-    /// Only the holder of the build's lock may call this, for then nobody else is at work in them.
+    /// Removes what earlier installers of this build left: staging directories, and an incomplete final directory.
+    /// Requires the build's lock, so that no other process works in them.
     pub(super) fn remove_incomplete(&self, build: Build) -> io::Result<()> {
         let prefix = staging_prefix(build);
         for entry in fs_err::read_dir(&self.root)? {
@@ -82,7 +82,7 @@ impl CacheLayout {
         Ok(())
     }
 
-    /// A new place to install into.
+    /// A new staging directory.
     pub(super) fn create_staging(&self, build: Build) -> io::Result<InstallStaging> {
         let directory = tempfile::Builder::new().prefix(&staging_prefix(build)).tempdir_in(&self.root)?;
         let staging = InstallStaging { directory };
@@ -91,13 +91,13 @@ impl CacheLayout {
         Ok(staging)
     }
 
-    /// Makes a verified staging directory the install of its build, in one step.
+    /// Moves a verified staging directory to its final name in one step.
     pub(super) fn publish(&self, build: Build, staging: &InstallStaging) -> io::Result<InstalledBuild> {
         let tree = staging.tree();
         let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
         let executable = build.pin().executable(&self.platform).ok_or_else(unsupported)?;
         let file = fs_err::File::open(tree.join(executable))?;
-        // A marker must not reach the disk before what it vouches for.
+        // The receipt must not reach the disk before the files that it vouches for.
         file.sync_all()?;
         let marker = self.expected_marker(build, file.metadata()?.len()).ok_or_else(unsupported)?;
         let marker_file = fs_err::File::create(tree.join(MARKER_FILE))?;
@@ -114,7 +114,7 @@ impl CacheLayout {
         self.root.join(format!("{}-{}", build.as_str(), build.pin().version))
     }
 
-    /// The marker that an install of today's pin must have.
+    /// The receipt that an install of the current pin must have.
     fn expected_marker(&self, build: Build, bytes: u64) -> Option<InstallReceipt> {
         let pin = build.pin();
         Some(InstallReceipt {
@@ -127,19 +127,19 @@ impl CacheLayout {
     }
 }
 
-/// An unfinished install; removed when dropped, which takes a while.
+/// An unfinished install; dropping it removes it, which takes a while.
 #[derive(Debug)]
 pub(super) struct InstallStaging {
     directory: TempDir,
 }
 
 impl InstallStaging {
-    /// What npm installs into and what will be published.
+    /// The directory that npm installs into and that is published.
     pub(super) fn tree(&self) -> PathBuf {
         self.directory.path().join("tree")
     }
 
-    /// Removes it with everything in it.
+    /// Removes it with its contents.
     pub(super) fn remove(self) -> io::Result<()> {
         self.directory.close()
     }
@@ -154,7 +154,7 @@ fn staging_prefix(build: Build) -> String {
     format!(".staging-{}-", build.as_str())
 }
 
-/// The bytes of all files below a directory that others are changing; what vanishes meanwhile is not counted.
+/// Total size of the files below a directory that is being written; files that vanish meanwhile are not counted.
 pub(super) fn directory_size_bytes(directory: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return 0;

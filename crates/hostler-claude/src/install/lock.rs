@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use hostler_process::ProcessTreeLock;
 
-/// How often a waiting installer asks again. A blocking wait could not be cancelled.
+/// Poll interval of a waiting installer. A blocking wait could not be cancelled.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The exclusive right to install one build; free again when it is dropped or its process dies, and nothing is left of
-/// what was run under it.
+/// The exclusive right to install one build; released when it is dropped or its process dies and all programs that
+/// ran under it have ended.
 #[derive(Debug)]
 pub(super) struct BuildLock(File);
 
 impl BuildLock {
-    /// Waits for the lock; `waiting` is called once if somebody else has it.
+    /// Waits for the lock; `waiting` is called once if another process holds it.
     pub(super) async fn acquire(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
         let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?.into_file();
         let mut waiting = Some(waiting);
@@ -33,7 +33,7 @@ impl BuildLock {
         }
     }
 
-    /// The lock for a supervisor. When we are killed, the next installer waits until the npm that we left behind has
+    /// The lock for a supervisor. If this process is killed, the next installer waits until the remaining npm has
     /// stopped writing.
     pub(super) fn to_tree_lock(&self) -> io::Result<ProcessTreeLock> {
         self.0.try_clone().map(ProcessTreeLock::File)

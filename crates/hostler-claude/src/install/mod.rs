@@ -1,10 +1,11 @@
 //! Managed installs of Claude Code: the pinned builds, fetched by npm into the cache directory.
 //!
-//! An install is staged beside its final place, verified by running it, and moved there in one step. A final directory
-//! with a marker is therefore always whole, and whatever else lies around is of an installer that was stopped; the next
-//! one removes it.
+//! A build is staged beside its final directory, verified by running it, and moved there in one step. A final
+//! directory with a receipt is therefore always complete; everything else belongs to an installer that was stopped,
+//! and the next one removes it. npm and its children run under a supervisor that holds the build's lock until they
+//! are gone, so no install overlaps with a killed one.
 //!
-//! **Architecture Invariant:** versions and packages are named in [`pins`] alone; nothing here reads the process
+//! **Architecture Invariant:** versions and packages are in [`pins`] only; nothing here reads the process
 //! environment.
 
 mod environment;
@@ -40,25 +41,25 @@ use self::npm_diagnosis::InstallContext;
 use self::program_runner::ProgramRunner;
 use self::verification::Verification;
 
-/// What an installer needs to know of its surroundings.
+/// What an installer needs from its host.
 #[derive(Clone)]
 pub struct InstallerConfig {
     /// Hostler's cache directory, shared by all state directories.
     pub cache_dir: PathBuf,
-    /// npm, if there is one.
+    /// npm, if it was found.
     pub npm: Option<PathBuf>,
-    /// Node.js, if there is one.
+    /// Node.js, if it was found.
     pub node: Option<PathBuf>,
-    /// The machine to install for.
+    /// The platform to install for.
     pub platform: Platform,
     /// The environment that the program was started with.
     pub env: Vec<(OsString, OsString)>,
-    /// What npm and the verification run under.
+    /// The supervisor of npm and of the verification run.
     pub supervisor: SupervisorCommand,
 }
 
 impl InstallerConfig {
-    /// For this machine: npm and Node.js are looked up on the `PATH` of `env`.
+    /// For this machine: npm and Node.js are looked up in the `PATH` of `env`.
     pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>, supervisor: SupervisorCommand) -> Self {
         let environment = InstallEnvironment::new(env.iter().cloned());
         let (npm, node) = (find_program("npm", environment.path()), find_program("node", environment.path()));
@@ -94,7 +95,7 @@ struct Inner {
 }
 
 impl ClaudeInstaller {
-    /// An installer; touches nothing yet.
+    /// An installer; does not touch the disk yet.
     pub fn new(config: InstallerConfig) -> Self {
         let InstallerConfig { cache_dir, npm, node, platform, env, supervisor } = config;
         let layout = CacheLayout::new(&cache_dir, platform.clone());
@@ -137,7 +138,7 @@ impl Installer for ClaudeInstaller {
         Box::pin(async move {
             let build = Build::from_name(&name).ok_or_else(|| errors::unknown_build(&name))?;
             let stopped = inner.cancelled.child_token();
-            // A task of its own tidies up also when nobody waits for it any more.
+            // A task of its own cleans up even if the caller drops its future.
             let install = inner.installs.spawn(Arc::clone(&inner).install(build, progress, stopped.clone()));
             let _nobody_waits = stopped.drop_guard();
             install.await.unwrap_or_else(|error| Err(errors::task_failed(&error, build)))
@@ -210,14 +211,14 @@ impl Inner {
             .await
         };
         if let Err(error) = fill.await {
-            // What cannot be removed now, the next installer removes.
+            // The next installer removes what cannot be removed now.
             let _left = self.run_blocking(move |_| staging.remove()).await;
             return Err(error);
         }
         self.run_blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
     }
 
-    /// File work that can take a while, off the runtime's threads.
+    /// Runs slow file operations off the runtime's threads.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&CacheLayout) -> io::Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Runs npm and watches how much has arrived.
+//! Runs npm and measures how many bytes have arrived.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use super::layout::directory_size_bytes;
 use super::npm_diagnosis::{InstallContext, NpmDiagnosis};
 use super::program_runner::{ProgramRunner, ProgramSpec};
 
-/// How often the bytes on disk are counted.
+/// Interval between measurements of the bytes on disk.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Becomes npm, of which only the complaints are heard.
+/// Executes npm with only its standard error visible.
 const STDERR_ONLY_SCRIPT: &str = "exec \"$@\" 2>&1 >/dev/null";
 
 /// One `npm install`.
@@ -30,7 +30,7 @@ pub(super) struct NpmInstall<'a> {
 }
 
 impl NpmInstall<'_> {
-    /// Runs to the end; `arrived` hears how many bytes are on disk.
+    /// Runs to completion; `arrived` receives the bytes on disk.
     pub(super) async fn run(self, arrived: impl Fn(u64)) -> Result<(), InstallError> {
         let InstallContext { build, spec, .. } = self.context;
         let words = ["-c", STDERR_ONLY_SCRIPT, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
@@ -55,14 +55,14 @@ impl NpmInstall<'_> {
         arrived(count_bytes(self.prefix).await);
         match exit.code {
             Some(0) if !diagnosis.is_disk_full() => Ok(()),
-            // By these a shell says that it found nothing to become.
+            // Exit codes of a shell that could not execute the program.
             Some(126 | 127) => Err(not_started(exit.to_string())),
             _ => Err(diagnosis.explain(&exit.to_string(), &self.context)),
         }
     }
 }
 
-/// Everything that a user's npm settings could change to our harm is said explicitly: flags beat settings.
+/// Flags for every npm setting of the user that could break the install: flags override settings.
 const NPM_FLAGS: [&str; 17] = [
     "--ignore-scripts",
     "--no-audit",
@@ -75,9 +75,9 @@ const NPM_FLAGS: [&str; 17] = [
     "--global=false",
     "--workspaces=false",
     "--install-strategy=hoisted",
-    // A full disk shows as a warning only.
+    // A full disk appears as a warning only.
     "--loglevel=warn",
-    // Without a network npm would think about it for minutes.
+    // Without a network npm would retry for minutes.
     "--fetch-retries=2",
     "--fetch-retry-mintimeout=1000",
     "--fetch-retry-maxtimeout=5000",

@@ -1,4 +1,4 @@
-//! Reads what npm complains about: bounded, and without the names of registries or credentials.
+//! Classifies npm's error output: bounded, and without registry names or credentials.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::errors;
 use super::pins::Build;
 use super::platform::Platform;
 
-/// Longer lines are cut: npm prints whole stack traces and, sometimes, whole responses.
+/// Longer lines are truncated: npm prints whole stack traces and sometimes whole responses.
 const MAX_LINE_BYTES: usize = 2048;
-/// How many complaints are remembered for a person to read.
+/// How many error lines are kept for the message.
 const MAX_COMPLAINTS: usize = 3;
 
-/// npm could not talk to a registry at all.
+/// Codes: npm could not reach a registry.
 const NETWORK_ERROR_CODES: [&str; 17] = [
     "ENOTFOUND",
     "ECONNREFUSED",
@@ -34,14 +34,14 @@ const NETWORK_ERROR_CODES: [&str; 17] = [
     "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ];
 
-/// npm talked to a registry that did not give us the package.
+/// Codes: a registry answered but did not deliver the package.
 const REGISTRY_ERROR_CODES: [&str; 9] =
     ["E401", "E403", "E404", "E407", "E429", "ETARGET", "ENOVERSIONS", "ENOTCACHED", "EINTEGRITY"];
 
-/// What npm wrote to stderr, boiled down while it is being written.
+/// npm's stderr, classified while it is read.
 #[derive(Debug, Default)]
 pub(super) struct NpmDiagnosis {
-    /// The error code that npm names, or the first one that we recognise.
+    /// The error code that npm reports, or the first one that is recognized.
     code: Option<String>,
     /// npm reports a full disk as a warning and then succeeds with half a package.
     disk_full: bool,
@@ -49,7 +49,7 @@ pub(super) struct NpmDiagnosis {
 }
 
 impl NpmDiagnosis {
-    /// Takes the next line of npm's stderr.
+    /// Reads the next line of npm's stderr.
     pub(super) fn read_line(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.get(..MAX_LINE_BYTES).unwrap_or(line));
         self.disk_full |= line.contains("ENOSPC") || line.contains("EDQUOT");
@@ -67,7 +67,7 @@ impl NpmDiagnosis {
         }
     }
 
-    /// Whether npm met a full disk, whatever its exit status says.
+    /// Whether npm reported a full disk, whatever its exit status.
     pub(super) fn is_disk_full(&self) -> bool {
         self.disk_full
     }
@@ -94,7 +94,7 @@ impl NpmDiagnosis {
     }
 }
 
-/// What an explanation speaks about.
+/// What an explanation refers to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InstallContext<'a> {
     pub(super) build: Build,
@@ -111,7 +111,7 @@ fn is_server_error(code: &str) -> bool {
     code.strip_prefix("E5").is_some_and(|rest| rest.len() == 2 && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Keeps the words that explain, not those that say where the registry is or how one signs in there.
+/// Keeps the explaining part of a line, without registry addresses and credentials.
 fn redact_line(line: &str) -> String {
     line.split_whitespace().map(|word| if is_private(word) { "[hidden]" } else { word }).collect::<Vec<_>>().join(" ")
 }
@@ -122,7 +122,7 @@ fn is_private(word: &str) -> bool {
     credential || word.contains("//") || is_long_random(word) || is_host(&lower)
 }
 
-/// Long and mixed: nobody's prose, perhaps somebody's secret. Package names and paths have separators.
+/// Long and mixed characters: possibly a secret, never prose. Package names and paths have separators.
 fn is_long_random(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     bare.len() >= 24 && bare.bytes().all(|b| b.is_ascii_alphanumeric() || b"+=_-".contains(&b))
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_known_complaint_has_its_kind() {
+    fn known_npm_errors_are_classified() {
         let cases = [
             ("npm error code ENOTFOUND\nnpm error network request failed\n", InstallErrorKind::Network),
             ("npm ERR! code ECONNREFUSED\n", InstallErrorKind::Network),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_quoted_without_hosts_and_credentials() {
+    fn unknown_errors_are_quoted_without_hosts_and_credentials() {
         let message = explain(concat!(
             "npm error code EODD\n",
             "npm error odd answer from https://user:pass@registry.example.com/pkg and registry.example.com:4873\n",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_complaints_stay_bounded() {
+    fn diagnosis_is_bounded() {
         let mut diagnosis = NpmDiagnosis::default();
         for _ in 0..100 {
             diagnosis.read_line(&[&b"npm error "[..], &b"word ".repeat(10_000)].concat());

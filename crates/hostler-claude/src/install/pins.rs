@@ -1,4 +1,4 @@
-//! The Claude Code builds that Hostler is tested with. This is the only place that names versions and packages.
+//! The Claude Code builds that Hostler is tested with. Versions and packages are named only here.
 
 use super::platform::{Os, Platform};
 
@@ -15,7 +15,7 @@ impl Build {
     /// All builds, the default first.
     pub const ALL: [Self; 2] = [Self::Native, Self::Js];
 
-    /// The name that people write: `native`, `js`.
+    /// The name in configuration and commands: `native`, `js`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -23,12 +23,12 @@ impl Build {
         }
     }
 
-    /// The build of that name.
+    /// The build with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|build| build.as_str() == name)
     }
 
-    /// What is pinned for this build.
+    /// The pinned version and package of this build.
     pub fn pin(self) -> &'static PinnedBuild {
         match self {
             Self::Native => &NATIVE,
@@ -40,7 +40,7 @@ impl Build {
 /// One pinned build.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PinnedBuild {
-    /// What `--version` says.
+    /// The version that `--version` prints.
     pub version: &'static str,
     /// The npm package; a native build adds its platform's suffix.
     package: &'static str,
@@ -50,7 +50,7 @@ pub struct PinnedBuild {
     executable: &'static str,
     /// Whether there is one package per platform.
     per_platform: bool,
-    /// About how many bytes a finished install has on disk.
+    /// Approximate size of a finished install on disk.
     pub approximate_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ pub const JS: PinnedBuild = PinnedBuild {
 };
 
 impl PinnedBuild {
-    /// The npm package for a platform; `None` where there is no build for it.
+    /// The npm package for a platform; `None` if there is no build for it.
     pub fn package(&self, platform: &Platform) -> Option<String> {
         if self.per_platform {
             Some(format!("{}-{}", self.package, platform.native_suffix()?))
@@ -84,12 +84,12 @@ impl PinnedBuild {
         }
     }
 
-    /// The npm package with its pinned version, as npm takes it.
+    /// The npm package with its pinned version, as an npm argument.
     pub fn spec(&self, platform: &Platform) -> Option<String> {
         Some(format!("{}@{}", self.package(platform)?, self.package_version))
     }
 
-    /// Where the executable lies below the directory that npm installs into.
+    /// The executable's path below the directory that npm installs into.
     pub fn executable(&self, platform: &Platform) -> Option<String> {
         let extension = if self.per_platform && platform.os == Os::Windows { ".exe" } else { "" };
         Some(format!("node_modules/{}/{}{extension}", self.package(platform)?, self.executable))
@@ -102,7 +102,7 @@ mod tests {
     use crate::install::platform::{Arch, Libc};
 
     #[test]
-    fn the_native_build_has_one_package_per_platform() {
+    fn native_build_has_one_package_per_platform() {
         let cases = [
             (Os::Linux, Arch::X64, Libc::Glibc, "@anthropic-ai/claude-code-linux-x64"),
             (Os::Linux, Arch::Arm64, Libc::Glibc, "@anthropic-ai/claude-code-linux-arm64"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_js_build_is_the_same_everywhere() {
+    fn js_build_has_one_package_for_all_platforms() {
         let strange = Platform { os: Os::Other("plan9".into()), arch: Arch::Other("mips".into()), libc: Libc::Glibc };
         assert_eq!(JS.spec(&strange).as_deref(), Some("@anthropic-ai/claude-agent-sdk@0.2.112"));
         assert_eq!(JS.executable(&strange).as_deref(), Some("node_modules/@anthropic-ai/claude-agent-sdk/cli.js"));
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_windows_executable_has_its_extension() {
+    fn windows_executable_has_its_extension() {
         let windows = Platform { os: Os::Windows, arch: Arch::X64, libc: Libc::Glibc };
         let executable = NATIVE.executable(&windows).unwrap();
         assert!(executable.ends_with("claude-code-win32-x64/claude.exe"), "{executable}");
     }
 
     #[test]
-    fn builds_are_found_by_the_name_that_they_give_themselves() {
+    fn build_names_round_trip() {
         for build in Build::ALL {
             assert_eq!(Build::from_name(build.as_str()), Some(build));
         }

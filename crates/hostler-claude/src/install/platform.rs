@@ -1,9 +1,9 @@
-//! Which machine an install is for.
+//! Detects the platform that an install is for.
 
 use std::fmt;
 use std::path::Path;
 
-/// A machine, as far as a choice of package needs to know it.
+/// A platform, as far as it selects a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
     /// The operating system.
@@ -23,7 +23,7 @@ pub enum Os {
     MacOs,
     /// Windows.
     Windows,
-    /// One that no native build exists for, by Rust's name.
+    /// Another one, without a native build, by Rust's name.
     Other(String),
 }
 
@@ -34,21 +34,21 @@ pub enum Arch {
     X64,
     /// 64-bit ARM.
     Arm64,
-    /// One that no native build exists for, by Rust's name.
+    /// Another one, without a native build, by Rust's name.
     Other(String),
 }
 
 /// A C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Libc {
-    /// The GNU one, or whatever the system has outside Linux.
+    /// glibc, or the system's library outside Linux.
     Glibc,
     /// musl, as on Alpine.
     Musl,
 }
 
 impl Platform {
-    /// The machine this program was built for; `root` is where its C library is looked for (`/`).
+    /// The platform that this program runs on; the C library is looked up below `root` (`/`).
     pub fn detect(root: &Path) -> Self {
         let os = match std::env::consts::OS {
             "linux" => Os::Linux,
@@ -65,7 +65,7 @@ impl Platform {
         Self { os, arch, libc }
     }
 
-    /// How npm's packages of native builds name this platform.
+    /// The platform's suffix in npm package names of native builds.
     pub(super) fn native_suffix(&self) -> Option<String> {
         let os = match self.os {
             Os::Linux => "linux",
@@ -101,7 +101,7 @@ impl fmt::Display for Platform {
 }
 
 impl Libc {
-    /// Looks at the disk rather than at how we were compiled: a static build of ours runs on either.
+    /// Looks at the disk, not at the compile target: a static build of ours runs on either.
     fn detect(root: &Path) -> Self {
         const GLIBC: [&str; 2] = ["lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1"];
         const MUSL: [&str; 2] = ["lib/ld-musl-x86_64.so.1", "lib/ld-musl-aarch64.so.1"];
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn musl_is_chosen_only_where_it_is_the_system_s_only_library() {
+    fn musl_is_selected_only_without_glibc() {
         assert_eq!(libc_with(&[]), Libc::Glibc);
         assert_eq!(libc_with(&["lib/ld-musl-x86_64.so.1"]), Libc::Musl);
         assert_eq!(libc_with(&["lib/ld-musl-aarch64.so.1"]), Libc::Musl);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_without_a_native_build_has_no_suffix() {
+    fn platform_without_a_native_build_has_no_suffix() {
         let riscv = Platform { os: Os::Linux, arch: Arch::Other("riscv64".into()), libc: Libc::Glibc };
         assert_eq!(riscv.native_suffix(), None);
         assert_eq!(riscv.to_string(), "Linux on riscv64");

@@ -1,4 +1,4 @@
-//! The programs that an install runs: none of them outlives the install, nor the host, however that ends.
+//! Runs the programs of an install; none of them outlives the install or the host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,19 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::lock::BuildLock;
 
-/// How long the last words are waited for of a program that has left nothing but an open pipe.
+/// How long the rest of a program's output is awaited after its exit, if only an open pipe remains.
 const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the programs of one install run under.
+/// Runs the programs of one install.
 pub(super) struct ProgramRunner<'a> {
     pub(super) supervisor: &'a SupervisorCommand,
-    /// Stays locked until nothing of a program is left, so that nobody else installs beside it.
+    /// Held until all processes of a program have ended, so that no other install overlaps.
     pub(super) lock: &'a BuildLock,
-    /// Nobody wants the install any more.
+    /// Cancelled when the install is no longer wanted.
     pub(super) cancelled: &'a CancellationToken,
 }
 
-/// A program, and what it is given.
+/// A program with its arguments and environment.
 pub(super) struct ProgramSpec<'a> {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
@@ -34,16 +34,16 @@ pub(super) struct ProgramSpec<'a> {
     pub(super) cwd: &'a Path,
 }
 
-/// How a program ended by itself.
+/// How a program exited.
 pub(super) struct ProgramExit {
     pub(super) exit: ExitReport,
-    /// The end of what it complained about.
+    /// The end of its standard error.
     pub(super) stderr: String,
 }
 
 impl ProgramRunner<'_> {
-    /// Runs a program until it ends or `enough` says so; `None` if that was first. `hear` gets the lines that it prints.
-    /// Nothing of it is left when this returns.
+    /// Runs a program until it exits or `enough` resolves; `None` in the latter case. `hear` receives its output
+    /// lines. All its processes have ended when this returns.
     pub(super) async fn run(
         &self,
         program: ProgramSpec<'_>,
@@ -66,7 +66,7 @@ impl ProgramRunner<'_> {
             let mut listening = std::pin::pin!(read_lines(stdout, hear));
             tokio::select! {
                 () = &mut listening => {}
-                // Somebody whom no supervisor can see may keep the pipe open, and must not keep us.
+                // A process outside the supervisor's reach may hold the pipe open and must not block this.
                 () = handle.wait_until_tree_empty() => {
                     let _too_long = tokio::time::timeout(OUTPUT_DRAIN_TIMEOUT, listening).await;
                 }
@@ -86,7 +86,7 @@ async fn read_lines(mut stdout: LineReader, mut hear: impl FnMut(&[u8])) {
     loop {
         match stdout.next_line().await {
             Ok(Some(line)) => hear(&line),
-            // Nobody says anything of worth in so many words.
+            // Lines of this length contain nothing useful.
             Err(LineError::TooLong { .. }) => {}
             Ok(None) | Err(LineError::Io(_)) => return,
         }

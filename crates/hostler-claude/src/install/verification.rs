@@ -1,4 +1,4 @@
-//! Runs a freshly installed executable to see which version it is.
+//! Runs a freshly installed executable to check its version.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::pins::Build;
 use super::platform::Platform;
 use super::program_runner::{ProgramExit, ProgramRunner, ProgramSpec};
 
-/// A first run from a cold disk takes seconds; a hanging one is not waited for.
+/// A first run from a cold disk takes seconds; a hanging one is ended.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Versions and complaints are short.
+/// Versions and error messages are short.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 /// One run of `--version`.
@@ -83,12 +83,12 @@ fn check_version(version: Option<&str>, ended: &ProgramExit, build: Build) -> Re
     }
 }
 
-/// An executable that is there but cannot be started was made for another machine: its format is unknown to the kernel,
-/// or (where the file exists and the kernel says that it does not) its loader is.
+/// An executable that exists but cannot be started was built for another machine: the kernel does not know its
+/// format, or (if the file exists and the kernel reports that it does not) its loader is missing.
 fn spawn_failure(error: &SpawnError, build: Build, platform: &Platform) -> InstallError {
     let foreign = match error {
         SpawnError::NotFound(_) => build == Build::Native,
-        // It may be executed, and yet it cannot be.
+        // The file mode allows execution, and yet it fails.
         SpawnError::NotExecutable(path) => is_executable(path),
         _ => false,
     };

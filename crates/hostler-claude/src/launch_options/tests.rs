@@ -37,7 +37,7 @@ fn spec() -> OpenSpec {
     }
 }
 
-/// The start of an agent in a folder whose configuration does not apply. Directories that cannot be guessed are `STAGE`.
+/// The arguments in a folder whose configuration does not apply. Random directories are replaced by `STAGE`.
 fn start(recipe: ConfigIsolation, identity: &SessionArgument, spec: &OpenSpec) -> Vec<String> {
     let runtime = tempfile::tempdir().unwrap();
     let stage = StagedConfiguration::prepare(runtime.path(), "c", recipe, "/somewhere".as_ref(), None, None).unwrap();
@@ -52,7 +52,7 @@ fn argument_list(identity: &SessionArgument) -> Vec<String> {
 }
 
 #[test]
-fn a_new_conversation_is_started_with_these_arguments() {
+fn arguments_of_a_new_conversation() {
     insta::assert_debug_snapshot!(argument_list(&SessionArgument::New(Uuid::nil())), @r#"
     [
         "--output-format=stream-json",
@@ -73,21 +73,21 @@ fn a_new_conversation_is_started_with_these_arguments() {
 }
 
 #[test]
-fn a_conversation_is_continued_by_its_token() {
+fn arguments_resume_by_token() {
     let arguments = argument_list(&SessionArgument::Resume("/home/me/.claude/projects/-p/x.jsonl".to_owned()));
     assert!(arguments.contains(&"--resume=/home/me/.claude/projects/-p/x.jsonl".to_owned()));
     assert!(!arguments.iter().any(|argument| argument.starts_with("--session-id")));
 }
 
 #[test]
-fn a_web_search_is_possible_where_the_provider_can_do_it() {
+fn web_search_is_enabled_if_the_provider_supports_it() {
     let spec = OpenSpec { web_search: true, ..spec() };
     let searching = start(ConfigIsolation::ConfigRoot, &SessionArgument::New(Uuid::nil()), &spec);
     assert!(!searching.iter().any(|argument| argument.contains("WebSearch")));
 }
 
 #[test]
-fn policies_and_more_directories_become_arguments() {
+fn settings_and_additional_directories_become_arguments() {
     let spec = OpenSpec {
         effort: Some("low".to_owned()),
         thinking_budget: Some(4000),
@@ -106,7 +106,7 @@ fn policies_and_more_directories_become_arguments() {
 }
 
 #[test]
-fn a_build_without_a_config_root_takes_the_users_settings_alone() {
+fn build_without_config_root_uses_only_user_settings() {
     let arguments = start(ConfigIsolation::UserOnly, &SessionArgument::New(Uuid::nil()), &spec());
     let (before, sources) = arguments.split_at(arguments.len() - 2);
     assert_eq!(sources, ["--setting-sources=user", "--add-dir=STAGE/memory"]);
@@ -114,7 +114,7 @@ fn a_build_without_a_config_root_takes_the_users_settings_alone() {
 }
 
 #[test]
-fn git_settings_are_added_behind_those_of_the_user() {
+fn git_settings_are_added_after_the_users() {
     let git = |host: &[(&str, &str)]| {
         let mut shown = shown(&environment(&vars(host), &[], &[], &[], &endpoint(), MODEL));
         shown.retain(|variable| variable.starts_with("GIT_"));
@@ -149,7 +149,7 @@ fn git_settings_are_added_behind_those_of_the_user() {
 }
 
 #[test]
-fn every_value_is_glued_to_its_flag() {
+fn values_are_joined_to_their_flags() {
     let spec = OpenSpec { model: "--model".to_owned(), permission_mode: "-p".to_owned(), ..spec() };
     for recipe in [ConfigIsolation::ConfigRoot, ConfigIsolation::UserOnly] {
         let arguments = start(recipe, &SessionArgument::Resume("-x".to_owned()), &spec);
@@ -158,14 +158,14 @@ fn every_value_is_glued_to_its_flag() {
 }
 
 #[test]
-fn the_bearer_is_in_the_environment_and_not_in_the_arguments() {
+fn bearer_is_in_the_environment_and_not_in_the_arguments() {
     assert!(!argument_list(&SessionArgument::New(Uuid::nil())).concat().contains("nonce.id"));
     let environment = environment(&[], &[], &[], &[], &endpoint(), MODEL);
     assert_eq!(environment.get("ANTHROPIC_AUTH_TOKEN"), Some(OsStr::new("nonce.id")));
 }
 
 #[test]
-fn the_environment_is_the_users_without_the_denied_and_with_ours() {
+fn environment_excludes_denied_variables_and_adds_ours() {
     let host = vars(&[
         ("PATH", "/bin"),
         ("HOME", "/home/me"),
@@ -220,7 +220,7 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
 }
 
 #[test]
-fn a_search_reads_the_users_own_options_or_none() {
+fn ripgrep_reads_only_the_users_configuration() {
     let path = |host: &[(&str, &str)], configured: &[(&str, &str)]| {
         let environment = environment(&vars(host), &[], &[], &vars(configured), &endpoint(), MODEL);
         environment.get("RIPGREP_CONFIG_PATH").map(OsStr::to_owned)
@@ -232,7 +232,7 @@ fn a_search_reads_the_users_own_options_or_none() {
 }
 
 #[test]
-fn another_makers_model_does_the_small_jobs_too() {
+fn other_makers_model_is_used_for_small_tasks() {
     let small = |model: &str| {
         environment(&[], &[], &[], &[], &endpoint(), model).get("ANTHROPIC_DEFAULT_HAIKU_MODEL").map(OsStr::to_owned)
     };

@@ -1,3 +1,5 @@
+//! Background tasks: which commands and sub-agents run beside the turns, and where they write their output.
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -6,16 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::wire::{BackgroundTasks, BackgroundedWork, TaskNotification, TaskStarted, TaskUpdated};
 
-/// More tasks than any agent has; those that matter least are forgotten first.
+/// More tasks than any agent has; the least important ones are dropped first.
 const MAX_TASKS: usize = 512;
 
-/// How much of a sentence about a task is passed on, in characters.
+/// Maximum length of a task's description, in characters.
 const MAX_REASON_CHARS: usize = 200;
 
-/// What the agent does beside its turns.
+/// The agent's tasks.
 ///
 /// Both builds report every sub-agent and every command that takes longer than two seconds as a task. Only the native
-/// build says which of them goes on in the background; for the other one the tool's result does.
+/// build reports which of them run in the background; for the other build the tool's result does.
 #[derive(Debug, Default)]
 pub(super) struct BackgroundTasksState {
     tasks: HashMap<String, TrackedTask>,
@@ -25,22 +27,22 @@ pub(super) struct BackgroundTasksState {
 struct TrackedTask {
     task: BackgroundTask,
     state: TaskState,
-    /// Where its output is written.
+    /// The file with its output.
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum TaskState {
-    /// The agent waits for it.
+    /// The turn waits for it.
     Foreground,
-    /// It does not.
+    /// It runs in the background.
     Background,
-    /// It went on in the background and is over; the model is still to be told.
+    /// It ran in the background and is over; the model has not been notified yet.
     Ended,
 }
 
 impl BackgroundTasksState {
-    /// Whether something goes on under this id.
+    /// Whether a task with this id is running.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.tasks.get(id).is_some_and(|known| known.state == TaskState::Background)
     }
@@ -67,7 +69,7 @@ impl BackgroundTasksState {
         if started.is_backgrounded == Some(true) { self.move_to_background(&id) } else { None }
     }
 
-    /// A call has returned: what it left behind goes on in the background.
+    /// A call has returned: a task that it left running is now in the background.
     pub(super) fn on_call_returned(&mut self, result: &RawValue) -> Option<DriverEvent> {
         if !self.tasks.values().any(|known| known.state == TaskState::Foreground) {
             return None;
@@ -76,7 +78,7 @@ impl BackgroundTasksState {
         self.move_to_background(left.task_id()?)
     }
 
-    /// What the model is told of a command that goes on names the file that its output is written to.
+    /// The tool result of a background command names its output file.
     pub(super) fn on_tool_result(&mut self, result: &str) {
         let Some((id, path)) = parse_output_file(result) else { return };
         if let Some(known) = self.tasks.get_mut(id).filter(|known| known.task.kind == BackgroundTaskKind::Shell) {
@@ -84,7 +86,7 @@ impl BackgroundTasksState {
         }
     }
 
-    /// Where something that goes on writes its output.
+    /// The output file of a background task.
     pub(super) fn output_path(&self, id: &str) -> Option<&Path> {
         self.tasks.get(id).filter(|known| known.state == TaskState::Background)?.output.as_deref()
     }
@@ -104,7 +106,7 @@ impl BackgroundTasksState {
         }
     }
 
-    /// A task is over: the event, and why the agent is going to speak about it.
+    /// A task is over: the event, and the reason of the turn that the agent starts about it.
     pub(super) fn on_task_notification(
         &mut self,
         over: &TaskNotification<'_>,
@@ -114,7 +116,7 @@ impl BackgroundTasksState {
             return (event, None);
         };
         let status = over.status.as_deref().unwrap_or("completed");
-        // The model is not woken by what a person stopped.
+        // A task that a person stopped does not wake the model.
         let wakes = status != "stopped";
         (event, wakes.then(|| describe_end(&task, status, over.summary.as_deref())))
     }
@@ -132,7 +134,7 @@ impl BackgroundTasksState {
     }
 }
 
-/// The command and the file in the agent's own words. Nothing that a command prints stands before them.
+/// The command's id and output file from the agent's fixed wording. No output of the command precedes it.
 fn parse_output_file(result: &str) -> Option<(&str, PathBuf)> {
     let (id, rest) = result.strip_prefix("Command running in background with ID: ")?.split_once(". ")?;
     let name = format!("/{id}.output");
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_of_a_command_is_the_one_that_the_agent_names() {
+    fn output_file_is_parsed_from_the_tool_result() {
         let begins = "Command running in background with ID: b1. Output is being written to: ";
         let read = |rest: &str| parse_output_file(&format!("{begins}{rest}")).map(|(id, path)| (id.to_owned(), path));
         let expected = Some(("b1".to_owned(), PathBuf::from("/t/a. b/tasks/b1.output")));

@@ -1,12 +1,14 @@
+//! Compaction: start, result, and the repeated result in a command's output.
+
 use hostler_driver::DriverEvent;
 
 use crate::wire::CompactMetadata;
 
-/// What the agent says about shortening its conversation: when it begins, how it ends, and the end once more in words.
+/// Tracks the agent's reports about compaction: its start, its result, and the result again as text.
 #[derive(Debug, Default)]
 pub(super) struct CompactionTracker {
     running: bool,
-    /// Whether one succeeded in this turn.
+    /// Whether a compaction succeeded in this turn.
     done: bool,
 }
 
@@ -31,12 +33,12 @@ impl CompactionTracker {
         events
     }
 
-    /// Whether a command's output repeats what was told already.
+    /// Whether a command's output repeats a reported result.
     pub(super) fn is_repeated_by(&self, output: &str) -> bool {
         self.done && output.starts_with("Compacted")
     }
 
-    /// One that is still running was given up with its turn.
+    /// A compaction that is still running has been abandoned with its turn.
     pub(super) fn end_turn(&mut self) -> Vec<DriverEvent> {
         self.done = false;
         match self.running {

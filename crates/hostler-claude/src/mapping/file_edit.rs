@@ -1,10 +1,10 @@
-//! The file that a call changed, from what the agent says about it.
+//! Derives the file edit of a call from the agent's structured tool result.
 
 use hostler_driver::FileEdit;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What `Write`, `Edit` and their relatives report. Other tools report other shapes.
+/// The structured result of `Write`, `Edit` and related tools. Other tools have other shapes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EditResult {
@@ -13,7 +13,7 @@ struct EditResult {
     /// Absent, or null, for a new file.
     #[serde(default)]
     original_file: Option<String>,
-    /// What was written as a whole.
+    /// The complete new contents.
     #[serde(default)]
     content: Option<String>,
 }
@@ -26,7 +26,7 @@ struct Hunk {
     lines: Vec<String>,
 }
 
-/// Nothing for results that are no edits.
+/// `None` for results that are no edits.
 pub(super) fn parse_file_edit(result: &RawValue) -> Option<FileEdit> {
     let EditResult { file_path, structured_patch, original_file, content } = serde_json::from_str(result.get()).ok()?;
     let after = content.or_else(|| apply_patch(original_file.as_deref()?, &structured_patch));
@@ -42,7 +42,7 @@ pub(super) fn parse_file_edit(result: &RawValue) -> Option<FileEdit> {
     Some(FileEdit { path: file_path, before: original_file, after, added_lines: added, removed_lines: removed })
 }
 
-/// Applies the hunks; nothing if they do not fit the text.
+/// Applies the hunks; `None` if they do not fit the text.
 fn apply_patch(original: &str, hunks: &[Hunk]) -> Option<String> {
     let lines: Vec<&str> = original.split_inclusive('\n').collect();
     let mut after = String::with_capacity(original.len());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_an_edit_without_a_before() {
+    fn new_file_has_no_previous_contents() {
         let made = edit(
             r#"{"type":"create","filePath":"/p/b.txt","content":"one\ntwo\n","structuredPatch":[],"originalFile":null,"userModified":false}"#,
         )
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_put_together_from_its_patch() {
+    fn changed_file_is_rebuilt_from_its_patch() {
         let made = edit(
             r#"{"filePath":"/p/a.txt","oldString":"beta","newString":"gamma","originalFile":"alpha\nbeta\nend","structuredPatch":[{"oldStart":1,"oldLines":2,"newStart":1,"newLines":3,"lines":[" alpha","-beta","+gamma","+delta"]}],"userModified":false,"replaceAll":false}"#,
         )
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_does_not_fit_leaves_the_after_open() {
+    fn patch_that_does_not_fit_leaves_the_new_contents_unknown() {
         let made = edit(
             r#"{"filePath":"/p/a.txt","originalFile":"x\n","structuredPatch":[{"oldStart":1,"oldLines":1,"newStart":1,"newLines":1,"lines":["-y","+z"]}]}"#,
         )
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn other_results_are_no_edits() {
+    fn other_results_are_not_edits() {
         for other in [r#"{"stdout":"x","stderr":""}"#, r#""text""#, r#"{"filePath":"/x"}"#, "[]"] {
             assert!(edit(other).is_none(), "{other}");
         }

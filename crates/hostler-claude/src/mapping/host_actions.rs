@@ -1,4 +1,4 @@
-//! What the mapping has to know of our own doings.
+//! What the host reports to the mapper: prompts sent, steers, decisions, hooks and setting changes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,69 +10,69 @@ use crate::wire::{ControlRequestBody, POST_TOOL_USE_FAILURE};
 use super::EventMapper;
 
 impl EventMapper {
-    /// A prompt was written: the next turn is (or may be) its answer.
+    /// A prompt was sent: the next turn is (or may be) its answer.
     pub fn prompt_sent(&mut self, id: Uuid) {
         self.causes.prompt_sent(id);
     }
 
-    /// Keeps a person's words until the model can be told; they come too late if nothing is going on.
+    /// Holds a steer until it can be injected; it is late if no turn runs and no prompt waits.
     pub fn queue_steering(&mut self, steer: SteeringMessage) {
         let busy = self.turn.is_some() || self.causes.has_waiting_prompts();
         self.steering.queue(steer, busy);
     }
 
-    /// Takes words back; `false` if they are not held.
+    /// Cancels a steer; `false` if it is not held.
     pub fn cancel_steering(&mut self, id: &SteeringMessageId) -> bool {
         self.steering.cancel(id)
     }
 
-    /// What the model could be told now.
+    /// The steer that could be injected now.
     pub fn next_steering(&self) -> Option<SteeringMessage> {
         self.turn.as_ref()?;
         self.steering.next().cloned()
     }
 
-    /// The model is told these words now: whoever takes them has to tell. `false` if they are no longer held.
+    /// Marks a steer as injected; the caller then has to send it. `false` if it is no longer held.
     pub fn inject_steering(&mut self, id: &SteeringMessageId) -> bool {
         self.turn.is_some() && self.steering.inject(id)
     }
 
-    /// These words go as a message of their own, under this id: whoever takes them has to write it.
+    /// Marks a steer as sent in a message of its own, with this id; the caller then has to write it.
     pub fn send_steering_as_message(&mut self, id: &SteeringMessageId, message: Uuid) -> bool {
         self.turn.is_some() && self.steering.send_as_message(id, message)
     }
 
-    /// The message that was written and that the model may not have yet.
+    /// The message that was written and that the model may not have received yet.
     pub fn message_in_flight(&self) -> Option<Uuid> {
         self.steering.message_in_flight()
     }
 
-    /// We wanted a message back; whether the agent had it still.
+    /// The result of cancelling a message: whether the agent still had it queued.
     pub fn on_message_cancelled(&mut self, message: Uuid, is_back: bool) -> Option<DriverEvent> {
         self.steering.on_message_cancelled(message, is_back)
     }
 
-    /// Words that came when there was no turn.
+    /// Reports steers that arrived when there was no turn.
     pub fn take_late_steering(&mut self) -> Vec<DriverEvent> {
         self.steering.take_late()
     }
 
-    /// The agent is gone: nothing is told any more.
+    /// The agent has exited: all steers are undelivered.
     pub fn abandon_steering(&mut self) -> Vec<DriverEvent> {
         self.steering.abandon_all()
     }
 
-    /// Whether something goes on in the background under this id.
+    /// Whether a background task with this id is running.
     pub fn is_running_in_background(&self, id: &str) -> bool {
         self.background.is_running(id)
     }
 
-    /// Where the agent says that it writes the output of what goes on under this id.
+    /// The output file of a task, as the agent reports it.
     pub fn task_output_path(&self, id: &str) -> Option<PathBuf> {
         self.background.output_path(id).map(Path::to_owned)
     }
 
-    /// We begin or end to tell the agent of another model. It repeats that as the output of a command nobody gave.
+    /// A model change is being sent or is finished. The agent echoes it as the output of a command that was not sent.
     pub fn set_model_change_pending(&mut self, begins: bool) {
         self.pending_model_changes = match begins {
             true => self.pending_model_changes.saturating_add(1),
@@ -80,12 +80,12 @@ impl EventMapper {
         };
     }
 
-    /// Whether a command's output is such a repetition.
+    /// Whether a command's output is such an echo.
     pub(super) fn is_model_change_echo(&self, output: &str) -> bool {
         self.pending_model_changes > 0 && output.starts_with("Set model to")
     }
 
-    /// We refused a call: its result will be a denial.
+    /// A call was denied: its result will be a denial.
     pub fn mark_denied(&mut self, tool_use_id: &str) {
         self.tools.mark_denied(tool_use_id);
         self.sub_agents.mark_denied(tool_use_id);
@@ -104,7 +104,7 @@ impl EventMapper {
         }
     }
 
-    /// What our hooks hear of sub-agents' calls, which some builds print late or not at all.
+    /// Reports from our hooks about sub-agents' calls, which some builds print late or not at all.
     pub fn on_hook(&mut self, body: &ControlRequestBody<'_>) -> Vec<DriverEvent> {
         let mut out = Vec::new();
         match body {
@@ -119,14 +119,14 @@ impl EventMapper {
         out
     }
 
-    /// Something is told again that the agent said in a turn: there is one from now on.
+    /// Starts a turn if none runs; used when stored output of a turn is replayed.
     pub fn ensure_turn(&mut self) -> Vec<DriverEvent> {
         let mut out = Vec::new();
         self.current_turn(&mut out);
         out
     }
 
-    /// The transcript of a conversation exists: it is continued by its path from now on.
+    /// The transcript of the conversation exists: from now on its path is the resume token.
     pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
         self.resume.set_transcript(session_id, path);
     }

@@ -1,9 +1,9 @@
-//! From the agent's messages to [`DriverEvent`]s: a state machine without I/O, clock or channel.
+//! Maps the agent's messages to [`DriverEvent`]s: a state machine without I/O, clock or channel.
 //!
-//! Rules that it keeps:
+//! Guarantees:
 //! * a part starts before its deltas, a tool call before everything about it, usage comes before the turn's end;
 //! * a whole assistant block adds exactly what was not streamed under the same message id and block;
-//! * a turn begins before and ends after everything in it, and no tool call stays open behind its end;
+//! * a turn starts before and ends after everything in it, and no tool call stays open after its end;
 //! * `is_error` decides whether a turn failed, not the result's subtype.
 //!
 //! **Architecture Invariant:** nothing here knows of processes, request ids or files.
@@ -42,23 +42,23 @@ use self::tool_calls::ToolCallTracker;
 use self::turn_causes::TurnCauses;
 use self::usage::{TurnUsage, UsageMeter};
 
-/// Said when a stream was cut and the agent begins its answer again.
+/// Emitted when a stream was cut and the agent starts its answer again.
 pub const STREAM_INTERRUPTED_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
 
-/// Turns one conversation's messages into events.
+/// Maps the messages of one conversation to events.
 #[derive(Debug, Default)]
 pub struct EventMapper {
-    /// What paths are shown relative to.
+    /// Paths are displayed relative to this directory.
     directory: PathBuf,
     turn: Option<MappedTurn>,
     streamed: StreamTracker,
     tools: ToolCallTracker,
     resume: ResumeTracker,
     steering: SteeringQueue,
-    /// The model's answer that is being told.
+    /// The model's answer that is being mapped.
     answer: Option<String>,
     meter: UsageMeter,
-    /// Changes of the model that the agent was told and will repeat as a command's output.
+    /// Model changes that were sent and that the agent will echo as a command's output.
     pending_model_changes: u32,
     causes: TurnCauses,
     compaction: CompactionTracker,
@@ -68,10 +68,10 @@ pub struct EventMapper {
     skipped: SkippedCounts,
 }
 
-/// What was read and not shown.
+/// Messages that were read and not mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SkippedCounts {
-    /// Messages of a type or shape that we do not know.
+    /// Messages of an unknown type or shape.
     pub unknown: u64,
     /// Messages of sub-agents that never started.
     pub sub_agent: u64,
@@ -79,12 +79,12 @@ pub struct SkippedCounts {
     pub orphaned: u64,
 }
 
-/// What is known about the running turn.
+/// State of the running turn.
 #[derive(Debug, Default)]
 struct MappedTurn {
-    /// Whether it has shown anything.
+    /// Whether it has produced output.
     has_output: bool,
-    /// What the agent said of a call of the model that failed. If it is the turn's end, the end says it.
+    /// The agent's text about a failed call of the model. If the turn ends with it, only the end reports it.
     failure: Option<String>,
     usage: TurnUsage,
 }
@@ -102,11 +102,11 @@ impl EventMapper {
         self.skipped
     }
 
-    /// What a message means.
+    /// Maps a message to events.
     pub fn on_message(&mut self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
         let mut out = Events::new();
         match message {
-            // Their blocks come whole.
+            // Messages of sub-agents also arrive as whole blocks.
             WireMessage::Stream(StreamLine { is_sub_agent: true, .. }) => self.skipped.sub_agent += 1,
             WireMessage::Assistant(message @ AssistantMessage { parent_call_id: Some(call), .. }) => {
                 self.on_sub_agent_message(call, message, &mut out);
@@ -187,7 +187,7 @@ impl EventMapper {
         }
     }
 
-    /// Appends streamed text. A part begins with its first text, so that empty blocks show nothing.
+    /// Appends streamed text. A part starts with its first text, so that empty blocks display nothing.
     fn append_text(&mut self, index: usize, kind: PartKind, text: &str, out: &mut Events) {
         if text.is_empty() {
             return;
@@ -207,7 +207,7 @@ impl EventMapper {
         }
     }
 
-    /// The turn did not end with the failure that was told last.
+    /// Emits the last reported failure, because the turn did not end with it.
     fn flush_failure(&mut self, out: &mut Events) {
         if let Some(failure) = self.turn.as_mut().and_then(|turn| turn.failure.take()) {
             self.emit_part(PartKind::Text, &failure, out);
@@ -309,7 +309,7 @@ impl EventMapper {
         }
         self.flush_failure(out);
         let produced = self.current_turn(out).has_output;
-        // Some local commands answer in the result alone.
+        // Some local commands answer only in the result.
         if let (false, false, Some(text)) =
             (produced, result.is_error, result.result.as_deref().filter(|t| !t.is_empty()))
         {
@@ -340,7 +340,7 @@ impl EventMapper {
         self.tools = ToolCallTracker::default();
     }
 
-    /// The running turn; begins one if the agent speaks without having said so.
+    /// The running turn; starts one if the agent has not announced it.
     fn current_turn(&mut self, out: &mut Events) -> &mut MappedTurn {
         if self.turn.is_none() {
             let cause = self.causes.start_turn(None);
@@ -349,7 +349,7 @@ impl EventMapper {
         self.turn.get_or_insert_default()
     }
 
-    /// The model answers: said once per answer, whether it is streamed or not.
+    /// Emits the start of an answer once, streamed or not.
     fn start_answer(&mut self, id: &str, out: &mut Events) {
         self.current_turn(out);
         if self.answer.as_deref() != Some(id) {
@@ -364,7 +364,7 @@ impl EventMapper {
         out.push(DriverEvent::TurnStarted(cause));
     }
 
-    /// Says so if the answer that was being streamed is abandoned for another message.
+    /// Emits a notice if the streamed answer is abandoned for another message.
     fn abandon_stream_unless(&mut self, same_message: Option<&str>, out: &mut Events) {
         let Some(cut) = self.streamed.abandon_unless(same_message) else {
             return;
@@ -389,7 +389,7 @@ impl EventMapper {
         }
     }
 
-    /// A part of its own.
+    /// Emits a complete part.
     fn emit_part(&mut self, kind: PartKind, text: &str, out: &mut Events) {
         if text.is_empty() {
             return;
@@ -401,7 +401,7 @@ impl EventMapper {
         self.current_turn(out).has_output = true;
     }
 
-    /// A notice belongs to a turn; outside of one there is nobody to tell.
+    /// Notices belong to a turn; outside of one they are dropped.
     fn emit_notice(&mut self, text: &str, out: &mut Events) {
         if let Some(turn) = &mut self.turn {
             turn.has_output = true;
@@ -410,7 +410,7 @@ impl EventMapper {
     }
 }
 
-/// What a command of the agent's own printed, if that is what the text is.
+/// The output of a local command, if the text is one.
 pub(crate) fn parse_local_command_output(text: &str) -> Option<&str> {
     let inner = |tag: &str| {
         let rest = text.trim().strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;

@@ -1,10 +1,12 @@
+//! The resume token of the running conversation.
+
 use std::path::PathBuf;
 
 use hostler_driver::{DriverEvent, ResumeToken};
 
-/// How the conversation is continued: by its transcript's path where that is known to exist, else by its id.
+/// Continues the conversation: by its transcript's path if that is known to exist, otherwise by its id.
 ///
-/// The path is better: the JavaScript build finds an id only from the directory that the conversation began in.
+/// The path is better: the JavaScript build finds an id only from the directory in which the conversation started.
 #[derive(Debug, Default)]
 pub(super) struct ResumeTracker {
     session: Option<String>,
@@ -23,8 +25,8 @@ impl ResumeTracker {
         self.transcript = Some((session.to_owned(), path));
     }
 
-    /// The token at the beginning of a turn, if it is news. The id alone is none before the conversation's first turn
-    /// is over: an agent that dies until then may have stored nothing that could be resumed by it.
+    /// The token at the start of a turn, if it has changed. Before the end of the conversation's first turn the id
+    /// alone is not reported: an agent that dies until then may have stored nothing that the id could resume.
     pub(super) fn token_at_turn_start(&mut self) -> Option<DriverEvent> {
         if self.path().is_none() && self.reported.is_none() {
             return None;
@@ -32,7 +34,7 @@ impl ResumeTracker {
         self.token_at_turn_end()
     }
 
-    /// The token at the end of a turn, if it is news.
+    /// The token at the end of a turn, if it has changed.
     pub(super) fn token_at_turn_end(&mut self) -> Option<DriverEvent> {
         let token = self.path().or(self.session.as_deref())?.to_owned();
         if self.reported.as_deref() == Some(&*token) {

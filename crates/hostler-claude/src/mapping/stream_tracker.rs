@@ -1,3 +1,5 @@
+//! Tracks the streamed blocks of a turn.
+
 use hostler_driver::{PartId, PartKind};
 
 /// What was streamed in the running turn, so that whole blocks add only what is missing.
@@ -19,9 +21,9 @@ struct StreamedBlock {
     kind: StreamedBlockKind,
     /// Set with the first text.
     part: Option<PartId>,
-    /// What was streamed; given back when the whole block has come.
+    /// The streamed text; released when the whole block has arrived.
     text: String,
-    /// Whether the whole block has come.
+    /// Whether the whole block has arrived.
     is_complete: bool,
 }
 
@@ -43,17 +45,17 @@ pub(super) enum UnstreamedText<'a> {
     Rest {
         /// The part that grows.
         part: PartId,
-        /// By what.
+        /// The text to append.
         text: &'a str,
     },
     /// Nothing of it was streamed.
     All,
 }
 
-/// What an abandoned stream leaves behind.
+/// What an abandoned stream has produced.
 #[derive(Debug)]
 pub(super) struct AbandonedStream {
-    /// Whether anything of it was shown.
+    /// Whether any of it was displayed.
     pub(super) had_output: bool,
     /// Calls whose input never became complete.
     pub(super) tools: Vec<String>,
@@ -70,7 +72,7 @@ impl StreamTracker {
         }
     }
 
-    /// The call at this place of the message that is being streamed.
+    /// The call at this index of the streamed message.
     pub(super) fn tool_at(&self, index: usize) -> Option<&str> {
         let block = self.messages.last()?.blocks.iter().rfind(|block| block.index == index)?;
         match &block.kind {
@@ -79,7 +81,7 @@ impl StreamTracker {
         }
     }
 
-    /// Appends to a block and gives its part's slot; `None` if there is no such block.
+    /// Appends to a block and returns its part's slot; `None` if there is no such block.
     pub(super) fn append(&mut self, index: usize, kind: PartKind, text: &str) -> Option<&mut Option<PartId>> {
         let block = self.messages.last_mut()?.blocks.iter_mut().rfind(|block| block.index == index)?;
         if block.kind != StreamedBlockKind::Part(kind) || block.is_complete {
@@ -89,7 +91,7 @@ impl StreamTracker {
         Some(&mut block.part)
     }
 
-    /// A whole block has come: the first streamed block of its message and kind that still waits for one is it.
+    /// A whole block has arrived: it completes the first streamed block of its message and kind that is incomplete.
     pub(super) fn complete_text<'a>(&mut self, message: &str, kind: PartKind, whole: &'a str) -> UnstreamedText<'a> {
         let waiting = self.messages.iter_mut().rfind(|streamed| streamed.id == message).and_then(|streamed| {
             streamed.blocks.iter_mut().find(|b| !b.is_complete && b.kind == StreamedBlockKind::Part(kind))
@@ -102,14 +104,14 @@ impl StreamTracker {
         match (whole.strip_prefix(streamed.as_str()), block.part) {
             (Some(""), _) => UnstreamedText::None,
             (Some(text), Some(part)) => UnstreamedText::Rest { part, text },
-            // The agent may trim what it streamed.
+            // The agent may trim streamed text.
             (None, _) if streamed.starts_with(whole) => UnstreamedText::None,
-            // Parts can only grow: a block that became another one is shown beside what was streamed.
+            // Parts can only grow: a block that differs from its stream becomes another part.
             _ => UnstreamedText::All,
         }
     }
 
-    /// A whole tool call has come.
+    /// A whole tool call has arrived.
     pub(super) fn complete_tool(&mut self, message: &str, id: &str) {
         let calls =
             self.messages.iter_mut().filter(|streamed| streamed.id == message).flat_map(|m| m.blocks.iter_mut());
@@ -120,8 +122,7 @@ impl StreamTracker {
         }
     }
 
-    /// Gives up the message that is being streamed, unless the agent still speaks of it.
-    /// `None` if every block of it became whole.
+    /// Abandons the streamed message, unless the agent continues it. `None` if all its blocks are complete.
     pub(super) fn abandon_unless(&mut self, same_message: Option<&str>) -> Option<AbandonedStream> {
         let message = self.messages.last_mut()?;
         if same_message == Some(message.id.as_str()) {

@@ -1,5 +1,5 @@
-//! What sub-agents do. The agent prints whole blocks of them, some builds not all of them; what our own hooks hear fills
-//! the gaps, as far as tool calls are concerned.
+//! Sub-agents: maps their messages to [`SubAgentEvent`]s. The agent prints their whole blocks, some builds not all of
+//! them; our own hooks supply the missing tool calls.
 
 use std::collections::HashMap;
 
@@ -18,19 +18,19 @@ use super::tool_calls::ToolCallTracker;
 use super::usage::TurnUsage;
 use super::{EventMapper, Events, file_edit};
 
-/// More sub-agents at work than any agent has; what further ones do is not told.
+/// More concurrent sub-agents than any agent has; further ones are not reported.
 const MAX_RUNNING_SUB_AGENTS: usize = 256;
 
-/// How much of the reason of a failure is passed on, in characters.
+/// Maximum length of a failure's reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
 const UNFINISHED_CALL_OUTPUT: &str = "The sub-agent ended before the call was finished.";
 
-/// The sub-agents that work.
+/// The running sub-agents.
 #[derive(Debug, Default)]
 pub(super) struct SubAgentTracker {
     running: HashMap<String, RunningSubAgent>,
-    /// By the calls that made them, which is how the agent names them in messages.
+    /// By the calls that started them, which identify them in messages.
     by_call: HashMap<String, String>,
 }
 
@@ -40,15 +40,15 @@ struct RunningSubAgent {
     parent: Option<String>,
     tools: ToolCallTracker,
     usage: TurnUsage,
-    /// The answer whose tokens are counted.
+    /// The answer whose tokens are being counted.
     answer: Option<String>,
-    /// Its parent does not wait for it, or works beside the turns itself.
+    /// Its parent does not wait for it, or runs in the background itself.
     is_background: bool,
-    /// The agent prints what it does.
+    /// The agent prints its messages.
     prints_output: bool,
-    /// Words of it were shown behind its last call.
+    /// Text of it was emitted after its last call.
     has_final_text: bool,
-    /// How it ended, as far as that is said before its call returns.
+    /// Its outcome, if it was reported before its call returned.
     reported_outcome: Option<SubAgentOutcome>,
 }
 
@@ -57,7 +57,7 @@ impl SubAgentTracker {
         self.by_call.get(call)
     }
 
-    /// The one that made a call.
+    /// The sub-agent that made a call.
     fn find_caller(&self, call: &str) -> Option<&String> {
         self.running.iter().find(|(_, agent)| agent.tools.contains(call)).map(|(id, _)| id)
     }
@@ -68,7 +68,7 @@ impl SubAgentTracker {
         Some(agent)
     }
 
-    /// The call will be refused, whoever makes it.
+    /// The call will be denied, whichever agent made it.
     pub(super) fn mark_denied(&mut self, call: &str) {
         for agent in self.running.values_mut().filter(|agent| agent.tools.contains(call)) {
             agent.tools.mark_denied(call);
@@ -83,7 +83,7 @@ impl SubAgentTracker {
         Some(SubAgentId(id.clone()))
     }
 
-    /// Some of them go on beside the turns, and with them those that they have made.
+    /// Sub-agents move to the background, together with those that they started.
     pub(super) fn move_to_background(&mut self, events: &[DriverEvent]) {
         for event in events {
             let DriverEvent::BackgroundTaskChanged(task) = event else { continue };
@@ -99,7 +99,7 @@ impl SubAgentTracker {
     }
 }
 
-/// What is said of a sub-agent that failed, where the agent does not say why.
+/// The reason of a failure if the agent reports none.
 const DEFAULT_FAILURE_REASON: &str = "The sub-agent failed.";
 
 impl EventMapper {
@@ -107,7 +107,7 @@ impl EventMapper {
         let is_agent = started.task_type.as_deref().is_some_and(|kind| kind.contains("agent"));
         let (true, Some(call)) = (is_agent, started.tool_use_id.as_deref()) else { return };
         let id = started.task_id.to_string();
-        // It starts again: what was open is over.
+        // It starts again: its open parts and calls are over.
         self.finish_sub_agent(&id, None, out);
         if self.sub_agents.running.len() >= MAX_RUNNING_SUB_AGENTS {
             return;
@@ -166,7 +166,7 @@ impl EventMapper {
         out.push(sub_agent_activity(&id, DriverEvent::Usage(usage)));
     }
 
-    /// Results of a sub-agent's calls. Its texts are what it was told.
+    /// Results of a sub-agent's calls. Texts in the message are its prompt.
     pub(super) fn on_sub_agent_results(&mut self, call: &str, message: &UserMessage<'_>, out: &mut Events) {
         let Some(id) = self.sub_agents.by_call_id(call).cloned() else {
             self.skipped.sub_agent += 1;
@@ -202,8 +202,8 @@ impl EventMapper {
         }
     }
 
-    /// A call of a sub-agent has returned. If it made another one whose end was told, that one is over now: what it
-    /// handed back is not told once more.
+    /// A call of a sub-agent has returned. If it started a nested one whose end was reported, that one is over; its
+    /// final text is not emitted again.
     fn finish_nested_sub_agent(&mut self, call: &str, out: &mut Events) {
         let Some(id) = self.sub_agents.by_call_id(call).cloned() else { return };
         if self.sub_agents.running.get(&id).is_some_and(|agent| agent.reported_outcome.is_some()) {
@@ -211,7 +211,7 @@ impl EventMapper {
         }
     }
 
-    /// A sub-agent is about to make a call: said by its message, or by our hook, whichever comes first.
+    /// A sub-agent is about to make a call: reported by its message or by our hook, whichever comes first.
     pub(super) fn on_sub_agent_call(&mut self, ask: &ToolPermissionRequest<'_>, out: &mut Events) {
         let Some(id) = ask.agent_id.as_deref() else { return };
         let Some(agent) = self.sub_agents.running.get_mut(id) else { return };
@@ -231,7 +231,8 @@ impl EventMapper {
         }
     }
 
-    /// A call of a sub-agent has run, as our hook hears. Where the agent prints its result, that says more.
+    /// A call of a sub-agent has run, as reported by our hook. If the agent prints its result, that one has more
+    /// detail.
     pub(super) fn on_sub_agent_call_finished(&mut self, id: &str, call: &str, failed: bool, out: &mut Events) {
         let Some(agent) = self.sub_agents.running.get_mut(id).filter(|agent| !agent.prints_output) else { return };
         let outcome = if failed { ToolOutcome::Failed } else { ToolOutcome::Succeeded };
@@ -247,7 +248,7 @@ impl EventMapper {
         out.push(sub_agent_activity(id, DriverEvent::PartDelta { part, text: text.to_owned() }));
     }
 
-    /// A call has returned. If a sub-agent is what it did, that one is over, and these were its last words.
+    /// A call has returned. If it ran a sub-agent, the sub-agent is over and the result is its final text.
     pub(super) fn on_sub_agent_returned(&mut self, result: &serde_json::value::RawValue, out: &mut Events) {
         if self.sub_agents.running.is_empty() {
             return;
@@ -264,7 +265,7 @@ impl EventMapper {
         self.finish_sub_agent(id, Some(SubAgentOutcome::Completed), out);
     }
 
-    /// The call that made a sub-agent has failed, or was refused.
+    /// The call that started a sub-agent has failed or was denied.
     pub(super) fn on_sub_agent_call_failed(&mut self, call: &str, why: &str, out: &mut Events) {
         if let Some(id) = self.sub_agents.by_call_id(call).cloned() {
             self.finish_sub_agent(
@@ -275,7 +276,7 @@ impl EventMapper {
         }
     }
 
-    /// A task is over. Where somebody waits for it, its call returns next, with its last words.
+    /// A task is over. If its parent waits for it, the call returns next, with the final text.
     pub(super) fn on_sub_agent_notification(&mut self, over: &TaskNotification<'_>, out: &mut Events) {
         let Some(agent) = self.sub_agents.running.get_mut(&*over.task_id) else { return };
         let outcome = match over.status.as_deref() {
@@ -293,8 +294,8 @@ impl EventMapper {
         }
     }
 
-    /// Somebody stopped a task, or it is over. Older builds say no more than this of one in the background that ends in the
-    /// middle of a turn.
+    /// A task was stopped or is over. For a background task that ends during a turn, older builds report nothing
+    /// else.
     pub(super) fn on_sub_agent_updated(&mut self, update: &TaskUpdated<'_>, out: &mut Events) {
         let id = &*update.task_id;
         let in_background = self.sub_agents.running.get(id).is_some_and(|agent| agent.is_background);
@@ -307,7 +308,7 @@ impl EventMapper {
         self.finish_sub_agent(id, Some(outcome), out);
     }
 
-    /// The turn is over, and with it everything that it waited for.
+    /// The turn is over, and with it all sub-agents that it waited for.
     pub(super) fn stop_sub_agents_of_turn(&mut self, out: &mut Events) {
         let waited_for = self.sub_agents.running.iter().filter(|(_, agent)| !agent.is_background);
         let ids: Vec<_> = waited_for.map(|(id, _)| id.clone()).collect();
@@ -316,7 +317,7 @@ impl EventMapper {
         }
     }
 
-    /// What was told of the end before counts.
+    /// An outcome that was reported earlier takes precedence.
     fn finish_sub_agent(&mut self, id: &str, outcome: Option<SubAgentOutcome>, out: &mut Events) {
         let Some(mut agent) = self.sub_agents.remove(id) else { return };
         out.extend(

@@ -1,4 +1,4 @@
-//! News about the session: beginnings of turns, background work, compaction, retries.
+//! Maps `system` messages: starts of turns, background tasks, compaction, retries.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl EventMapper {
         }
     }
 
-    /// A compaction is over: that is something to show, also where the turn shows nothing else.
+    /// A compaction is over: it counts as output, even if the turn has no other.
     fn finish_compaction(&mut self, how: impl FnOnce(&mut CompactionTracker) -> Events, out: &mut Events) {
         let turn = self.current_turn(out);
         turn.has_output = true;

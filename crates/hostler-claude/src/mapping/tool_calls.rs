@@ -1,22 +1,24 @@
+//! The tool calls of the running turn: state, result and outcome.
+
 use std::collections::{HashMap, HashSet};
 
 use hostler_driver::{DriverEvent, FileEdit, ToolOutcome};
 
-/// How much of a tool's answer is passed on, in bytes.
+/// Maximum length of a tool's output, in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The running turn's tool calls.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallTracker {
     calls: HashMap<String, CallState>,
-    /// In the order of their start, for endings in order.
+    /// In the order of their start.
     order: Vec<String>,
     denied: HashSet<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CallState {
-    /// The model writes its input.
+    /// The model is writing its input.
     Started,
     /// Its input is complete.
     Ready,
@@ -25,7 +27,7 @@ enum CallState {
 }
 
 impl ToolCallTracker {
-    /// Whether this begins a new call.
+    /// Starts a call; returns whether it is new.
     pub(super) fn start(&mut self, id: &str) -> bool {
         if self.calls.contains_key(id) {
             return false;
@@ -35,12 +37,12 @@ impl ToolCallTracker {
         true
     }
 
-    /// Whether there is, or was, such a call.
+    /// Whether the call exists or existed.
     pub(super) fn contains(&self, id: &str) -> bool {
         self.calls.contains_key(id)
     }
 
-    /// Whether this completes the call's input.
+    /// Marks the input as complete; returns whether it was not before.
     pub(super) fn mark_ready(&mut self, id: &str) -> bool {
         match self.calls.get_mut(id) {
             Some(call @ CallState::Started) => {
@@ -51,22 +53,22 @@ impl ToolCallTracker {
         }
     }
 
-    /// Whether the call's input is complete and its result has not come.
+    /// Whether the call's input is complete and its result has not arrived.
     pub(super) fn is_ready(&self, id: &str) -> bool {
         self.calls.get(id) == Some(&CallState::Ready)
     }
 
-    /// Whether the model still writes the call's input.
+    /// Whether the model is still writing the call's input.
     pub(super) fn is_streaming_input(&self, id: &str) -> bool {
         self.calls.get(id) == Some(&CallState::Started)
     }
 
-    /// The call is, or will be, refused.
+    /// The call was or will be denied.
     pub(super) fn mark_denied(&mut self, id: &str) {
         self.denied.insert(id.to_owned());
     }
 
-    /// The call's result has come; `None` if there is no such call.
+    /// The call's result has arrived; `None` if there is no such call.
     pub(super) fn finish_with_result(
         &mut self,
         id: &str,
@@ -112,27 +114,27 @@ impl ToolCallTracker {
     }
 }
 
-/// The reason, if the text is how newer builds word a refusal by a hook: `PreToolUse:Read hook error: <reason>`.
+/// The reason, if the text is a newer build's wording for a denial by a hook: `PreToolUse:Read hook error: <reason>`.
 fn hook_refusal(output: &str) -> Option<&str> {
     let (tool, reason) = output.strip_prefix("PreToolUse:")?.split_once(" hook error: ")?;
     (!tool.contains(char::is_whitespace)).then_some(reason)
 }
 
-/// How our own words for a person's no begin: the older build writes nothing else down. (What agents say by themselves they also
-/// say of a call that was stopped while it ran.)
+/// Prefixes of our own denial messages: the older build stores nothing else about a denial. (Its own messages are the
+/// same for a call that was stopped while it ran.)
 const REFUSAL_PREFIXES: [&str; 2] = ["The user did not allow this.", "The user does not want to answer."];
 
 fn is_refusal(output: &str) -> bool {
     REFUSAL_PREFIXES.iter().any(|refusal| output.starts_with(refusal))
 }
 
-/// What is wrong with a call that the agent does not even try, without the marks that are for its model.
+/// The error of a call that the agent did not run, without the markup for its model.
 pub(super) fn strip_error_markup(output: &str) -> &str {
     let inner = output.strip_prefix("<tool_use_error>").and_then(|rest| rest.strip_suffix("</tool_use_error>"));
     inner.map_or(output, |inner| inner.strip_prefix("Error: ").unwrap_or(inner))
 }
 
-/// Cuts at a character's boundary and says so.
+/// Truncates at a character boundary and marks it.
 fn truncate_output(mut text: String) -> String {
     if text.len() > MAX_OUTPUT_BYTES {
         let length = text.len();
@@ -147,14 +149,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_output_is_cut_between_characters() {
+    fn long_output_is_truncated_at_a_character_boundary() {
         let cut = truncate_output("é".repeat(MAX_OUTPUT_BYTES));
         assert!(cut.ends_with("é\n… (131072 bytes in all)"));
         assert!(cut.len() < MAX_OUTPUT_BYTES + 64);
     }
 
     #[test]
-    fn only_the_hooks_own_wording_is_a_refusal() {
+    fn only_the_hook_wording_is_a_denial() {
         assert_eq!(hook_refusal("PreToolUse:Read hook error: no"), Some("no"));
         assert_eq!(hook_refusal("PreToolUse: a file that mentions hook error: x"), None);
         assert_eq!(hook_refusal("no such file"), None);

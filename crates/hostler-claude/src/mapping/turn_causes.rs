@@ -1,3 +1,6 @@
+//! Why turns start. Turns that the agent starts by itself (background work ended) are distinguished from answers to
+//! prompts, with their cause.
+
 use std::collections::VecDeque;
 
 use hostler_driver::TurnCause;
@@ -5,10 +8,10 @@ use uuid::Uuid;
 
 use crate::wire::{CommandLifecycle, InitMessage};
 
-/// Reasons that may wait for their turn; more are forgotten, and the turns get a general one.
+/// Reasons that may wait for their turn; beyond that, turns get a general one.
 const MAX_ANNOUNCED: usize = 64;
 
-/// Why turns begin: the prompts that wait for theirs, and what the agent is going to speak about by itself.
+/// Why turns start: the prompts that wait for a turn, and the agent's announced reasons.
 ///
 /// Prompts are written so that the agent never folds them into a running turn, so each is answered by a turn that it
 /// causes, alone or together with other prompts. Newer builds name the prompts of a turn. Older ones do not, but they
@@ -48,15 +51,15 @@ impl TurnCauses {
         }
     }
 
-    /// The agent is going to speak about something.
+    /// The agent announces a turn about something.
     pub(super) fn announce(&mut self, reason: String, in_turn: bool) {
-        // Older builds say nothing while a turn runs, but for what is folded into it.
+        // Older builds announce nothing while a turn runs, except what is folded into it.
         if (self.names_prompts || !in_turn) && self.announced.len() < MAX_ANNOUNCED {
             self.announced.push_back(reason);
         }
     }
 
-    /// The running turn calls the model. From the second time on, what was announced is folded in.
+    /// The running turn calls the model. From the second call on, announced reasons are folded in.
     pub(super) fn on_request(&mut self) {
         if self.requests > 0 {
             self.announced.clear();
@@ -64,7 +67,7 @@ impl TurnCauses {
         self.requests += 1;
     }
 
-    /// A turn begins, as its first line says, or without such a line.
+    /// A turn starts, with or without an init message.
     pub(super) fn start_turn(&mut self, init: Option<&InitMessage<'_>>) -> TurnCause {
         self.requests = 0;
         let named = init.and_then(|init| init.user_message_uuids.as_deref()).is_some_and(|ids| !ids.is_empty());
@@ -79,7 +82,7 @@ impl TurnCauses {
             return TurnCause::Agent(reason.unwrap_or_else(|| "The agent goes on by itself.".to_owned()));
         }
         if !self.names_prompts {
-            // It merges all that was written before.
+            // The turn covers all prompts that were written before.
             self.waiting.clear();
         }
         TurnCause::Prompt

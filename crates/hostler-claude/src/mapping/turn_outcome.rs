@@ -1,12 +1,14 @@
+//! The outcome of a turn, from its result message.
+
 use hostler_driver::{ApiErrorCategory, TurnFailure, TurnOutcome};
 use serde::Deserialize;
 
 use crate::wire::TurnResult;
 
-/// How much of a failure's text is passed on, in bytes.
+/// Maximum length of a failure's text, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2_000;
 
-/// How a turn ended.
+/// The outcome of a turn.
 pub(super) fn turn_outcome(result: &TurnResult<'_>, produced: bool) -> TurnOutcome {
     if !result.is_error {
         return TurnOutcome::Completed { empty: !produced };
@@ -38,7 +40,8 @@ fn error_category(result: &TurnResult<'_>) -> ApiErrorCategory {
     }
 }
 
-/// Whether the provider's reason is a picture or a document: it names the block, or the agent tells it in words of its own.
+/// Whether the provider's reason is an image or a document: it names the block, or the agent has its own wording for
+/// it.
 fn names_attachment(result: &TurnResult<'_>) -> bool {
     let words = result.result.as_deref().unwrap_or_default().split(|letter: char| !letter.is_alphanumeric());
     let mut names = words.map(str::to_ascii_lowercase);
@@ -50,14 +53,14 @@ fn error_message(result: &TurnResult<'_>) -> String {
     let errors = result.errors.iter().flatten().map(|error| &**error);
     let told = result.result.as_deref().into_iter().chain(errors).find(|text| !text.is_empty());
     match told {
-        // An internal note of the agent that says nothing to a person.
+        // An internal diagnostic of the agent without meaning for a person.
         Some(text) if text.starts_with("[ede_diagnostic]") => "The agent could not finish its answer.".to_owned(),
         Some(text) => truncate_message(extract_error_message(text)),
         None => "The agent ended the turn with an error and gave no reason.".to_owned(),
     }
 }
 
-/// Some builds print the API's whole error body behind the status; a person needs its message only.
+/// Some builds print the API's whole error body after the status; only its message is useful.
 fn extract_error_message(text: &str) -> String {
     #[derive(Deserialize)]
     struct Body {
@@ -92,7 +95,7 @@ mod tests {
     use crate::wire::WireText;
 
     #[test]
-    fn only_a_refusal_that_names_an_attachment_is_one_of_an_attachment() {
+    fn attachment_rejection_requires_a_named_attachment() {
         let rejected = ApiErrorCategory::AttachmentRejected;
         for (status, text, reason, expected) in [
             (400, "messages.2.content.1.image.source.base64: Could not process image", "completed", rejected),

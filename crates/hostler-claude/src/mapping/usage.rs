@@ -1,18 +1,21 @@
+//! Token usage, context size and cost of turns.
+
 use hostler_driver::TokenUsage;
 
 use crate::wire::{SYNTHETIC_MODEL, TurnResult, WireTokenCounts};
 
-/// Token use of the running turn. A turn may hold several answers of the model (one per round of tool calls).
+/// Token usage of the running turn. A turn may contain several answers of the model (one per round of tool calls).
 #[derive(Debug, Default)]
 pub(super) struct TurnUsage {
-    /// Answers that are over.
+    /// Completed answers.
     finished: TokenUsage,
-    /// The answer that is being streamed; the API repeats and corrects its counts, so they replace each other.
+    /// The answer that is being streamed; the API repeats and corrects its counts, so later ones replace earlier
+    /// ones.
     current: TokenUsage,
     model: Option<String>,
 }
 
-/// What outlives a turn: how full the model's context is, and what was paid so far.
+/// State across turns: context size and total cost.
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
     context: Option<u64>,
@@ -20,22 +23,22 @@ pub(super) struct UsageMeter {
 }
 
 impl UsageMeter {
-    /// How full the context is after the turn's latest answer, or as it was.
+    /// The context size after the turn's latest answer, or the previous one.
     pub(super) fn context(&mut self, turn: &TurnUsage) -> Option<u64> {
         self.context = turn.context().or(self.context);
         self.context
     }
 
-    /// The conversation was shortened.
+    /// The conversation was compacted.
     pub(super) fn on_compaction(&mut self, turn: &mut TurnUsage, tokens: Option<u64>) {
         turn.finish_answer();
         self.context = tokens.or(self.context);
     }
 
-    /// What the turn cost. Where the agent does not say it, it is the growth of its total.
+    /// The turn's cost. If the agent does not report it, it is the growth of the total.
     pub(super) fn turn_cost(&mut self, result: &TurnResult<'_>) -> Option<f64> {
         let total = result.total_cost_usd?;
-        // A conversation that was cleared begins to count again.
+        // A cleared conversation restarts its total.
         let growth = if total < self.total_cost_usd { total } else { total - self.total_cost_usd };
         self.total_cost_usd = total;
         let told = result.model_usage_since_last_result.as_ref();
@@ -55,7 +58,7 @@ impl TurnUsage {
         self.current = TokenUsage::default();
     }
 
-    /// What the latest answer read and wrote is what the next one will read.
+    /// The tokens that the latest answer read and wrote are the next answer's input.
     fn context(&self) -> Option<u64> {
         let TokenUsage { input, output, cache_read, cache_write, .. } = self.current;
         let tokens = [input, output, cache_read, cache_write].into_iter().fold(0, u64::saturating_add);
@@ -76,8 +79,8 @@ impl TurnUsage {
         TokenUsage { model: self.model.clone(), ..sum(&self.finished, &self.current) }
     }
 
-    /// The result's own counts, which also cover answers that were not streamed. An interrupted turn's result counts
-    /// nothing; then what was streamed counts.
+    /// The result's counts, which also cover answers that were not streamed. The result of an interrupted turn has no
+    /// counts; then the streamed counts apply.
     pub(super) fn final_usage(&self, result: &TurnResult<'_>) -> TokenUsage {
         let mut usage = TokenUsage::default();
         merge(&mut usage, result.usage.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Where pictures stand in a line of a transcript. Knows nothing of files.
+//! Finds images in a line of a transcript. Knows nothing of files.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -8,24 +8,24 @@ use serde_json::value::RawValue;
 
 use crate::wire::WireText;
 
-/// What stands in a picture's place.
+/// The block that replaces an image.
 const IMAGE_REMOVED_BLOCK: &str =
     r#"{"type":"text","text":"[A picture was here. It was removed from the conversation.]"}"#;
-/// What stands in a document's place.
+/// The block that replaces a document.
 const DOCUMENT_REMOVED_BLOCK: &str =
     r#"{"type":"text","text":"[A document was here. It was removed from the conversation.]"}"#;
 
-/// How deep blocks stand in blocks: a tool's result holds blocks, and no block of it holds others.
+/// Maximum nesting of blocks: a tool result contains blocks, and those contain none.
 const MAX_BLOCK_DEPTH: usize = 2;
 
-/// A picture, or a document that is not text.
+/// An image, or a document that is not text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ImageBlock {
     byte_range: Range<usize>,
     replacement: &'static str,
 }
 
-/// What a message, or one that was folded into a turn, is stored as.
+/// The stored form of a message, or of a message that was folded into a turn.
 #[derive(Deserialize)]
 struct Record<'a> {
     #[serde(rename = "type", borrow)]
@@ -68,11 +68,11 @@ struct Source<'a> {
     kind: Option<WireText<'a>>,
 }
 
-/// The pictures of a line, in their order.
+/// The images of a line, in order.
 pub(super) fn find_images(line: &[u8]) -> Vec<ImageBlock> {
     let mut found = Vec::new();
     let Ok(text) = std::str::from_utf8(line) else { return found };
-    // Most lines are let pass without being read.
+    // Most lines are skipped without being parsed.
     if !text.contains("\"image\"") && !text.contains("\"document\"") {
         return found;
     }
@@ -90,7 +90,7 @@ pub(super) fn find_images(line: &[u8]) -> Vec<ImageBlock> {
 }
 
 fn collect_images(line: &str, blocks: &RawValue, depth: usize, found: &mut Vec<ImageBlock>) {
-    // Words alone are stored as a string.
+    // Plain text is stored as a string.
     let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(blocks.get()) else { return };
     for raw in blocks {
         let Ok(block) = serde_json::from_str::<Block<'_>>(raw.get()) else { continue };
@@ -108,14 +108,14 @@ fn collect_images(line: &str, blocks: &RawValue, depth: usize, found: &mut Vec<I
     }
 }
 
-/// Where a part that was read out of a line stands in it.
+/// The byte range of a parsed part within its line.
 fn byte_range_of(line: &str, part: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(line.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
     (line.get(start..end)? == part).then_some(start..end)
 }
 
-/// The line with words in the pictures' places; everything else as it is.
+/// Writes the line with text blocks in place of images; everything else is unchanged.
 pub(super) fn write_without_images(line: &[u8], pictures: &[ImageBlock], out: &mut impl Write) -> io::Result<()> {
     let mut copied = 0;
     for ImageBlock { byte_range: at, replacement: instead } in pictures {

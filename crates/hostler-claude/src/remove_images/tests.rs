@@ -11,7 +11,7 @@ const TEXT: &str = r#"{"type":"document","source":{"type":"text","media_type":"t
 const PICTURE: &str = r#"{"type":"text","text":"[A picture was here. It was removed from the conversation.]"}"#;
 const DOCUMENT: &str = r#"{"type":"text","text":"[A document was here. It was removed from the conversation.]"}"#;
 
-/// A transcript of every kind of line, with what stands in the places of pictures.
+/// A transcript with every kind of line, and the given replacements of images.
 fn transcript(image: &str, pdf: &str, last: &str) -> String {
     [
         r#"{"type":"queue-operation","operation":"enqueue"}"#.to_owned(),
@@ -21,7 +21,7 @@ fn transcript(image: &str, pdf: &str, last: &str) -> String {
         format!(
             r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":[{{"type":"text","text":"x"}},{image}]}}]}},"toolUseResult":{{"type":"image"}}}}"#
         ),
-        // Not a message of this conversation, or nothing that we know.
+        // Not a message of this conversation, or of an unknown kind.
         format!(r#"{{"type":"user","isSidechain":true,"message":{{"content":[{IMAGE}]}}}}"#),
         format!(r#"{{"type":"api-request-blob","message":{{"content":[{IMAGE}]}}}}"#),
         format!(r#"{{"type":"from-the-future","body":[{IMAGE}]"#),
@@ -34,7 +34,7 @@ fn transcript(image: &str, pdf: &str, last: &str) -> String {
 }
 
 #[test]
-fn pictures_become_words_and_everything_else_stays_byte_for_byte() {
+fn images_are_replaced_and_everything_else_is_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("c.jsonl");
     for (which, expected, count) in [
@@ -51,7 +51,7 @@ fn pictures_become_words_and_everything_else_stays_byte_for_byte() {
 }
 
 #[test]
-fn without_pictures_nothing_is_written() {
+fn transcript_without_images_is_not_rewritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("c.jsonl");
     std::fs::write(&path, transcript(PICTURE, DOCUMENT, PICTURE)).unwrap();

@@ -1,8 +1,9 @@
-//! Turns that the conversation has left.
+//! Finds turns on abandoned branches.
 //!
-//! An agent hangs what it says from what it remembers. Where somebody goes back, or where two agents with memories of their own
-//! write into one file, records go on from an earlier turn, and the other branch is no part of the conversation any more.
-//! Its turns begin with a prompt; what else hangs beside the way is debris.
+//! An agent appends each record to the last one that it remembers. When a person goes back, or when two agents with
+//! separate memories write into one file, records continue from an earlier turn, and the other branch is no longer
+//! part of the conversation. Turns on such a branch start with a prompt; other records outside the conversation are
+//! ignored.
 
 use std::collections::HashMap;
 
@@ -11,34 +12,34 @@ use super::record::{RecordId, RecordKind};
 use super::record_chain::{RecordChain, previous_record};
 use super::turn_spans::TurnSpan;
 
-/// A turn that the conversation has left.
+/// A turn on an abandoned branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbandonedSpan {
     /// Its records.
     pub(super) chain: RecordChain,
-    /// The turn that they are.
+    /// Its span within them.
     pub(super) span: TurnSpan,
-    /// The place of the turn in which the conversation goes on instead.
+    /// Index of the turn in which the conversation continues instead.
     pub(super) fork_index: usize,
 }
 
-/// Where a record beside the way hangs.
+/// The position of a record outside the conversation.
 #[derive(Clone, Copy)]
 struct BranchPosition {
-    /// The stray turn that it belongs to, by its place.
+    /// Index of the abandoned turn that it belongs to.
     turn: Option<usize>,
     fork_index: usize,
 }
 
-/// A turn as it is gathered.
+/// An abandoned turn while its records are collected.
 struct AbandonedTurnBuilder {
     positions: Vec<usize>,
     fork_index: usize,
-    /// Another turn hangs from it, which goes on with its answer, or does not.
+    /// Whether a turn that was started by steering text continues it; `None` if no turn follows from it.
     continued_by_steering: Option<bool>,
 }
 
-/// Finds the turns that are not part of the conversation, in the order of the file.
+/// Finds the turns outside the conversation, in the order of the file.
 pub(super) fn find_abandoned_turns(
     index: &TranscriptIndex,
     chain: &RecordChain,
@@ -100,12 +101,13 @@ pub(super) fn find_abandoned_turns(
     turns.into_iter().filter_map(|turn| turn.build(index)).collect()
 }
 
-/// Whether a turn can begin with it that hangs from the conversation itself. Other words belong to a turn that is there.
+/// Whether a record can start an abandoned turn directly on the conversation. Other messages belong to an existing
+/// turn.
 fn can_start_branch(kind: RecordKind) -> bool {
     matches!(kind, RecordKind::Prompt | RecordKind::Command)
 }
 
-/// The place of the turn in which the conversation goes on behind each of its records.
+/// For each record of the conversation, the index of the turn in which the conversation continues after it.
 fn following_turns(index: &TranscriptIndex, chain: &RecordChain, spans: &[TurnSpan]) -> HashMap<usize, usize> {
     let (mut next, mut here) = (spans.len(), spans.len());
     let mut behind = HashMap::with_capacity(chain.positions.len());
@@ -114,7 +116,7 @@ fn following_turns(index: &TranscriptIndex, chain: &RecordChain, spans: &[TurnSp
         while spans.get(here.saturating_sub(1)).is_some_and(|span| here > 0 && span.range.start > at) {
             here -= 1;
         }
-        // What nobody sees is no way to go on.
+        // Hidden records do not continue a conversation.
         if index.records.get(*place).is_some_and(|link| link.kind.is_message()) {
             next = here.saturating_sub(1);
         }
@@ -140,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The strays of a transcript of lines like `name <- parent: kind`, each as its records, with where it stands.
+    /// The abandoned turns of a transcript with lines like `name <- parent: kind`: records and fork index of each.
     fn found(lines: &[&str]) -> Vec<String> {
         let mut text = String::new();
         let mut names = Vec::new();
@@ -171,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_nobody_has_left_has_none() {
+    fn conversation_without_branches_has_no_abandoned_turns() {
         let lines = ["a <- none: prompt", "b <- a: answer", "h <- b: attachment", "c <- b: prompt", "s <- a: side"];
         assert_eq!(found(&lines), [""; 0]);
     }
 
     #[test]
-    fn two_who_go_on_at_once_leave_the_turns_of_the_one_who_ends_first() {
+    fn concurrent_branches_abandon_the_one_that_ended_first() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer",
@@ -189,12 +191,12 @@ mod tests {
             "ya <- y: answer",
         ];
         assert_eq!(found(&lines), ["z za at 1", "z2 at 1, open"]);
-        // The other one goes on, and it is the other way round.
+        // The other branch gets the last message, so the first one is abandoned.
         assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya at 1"]);
     }
 
     #[test]
-    fn a_turn_that_hangs_from_the_middle_of_another_one_stands_beside_that() {
+    fn branch_inside_a_turn_forks_at_that_turn() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer",
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_beside_the_way_without_a_prompt_is_no_turn() {
+    fn branch_without_a_prompt_is_not_a_turn() {
         let lines = ["a <- none: prompt", "x <- a: answer", "b <- a: answer", "c <- b: prompt", "d <- c: answer"];
         assert_eq!(found(&lines), [""; 0]);
     }

@@ -1,8 +1,9 @@
-//! From where the agent goes on.
+//! Ensures that the next agent continues from the active branch.
 //!
-//! The conversation is the branch of the record on which the last word was said. Newer builds decide otherwise: whenever an agent
-//! has nothing to do, it notes the last record that it knows (`last-prompt`), and the next agent goes on from the last such note, as
-//! long as nothing hangs from what it names. So an agent that leaves last takes the conversation back to its own branch.
+//! The conversation is the branch with the last message. Newer builds decide otherwise: an idle agent notes the last
+//! record that it knows (`last-prompt`), and the next agent continues from the last such note, as long as no record
+//! has the noted one as its parent. So the agent that exits last moves the conversation back to its own branch.
+//! Before an agent is opened, the driver appends a corrected note if necessary.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -10,10 +11,10 @@ use uuid::Uuid;
 use super::index::TranscriptIndex;
 use super::record_chain::RecordChain;
 
-/// How far the note of an agent may be from something that was said: what lies between is the agent's own.
+/// Maximum distance from a noted record to a message: the records between are hidden ones of the agent.
 const MAX_HIDDEN_RECORDS: usize = 64;
 
-/// The record that the next agent has to go on from, if it would go on from another branch.
+/// The record that the next agent must continue from, if it would continue from another branch.
 pub(super) fn find_leaf_correction(index: &TranscriptIndex, chain: &RecordChain) -> Option<Uuid> {
     let links = &index.records;
     let place = |id, before: usize| links.get(..before)?.iter().rposition(|link| link.id == id);
@@ -25,7 +26,7 @@ pub(super) fn find_leaf_correction(index: &TranscriptIndex, chain: &RecordChain)
         }
         named = place(link.parent?, named)?;
     }
-    // It is near the end, if it is there.
+    // It is near the end if it is in the chain.
     if chain.positions.iter().rev().any(|at| *at == named) {
         return None;
     }
@@ -33,7 +34,7 @@ pub(super) fn find_leaf_correction(index: &TranscriptIndex, chain: &RecordChain)
     said.find(|link| link.can_end_conversation()).map(|link| link.id.uuid())
 }
 
-/// Such a note.
+/// A `last-prompt` record.
 pub(super) fn last_prompt_record(leaf: Uuid, prompt: &str, conversation: Uuid) -> String {
     format!(
         r#"{{"type":"last-prompt","lastPrompt":{},"leafUuid":"{leaf}","sessionId":"{conversation}"}}"#,
@@ -47,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the next agent is led, in a conversation that two have gone on with from `b`; the last word was `z`'s.
+    /// The leaf correction in a conversation that two agents continued from `b`; `z` wrote the last message.
     fn led(notes: &[&str]) -> Option<Uuid> {
         let id = |name: u128| Uuid::from_u128(name);
         let said = |name: u128, parent: u128| {
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_led_back_to_the_conversation() {
+    fn leaf_is_corrected_when_it_names_an_abandoned_branch() {
         let named = |name: u128| last_prompt_record(Uuid::from_u128(name), "x", Uuid::nil());
         let end = Some(Uuid::from_u128(4));
         assert_eq!(led(&[]), None, "older builds note nothing");

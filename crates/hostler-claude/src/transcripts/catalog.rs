@@ -1,7 +1,7 @@
-//! Every conversation of this user: the transcripts under the agent's configuration directory.
+//! Lists all conversations of this user: the transcripts below the agent's configuration directory.
 //!
-//! A file that cannot be read now may be readable at the next look: it is named, and what is known of it stays as it was. Only
-//! what is not there is gone.
+//! A file that cannot be read now may be readable at the next scan: it is reported, and its last known entry is kept.
+//! Only a deleted file is removed from the list.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
@@ -18,35 +18,35 @@ use super::listing::ConversationListing;
 use super::partial_scan::{MAX_HEAD_READ_BYTES, PartialScan};
 use super::regular_file;
 
-/// What is said of a file without a single record.
+/// The reason for a file without any record.
 const NO_RECORDS_REASON: &str = "holds no record of a conversation";
 
-/// What is said of a file that may hold a conversation, which nobody would find in it.
+/// The reason for a file that may contain a conversation without a prompt in its head.
 const NO_PROMPT_REASON: &str = "nothing that was said stands in its first 4 MiB";
 
-/// What is said of a file that made its reader fail.
+/// The reason for a file on which the reader panicked.
 const READER_PANIC_REASON: &str = "it could not be understood";
 
-/// How many files are read at a time.
+/// How many files are read in parallel.
 const READER_THREADS: usize = 4;
 
-/// How much between the two ends of files is read in one look. The rest is left for the next ones.
+/// How much of the middle of files is read per scan. The rest is left for later scans.
 const MIDDLE_READ_BUDGET_BYTES: u64 = 128 * 1024 * 1024;
 
-/// One conversation, as far as a list goes.
+/// One conversation, as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
-    /// Its id: the file's name.
+    /// Its id, from the file name.
     pub id: Uuid,
     /// Its transcript.
     pub path: PathBuf,
-    /// When something was written last.
+    /// When the file was last written.
     pub modified: SystemTime,
-    /// How large it is, in bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// What it is about.
+    /// Its prompt, directory and metadata.
     pub listing: ConversationListing,
-    /// The title that somebody gave it, if that is certain.
+    /// The title that a person set, if that is certain.
     pub custom_title: Option<String>,
     /// Its tag.
     pub tag: ConversationTag,
@@ -55,24 +55,24 @@ pub struct CatalogEntry {
 /// A file or directory that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadablePath {
-    /// Which.
+    /// The path.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a look at the directory showed.
+/// The result of a scan.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogScan {
     /// The conversations in it, newest first.
     pub conversations: Vec<Arc<CatalogEntry>>,
-    /// What could not be read. Its neighbours are in the list, and so is what it was when it could be read.
+    /// What could not be read. Other files are listed, and so is the last known state of these.
     pub unreadable: Vec<UnreadablePath>,
-    /// How many files were read, not just looked at.
+    /// How many files were read, not only checked for changes.
     pub files_read: usize,
 }
 
-/// The conversations under one directory. Remembers what it has read: a file that has not changed is not read again.
+/// The conversations below one directory. Caches what it has read: unchanged files are not read again.
 #[derive(Debug)]
 pub struct ConversationCatalog {
     projects: PathBuf,
@@ -88,28 +88,28 @@ struct CachedFile {
     contents: FileContents,
 }
 
-/// What a file turned out to be.
+/// The contents of a file.
 #[derive(Debug)]
 enum FileContents {
     Conversation(Arc<CatalogEntry>),
-    /// Nobody talked in it.
+    /// No message in it.
     Empty,
-    /// It is named among what could not be read.
+    /// Reported as unreadable.
     Unreadable(&'static str),
 }
 
 impl ConversationCatalog {
-    /// Those of an agent with this configuration directory.
+    /// The catalog of an agent with this configuration directory.
     pub fn for_config_directory(configuration: &Path) -> Self {
         Self { projects: configuration.join("projects"), files: HashMap::new() }
     }
 
-    /// The directory that the projects' directories are in.
+    /// The directory that contains the project directories.
     pub fn directory(&self) -> &Path {
         &self.projects
     }
 
-    /// Looks which there are. Blocks while it reads files that are new or have changed.
+    /// Lists all conversations. Blocks while it reads new and changed files.
     pub fn scan(&mut self) -> CatalogScan {
         let TranscriptDirectoryListing { files, mut unreadable } = TranscriptDirectoryListing::read(&self.projects);
         let mut known: HashMap<PathBuf, Arc<CachedFile>> = HashMap::with_capacity(files.len());
@@ -131,7 +131,7 @@ impl ConversationCatalog {
                         before => news.push(ChangedFile { id, path, modified, size, cached: before }),
                     }
                 }
-                // One that is gone by now was deleted; there is nothing to say about it. A link to nothing is still there.
+                // Deleted in the meantime: nothing to report. A dangling link still exists.
                 Err(error) if is_deleted(&error, &path) => drop(known.remove(&path)),
                 Err(error) => {
                     known.extend(before.map(|before| (path.clone(), before)));
@@ -160,16 +160,16 @@ impl ConversationCatalog {
         CatalogScan { conversations: self.listed(), unreadable, files_read: read }
     }
 
-    /// What the last look showed, where the next one came to nothing.
+    /// The last known state, for a scan that failed.
     pub fn last_scan(&self, why: &str) -> CatalogScan {
         let unreadable = vec![UnreadablePath { path: self.projects.clone(), reason: why.to_owned() }];
         CatalogScan { conversations: self.listed(), unreadable, files_read: 0 }
     }
 
-    /// One conversation. Only if it is not where it was is everything looked at.
+    /// One conversation. Scans everything only if it is not at its last known path.
     ///
     /// # Errors
-    /// Why it cannot be said whether it is there.
+    /// Why its existence cannot be determined.
     pub fn find(&mut self, id: Uuid) -> Result<Option<Arc<CatalogEntry>>, String> {
         let known = self.files.values().filter_map(|known| known.conversation()).filter(|known| known.id == id);
         let newest = known.max_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
@@ -186,10 +186,10 @@ impl ConversationCatalog {
         hidden.map_or(Ok(None), |hidden| Err(hidden.reason))
     }
 
-    /// Every file that has this conversation's name, wherever it was copied to.
+    /// Every file with this conversation's id, including copies in other projects.
     ///
     /// # Errors
-    /// If there is none to be seen, and some directory could not be read.
+    /// If none is found and some directory could not be read.
     pub fn copies(&self, id: Uuid) -> Result<Vec<PathBuf>, String> {
         let TranscriptDirectoryListing { files, unreadable } = TranscriptDirectoryListing::read(&self.projects);
         let copies: Vec<_> = files.into_iter().filter(|(named, _)| *named == id).map(|(_, path)| path).collect();
@@ -243,10 +243,10 @@ impl CachedFile {
     }
 }
 
-/// What has the name of a transcript, by the directories alone.
+/// The files with a transcript's name, from directory listings alone.
 struct TranscriptDirectoryListing {
     files: Vec<(Uuid, PathBuf)>,
-    /// Directories that could not be read, or not to their end.
+    /// Directories that could not be read completely.
     unreadable: Vec<UnreadablePath>,
 }
 
@@ -270,7 +270,7 @@ impl TranscriptDirectoryListing {
             })
         });
         match listed {
-            // What is not there or no directory holds no conversations, and that is all there is to say.
+            // A missing path or a path that is no directory contains no conversations; that is no error.
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 self.unreadable.push(UnreadablePath { path: directory.to_owned(), reason: error.to_string() });
             }
@@ -280,7 +280,7 @@ impl TranscriptDirectoryListing {
     }
 }
 
-/// The conversation that a file is named after.
+/// The conversation id in a file name.
 fn conversation_id_of(path: &Path) -> Option<Uuid> {
     let id = path.file_stem()?.to_str().and_then(|stem| Uuid::try_parse(stem).ok())?;
     path.extension().is_some_and(|extension| extension == "jsonl").then_some(id)
@@ -296,7 +296,7 @@ fn is_deleted(error: &io::Error, path: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && !there()
 }
 
-/// A file that is new or has changed.
+/// A new or changed file.
 struct ChangedFile {
     id: Uuid,
     path: PathBuf,
@@ -308,7 +308,7 @@ struct ChangedFile {
 impl ChangedFile {
     fn read(&self) -> io::Result<PartialScan> {
         let (file, facts) = regular_file::open_regular_file(&self.path)?;
-        // Only what was listed has begun in a way that is known for certain.
+        // Only a listed file has a head that is known for certain.
         let before = self.cached.as_ref().filter(|before| before.conversation().is_some());
         match before.map(|before| before.scan.extended(&file, &facts)).transpose()?.flatten() {
             Some(grown) => Ok(grown),
@@ -321,14 +321,14 @@ impl ChangedFile {
     }
 }
 
-/// Reads on between the ends of files, the newest first. What goes wrong there is tried again after the next look.
+/// Reads on in the middle of files, the newest first. Errors are retried after the next scan.
 fn read_middles(known: &mut HashMap<PathBuf, Arc<CachedFile>>) {
     let mut unread: Vec<_> = known.iter().filter(|(_, known)| known.scan.unread_bytes() > 0).collect();
     unread.sort_by(|a, b| (b.1.modified, a.0).cmp(&(a.1.modified, b.0)));
     let mut left = MIDDLE_READ_BUDGET_BYTES;
     let mut shares = Vec::new();
     for (path, known) in unread {
-        // One file has a part of it only: were it one that cannot be read there, no other would ever get its turn.
+        // One file gets only a share of the budget: an unreadable one would otherwise block all others.
         let share = known.scan.unread_bytes().min(left).min(MIDDLE_READ_BUDGET_BYTES / READER_THREADS as u64);
         left -= share;
         if share > 0 {
@@ -348,7 +348,7 @@ fn read_middles(known: &mut HashMap<PathBuf, Arc<CachedFile>>) {
     }
 }
 
-/// Does the same with many files, some at a time. One that makes the reader panic costs nothing but itself.
+/// Processes many files, some in parallel. A panic in the reader affects only its own file.
 fn read_in_parallel<T: Send, R: Send>(
     all: Vec<T>,
     read: impl Fn(&T) -> io::Result<R> + Sync,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_file_hides_nobody() {
+    fn unreadable_file_does_not_hide_others() {
         let home = tempfile::tempdir().unwrap();
         let at = home.path();
         assert!(ConversationCatalog::for_config_directory(at).scan().conversations.is_empty());
@@ -419,14 +419,14 @@ mod tests {
     }
 
     #[test]
-    fn one_conversation_is_found_where_it_was_or_where_it_went() {
+    fn conversation_is_found_at_its_old_or_new_path() {
         let home = tempfile::tempdir().unwrap();
         let mut conversations = ConversationCatalog::for_config_directory(home.path());
         let id = Uuid::from_u128(1);
         assert_eq!(conversations.find(id), Ok(None));
         let path = write(home.path(), "-p", 1, &begin("one"));
         assert_eq!(conversations.find(id).unwrap().unwrap().path, path);
-        // What is not read again: it is where it was.
+        // Proves that it is not read again: it is at its known path.
         fs::write(&path, "").unwrap();
         assert_eq!(conversations.find(id).unwrap().unwrap().path, path);
         fs::remove_file(&path).unwrap();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_read_again_and_what_is_gone_is_gone() {
+    fn unchanged_files_are_not_read_again_and_deleted_ones_disappear() {
         let home = tempfile::tempdir().unwrap();
         let one = write(home.path(), "-p", 1, &begin("one"));
         write(home.path(), "-p", 2, &begin("two"));
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_counts_once_where_it_was_used_last() {
+    fn copied_conversation_is_listed_once_where_it_was_used_last() {
         let home = tempfile::tempdir().unwrap();
         let old = write(home.path(), "-p", 1, &begin("old"));
         write(home.path(), "-q", 1, &begin("new"));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_read_at_both_ends_and_long_beginnings_further() {
+    fn long_files_are_read_at_both_ends() {
         let home = tempfile::tempdir().unwrap();
         let filler = format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(100_000));
         write(
@@ -481,7 +481,7 @@ mod tests {
         assert!(look.conversations.iter().all(|found| found.listing.working_directory.as_deref() == Some("/p")));
     }
 
-    /// A line that says nothing to a list.
+    /// A line without metadata for the list.
     fn filler(bytes: usize) -> String {
         format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(bytes))
     }
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_stays_noted_however_much_follows() {
+    fn metadata_is_kept_however_much_follows() {
         let home = tempfile::tempdir().unwrap();
         let title = |title: &str| note("custom-title", "customTitle", title);
         let path = write(home.path(), "-p", 1, &(begin("one") + &title("A") + &filler(100_000)));
@@ -518,19 +518,19 @@ mod tests {
                 "at the first look as well"
             );
         }
-        // Half a line is nothing yet.
+        // A partial line has no effect yet.
         let [half, rest] = ["{\"type\":\"tag\",\"ta", "g\":\"\"}\n"];
         append(&path, half);
         assert_eq!(look(&mut conversations), was("B", kept));
         append(&path, &(rest.to_owned() + &filler(100_000)));
         assert_eq!(look(&mut conversations), was("B", ConversationTag::Untagged));
-        // Another file in its place.
+        // Another file at the same path.
         fs::write(&path, begin("two") + &title("C") + &filler(900_000)).unwrap();
         assert_eq!(look(&mut conversations), was("C", ConversationTag::Untagged));
     }
 
     #[test]
-    fn what_cannot_be_read_for_a_while_stays_as_it_was() {
+    fn temporarily_unreadable_file_keeps_its_last_state() {
         let home = tempfile::tempdir().unwrap();
         let file = write(home.path(), "-p", 1, &begin("one"));
         write(home.path(), "-p", 2, &begin("two"));
@@ -544,7 +544,7 @@ mod tests {
         {
             let aside = home.path().join("aside");
             fs::rename(&path, &aside).unwrap();
-            // Nobody can follow it, whatever the permissions.
+            // No process can follow this link, whatever the permissions.
             std::os::unix::fs::symlink(&path, &path).unwrap();
             for _ in 0..2 {
                 let look = conversations.scan();
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_nobody_would_find_is_named() {
+    fn conversation_without_a_prompt_in_its_head_is_reported() {
         let home = tempfile::tempdir().unwrap();
         let long = begin(&"long ".repeat(1_000_000));
         let path = write(home.path(), "-p", 1, &("{\"type\":\"queue-operation\"}\n".to_owned() + &long));
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_its_reader_fail_costs_nothing_but_itself() {
+    fn reader_panic_affects_only_its_own_file() {
         let read = read_in_parallel((0..20).collect(), |number: &i32| match number {
             7 => panic!("this one"),
             number => Ok(number * 2),

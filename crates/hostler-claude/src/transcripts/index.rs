@@ -1,4 +1,4 @@
-//! One pass over a transcript.
+//! Indexes a transcript in one pass: the position, id, parent and kind of each record, without contents.
 
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
@@ -9,14 +9,14 @@ use super::lines;
 use super::record::{IndexedRecord, RecordId};
 use crate::wire::WireText;
 
-/// A longer line is not read; its neighbours are.
+/// A longer line is skipped; its neighbours are read.
 pub const MAX_TRANSCRIPT_LINE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many damaged lines are named; the others are counted.
+/// How many damaged lines are listed; further ones are only counted.
 const MAX_REPORTED_LINES: usize = 16;
 
-/// How the agent's bookkeeping begins: records that are never part of a conversation, some of them as large as the whole
-/// system prompt. They are told by their first bytes, which is a hundred times quicker than reading them.
+/// Prefixes of bookkeeping records, which are never part of a conversation and can be as large as the whole system
+/// prompt. Recognizing them by their first bytes is a hundred times faster than parsing them.
 const BOOKKEEPING_PREFIXES: [&[u8]; 5] = [
     br#"{"type":"api-request"#,
     br#"{"type":"queue-operation""#,
@@ -25,41 +25,42 @@ const BOOKKEEPING_PREFIXES: [&[u8]; 5] = [
     br#"{"type":"atis-latch""#,
 ];
 
-/// Such a record that names the last one that the agent knew.
+/// Prefix of the bookkeeping record that names the last record the agent knew.
 const LAST_PROMPT_PREFIX: &[u8] = br#"{"type":"last-prompt""#;
 
-/// What some editors put before the first letter of a file.
+/// Some editors put it at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Where everything stands in a transcript.
+/// The index of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TranscriptIndex {
     /// Its records, in the order of the file.
     pub records: Vec<IndexedRecord>,
-    /// Messages that were folded into a turn: the record's position in the links, and the id that the message was sent with.
+    /// Messages that were folded into a turn: the record's position in `records`, and the id that the message was
+    /// sent with.
     pub(super) folded_messages: Vec<(usize, RecordId)>,
-    /// Results that name a sub-agent: the record's position in the links, and the agent.
+    /// Results that name a sub-agent: the record's position in `records`, and the sub-agent.
     pub(super) sub_agents: Vec<(usize, RecordId)>,
-    /// The record that an agent noted last as the last one that it knew.
+    /// The record in the agent's last `last-prompt` note.
     pub(super) leaf: Option<RecordId>,
-    /// How many bytes were read: up to the end of the last whole line. What follows is being written, or was cut off.
+    /// How many bytes were read: up to the end of the last complete line. The rest is being written or was truncated.
     pub bytes_read: u64,
     /// What could not be read.
     pub damage: TranscriptDamage,
-    /// The same without a last record that lacks its line break: where a later reading goes on.
+    /// The same without a last record that lacks its line break: where `extend` continues.
     complete_lines_end: u64,
-    /// How many lines that is.
+    /// The number of lines up to there.
     line_count: u64,
 }
 
-/// What could not be read of a transcript.
+/// The parts of a transcript that could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TranscriptDamage {
     /// How many lines are not records.
     pub damaged_lines: u64,
-    /// The first of them: the line, from 1, and what is wrong with it. Never its contents.
+    /// The first of them: line number, from 1, and the problem. Never the contents.
     pub first_damaged: Vec<(u64, String)>,
-    /// How many bytes stand behind the last whole line.
+    /// Bytes after the last complete line.
     pub partial_line_bytes: u64,
 }
 
@@ -73,19 +74,19 @@ impl TranscriptDamage {
 }
 
 impl TranscriptIndex {
-    /// Reads a transcript from its beginning.
+    /// Reads a transcript from its start.
     pub fn read(file: &mut impl BufRead) -> io::Result<Self> {
         let mut index = Self::default();
         index.extend(file)?;
         Ok(index)
     }
 
-    /// Where [`go_on`](Self::go_on) must begin.
+    /// The file offset at which [`extend`](Self::extend) must start.
     pub(super) fn resume_offset(&self) -> u64 {
         self.complete_lines_end
     }
 
-    /// Reads what was written behind the last whole line. The file is at that place.
+    /// Reads what was appended after the last complete line. The file is positioned there.
     pub(super) fn extend(&mut self, file: &mut impl BufRead) -> io::Result<()> {
         let whole = self.complete_lines_end;
         self.records.truncate(self.records.partition_point(|link| link.byte_range.start < whole));
@@ -101,7 +102,7 @@ impl TranscriptIndex {
         Ok(())
     }
 
-    /// A line with its line break. What is kept of it may be shorter than it was.
+    /// Adds a line that has a line break. `line` may be shorter than `length`.
     fn add_line(&mut self, line: &[u8], length: u64) {
         self.line_count += 1;
         let place = self.complete_lines_end..self.complete_lines_end + length;
@@ -142,13 +143,13 @@ impl TranscriptIndex {
         Ok(())
     }
 
-    /// What stands behind the last line break.
+    /// Adds what follows the last line break.
     fn add_partial_line(&mut self, line: &[u8], length: u64) {
         if length == 0 {
             return;
         }
-        // A whole record that only lacks its line break counts: an agent that died has written it. What is strange about it
-        // is said when the line is whole.
+        // A complete record that only lacks its line break counts: an agent that died has written it. Its anomalies
+        // are reported when the line is complete.
         let (place, damage) = (self.complete_lines_end..self.complete_lines_end + length, self.damage.clone());
         let is_record =
             length <= MAX_TRANSCRIPT_LINE_BYTES as u64 && self.add_record(line, self.line_count + 1, place).is_ok();
@@ -162,7 +163,7 @@ impl TranscriptIndex {
 }
 
 impl TranscriptIndex {
-    /// The same file when it has grown to this.
+    /// The index after the file has grown to this.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn extended_to(mut self, text: &[u8]) -> Self {
         let rest = usize::try_from(self.resume_offset()).ok().and_then(|from| text.get(from..)).unwrap_or_default();
@@ -171,14 +172,14 @@ impl TranscriptIndex {
         self
     }
 
-    /// The transcript of a sub-agent: to itself, nothing in it is aside.
+    /// The index of a sub-agent's transcript: its own records are no sidechain there.
     pub(super) fn into_sub_agent_index(mut self) -> Self {
         self.records.iter_mut().for_each(|link| link.is_sidechain = false);
         self
     }
 }
 
-/// The record that the agent's note names.
+/// The record that a `last-prompt` note names.
 fn parse_leaf(line: &[u8]) -> Option<RecordId> {
     #[derive(Deserialize)]
     struct Note<'a> {
@@ -194,14 +195,14 @@ mod tests {
     use super::*;
 
     fn index(text: &[u8]) -> TranscriptIndex {
-        // A small buffer, so that lines are put together from pieces.
+        // A small buffer, so that lines are assembled from pieces.
         TranscriptIndex::read(&mut io::BufReader::with_capacity(7, text)).unwrap()
     }
 
     const RECORD: &str = r#"{"type":"user","uuid":"a","message":{"content":"hi"}}"#;
 
     #[test]
-    fn records_are_found_where_they_stand() {
+    fn records_have_their_byte_ranges() {
         let text = format!("{{\"type\":\"atis-latch\"}}\n{RECORD}\n\n{RECORD}\n");
         let index = index(text.as_bytes());
         let lines: Vec<&str> = index
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_keeps_what_is_whole() {
+    fn truncated_file_keeps_complete_records() {
         let text = format!("{RECORD}\n{RECORD}");
         assert_eq!(index(text.as_bytes()).records.len(), 2);
         for cut in RECORD.len() + 2..text.len() {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_named_and_its_neighbours_are_read() {
+    fn damaged_line_is_reported_and_its_neighbours_are_read() {
         let mut text = Vec::new();
         for noise in [&b"\xff\xfe\x00binary"[..], b"{\"type\":\"user\",\"uuid\":\"x\"", b"\0\0\0\0", b"[1,2]", b"null"]
         {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_takes_bounded_memory() {
+    fn endless_line_takes_bounded_memory() {
         let length = MAX_TRANSCRIPT_LINE_BYTES as u64 + 5000;
         let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), length));
         let index = TranscriptIndex::read(&mut endless).unwrap();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grew_is_read_from_where_the_last_reading_ended() {
+    fn grown_file_is_read_from_the_resume_offset() {
         let agent = r#"{"type":"user","uuid":"b","message":{"content":[{"type":"tool_result"}]},"toolUseResult":{"agentId":"a"}}"#;
         let text = format!("\u{feff}{RECORD}\n\nnoise\n{RECORD}\n{agent}\n{agent}\nnoise\n{RECORD}");
         let whole = index(text.as_bytes());
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn other_line_breaks_and_marks_are_passed_over() {
+    fn carriage_returns_and_byte_order_marks_are_skipped() {
         let text = format!("\u{feff}{RECORD}\r\n{RECORD}\r\n");
         let index = index(text.as_bytes());
         assert_eq!((index.records.len(), index.damage), (2, TranscriptDamage::default()));

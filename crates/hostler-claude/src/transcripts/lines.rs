@@ -1,21 +1,21 @@
-//! Somebody else's lines, read in pieces: one that never ends takes bounded memory.
+//! Reads lines of files written by other programs: an endless line takes bounded memory.
 
 use std::io::{self, BufRead};
 use std::ops::ControlFlow;
 
-/// A buffer that is larger is not kept for the next line.
+/// A larger buffer is not kept for the next line.
 const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
 
-/// What stands behind the last line break.
+/// What follows the last line break.
 #[derive(Debug, Default)]
 pub(super) struct PartialLine {
     /// Its first bytes.
     pub(super) start: Vec<u8>,
-    /// How long it is.
+    /// Its length.
     pub(super) length: u64,
 }
 
-/// The lines of these bytes, without their line breaks. The last one may be a piece, or nothing.
+/// The lines of these bytes, without their line breaks. The last one may be partial or empty.
 pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(bytes);
     std::iter::from_fn(move || {
@@ -26,14 +26,14 @@ pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Hands out the lines of a file one by one, without their line breaks, until somebody has had enough: as many bytes of each as are
-/// wanted at most, and how long it is.
+/// Passes the lines of a file one by one, without their line breaks, until the callback breaks: a prefix of bounded
+/// length of each, and its full length.
 pub(super) fn for_each_line(
     file: &mut impl BufRead,
     longest: usize,
     mut hear: impl FnMut(&[u8], u64) -> ControlFlow<()>,
 ) -> io::Result<PartialLine> {
-    // The beginning of a line that did not fit into the reader's buffer.
+    // The start of a line that did not fit into the reader's buffer.
     let mut rest = PartialLine::default();
     loop {
         let available = match file.fill_buf() {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_whatever_the_buffer_and_long_ones_are_cut() {
+    fn buffer_size_does_not_change_lines_and_long_ones_are_truncated() {
         for capacity in [1, 2, 3, 7, 100] {
             let mut file = io::BufReader::with_capacity(capacity, &b"one\n\nsixteen letters.\nrest"[..]);
             let mut heard = Vec::new();
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_had_enough_leaves_the_file_behind_that_line() {
+    fn break_stops_after_the_current_line() {
         let mut file = &b"one\ntwo\nthree"[..];
         for_each_line(&mut file, 9, |_, _| ControlFlow::Break(())).unwrap();
         assert_eq!(file, b"two\nthree");
     }
 
     #[test]
-    fn a_line_without_an_end_takes_bounded_memory() {
+    fn endless_line_takes_bounded_memory() {
         let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), 5_000_000));
         let rest = for_each_line(&mut endless, 1000, |_, _| ControlFlow::Continue(())).unwrap();
         assert_eq!((rest.start.len(), rest.length), (1000, 5_000_000));

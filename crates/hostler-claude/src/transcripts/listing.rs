@@ -1,4 +1,4 @@
-//! What a list says of a conversation: how its transcript begins, and the notes in it.
+//! The list entry of a conversation: the head of its transcript, and its metadata records.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,31 +9,32 @@ use crate::wire::WireText;
 use super::metadata::{TranscriptMetadata, to_single_line};
 use super::{lines, message_tags};
 
-/// What a list says of a conversation.
+/// The list entry of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConversationListing {
-    /// What was said first.
+    /// The first prompt.
     pub first_prompt: Option<String>,
-    /// The branch that it was begun on.
+    /// The git branch at its start.
     pub git_branch: Option<String>,
-    /// The directory that it was begun in.
+    /// The working directory at its start.
     pub working_directory: Option<String>,
-    /// When it was begun, as the agent wrote it (RFC 3339).
+    /// When it was started, as the agent wrote it (RFC 3339).
     pub created: Option<String>,
-    /// Whether it is another agent's: not a conversation with a person.
+    /// Whether it belongs to a sub-agent and is no conversation with a person.
     pub is_sidechain: bool,
-    /// Whether any of it is a record.
+    /// Whether it contains any record.
     pub has_records: bool,
-    /// What notes say of the whole of it.
+    /// Metadata of the whole conversation.
     pub metadata: TranscriptMetadata,
 }
 
 impl ConversationListing {
-    /// From the first bytes of a transcript. The last line may be a piece; it is left out unless it is a whole record.
+    /// From the first bytes of a transcript. The last line may be partial; it is skipped unless it is a complete
+    /// record.
     pub fn from_head(head: &[u8]) -> Self {
         let mut outline = Self::default();
         let mut command = None;
-        // Some editors put a mark before the first letter.
+        // Some editors put a byte order mark at the start.
         let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
         for (at, line) in lines::split_lines(head).enumerate() {
             if !outline.is_complete()
@@ -47,7 +48,7 @@ impl ConversationListing {
         outline
     }
 
-    /// What a person would call it. `None` if nothing was ever said in it.
+    /// Its title for display. `None` if it contains no message.
     pub fn title(&self) -> Option<&str> {
         let TranscriptMetadata { custom_title: title, ai_title: own_title, last_prompt, summary, tag: _ } =
             &self.metadata;
@@ -56,7 +57,7 @@ impl ConversationListing {
             .find_map(|name| name.as_deref().filter(|name| !name.trim().is_empty()))
     }
 
-    /// Whether nothing but notes can add to it.
+    /// Whether only metadata records can still change it.
     fn is_complete(&self) -> bool {
         self.first_prompt.is_some() && self.working_directory.is_some() && self.created.is_some()
     }
@@ -119,7 +120,7 @@ struct Message<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// The texts of a message, unless it holds what tools gave back.
+/// The texts of a message, unless it contains tool results.
 fn message_texts(content: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Block<'a> {
@@ -138,7 +139,7 @@ fn message_texts(content: &str) -> Vec<String> {
     blocks.into_iter().filter_map(|block| block.text).map(|text| text.0.into_owned()).collect()
 }
 
-/// Whether the agent, not a person, wrote these words: `<tag>…`, or that the turn was interrupted.
+/// Whether the agent generated this text: `<tag>…`, or the notice of an interruption.
 fn is_agent_generated(text: &str) -> bool {
     let text = text.trim_start();
     let tag = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).is_some_and(|(tag, _)| {
@@ -159,7 +160,7 @@ mod tests {
     const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
 
     #[test]
-    fn a_list_knows_where_and_when_it_began_and_with_which_words() {
+    fn listing_has_directory_time_and_first_prompt() {
         let outline = outline(&[r#"{"type":"queue-operation","timestamp":"2026-01-01T00:00:00Z"}"#, BEGIN]);
         assert_eq!(outline.working_directory.as_deref(), Some("/p"));
         assert_eq!(outline.git_branch.as_deref(), Some("main"));
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_title_that_somebody_gave_counts_most() {
+    fn last_custom_title_takes_precedence() {
         let mut lines =
             vec![BEGIN, r#"{"type":"summary","summary":"old"}"#, r#"{"type":"last-prompt","lastPrompt":"last"}"#];
         assert_eq!(outline(&lines).title(), Some("last"));
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_nobody_said_are_no_title() {
+    fn agent_generated_text_is_not_a_title() {
         let said = |content: &str| {
             outline(&[&format!(r#"{{"type":"user","uuid":"a","message":{{"content":{content}}}}}"#), BEGIN])
                 .first_prompt
@@ -200,21 +201,21 @@ mod tests {
         }
         assert_eq!(said(r#""<bash-input>ls -l</bash-input>""#), "! ls -l");
         assert_eq!(said(r#""<3 this""#), "<3 this");
-        // A command is better than nothing.
+        // A command is better than no title.
         let command = r#"{"type":"user","uuid":"a","message":{"content":"<command-name>/review</command-name>"}}"#;
         assert_eq!(outline(&[command]).title(), Some("/review"));
         assert_eq!(outline(&[r#"{"type":"queue-operation"}"#]).title(), None);
     }
 
     #[test]
-    fn a_long_prompt_is_cut_between_characters() {
+    fn long_prompt_is_truncated_at_a_character_boundary() {
         let line = format!(r#"{{"type":"user","uuid":"a","message":{{"content":"{}"}}}}"#, "é".repeat(500));
         let shown = outline(&[&line]).first_prompt.unwrap();
         assert!(shown.starts_with('é') && shown.ends_with('…') && shown.chars().count() < 500, "{shown}");
     }
 
     #[test]
-    fn pieces_of_lines_and_noise_are_passed_over() {
+    fn partial_and_invalid_lines_are_skipped() {
         let text = format!("{BEGIN}\n{{\"type\":\"custom-title\",\"customTitle\":\"x\"}}\n\u{0}noise\n");
         for cut in 0..text.len() {
             let _ = ConversationListing::from_head(&text.as_bytes()[..cut]);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn another_agents_file_is_told_by_its_first_line() {
+    fn sidechain_is_detected_by_its_first_line() {
         let side = BEGIN.replace(r#""uuid""#, r#""isSidechain":true,"uuid""#);
         assert!(outline(&[&side]).is_sidechain);
         assert!(!outline(&[BEGIN, &side]).is_sidechain);

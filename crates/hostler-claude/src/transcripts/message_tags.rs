@@ -1,22 +1,22 @@
-//! Words in which the agent wraps what people typed: `<command-name>/compact</command-name>`.
+//! Parses the tags with which the agent wraps typed commands: `<command-name>/compact</command-name>`.
 
 use serde_json::value::RawValue;
 
 use crate::prompt::unwrap_steering_text;
 
-/// What a hook's answer told the model of a person's words, from the contents of its record.
+/// The steering text in the context record of a hook.
 pub(super) fn steering_text(contents: &RawValue) -> Option<String> {
     let told: Vec<String> = serde_json::from_str(contents.get()).ok()?;
     told.iter().find_map(|told| unwrap_steering_text(told)).map(str::to_owned)
 }
 
-/// What stands in the first such tag.
+/// The contents of the first such tag.
 pub(super) fn tag_contents<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     Some(rest.split_once(&format!("</{tag}>"))?.0)
 }
 
-/// What a command of the shell printed, as code, if the text is that.
+/// The output of a shell command, formatted as code, if the text is one.
 pub(super) fn format_shell_output(text: &str) -> Option<String> {
     const TAGS: [&str; 2] = ["bash-stdout", "bash-stderr"];
     if !TAGS.iter().any(|tag| text.trim_start().starts_with(&format!("<{tag}>"))) {
@@ -27,12 +27,12 @@ pub(super) fn format_shell_output(text: &str) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// The command that somebody typed for the agent itself, without its arguments.
+/// The slash command that a person typed, without its arguments.
 pub(super) fn slash_command(text: &str) -> Option<&str> {
     tag_contents(text, "command-name").filter(|_| text.trim_start().starts_with("<command-"))
 }
 
-/// The command that somebody typed for the shell.
+/// The shell command that a person typed.
 pub(super) fn shell_command(text: &str) -> Option<&str> {
     tag_contents(text, "bash-input").filter(|_| text.trim_start().starts_with("<bash-input>"))
 }

@@ -1,4 +1,4 @@
-//! Notes about a whole conversation. They stand anywhere in its transcript, and the last of each kind counts.
+//! Metadata records of a conversation. They may appear anywhere in its transcript, and the last of each kind applies.
 
 use serde::Deserialize;
 
@@ -6,41 +6,41 @@ use crate::wire::WireText;
 
 use super::lines;
 
-/// How many characters of a name are kept: more than clients may write.
+/// Maximum length of a title: more than clients may write.
 const MAX_TITLE_CHARS: usize = 1024;
 
-/// How many characters of somebody's words a list shows.
+/// Maximum length of other text in a list.
 const MAX_LISTED_TEXT_CHARS: usize = 200;
 
-/// How notes begin, in every build: the agent itself looks for nothing else.
+/// How metadata records start, in every build: the agent itself searches for the same prefixes.
 const METADATA_TYPES: [&[u8]; 5] = [b"custom-title\"", b"ai-title\"", b"last-prompt\"", b"summary\"", b"tag\""];
 
-/// What notes say. `None` is one that was not seen; an empty one takes back what was said before.
+/// The metadata of a conversation. `None`: no record was seen; an empty value removes an earlier one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TranscriptMetadata {
-    /// The title that somebody gave it.
+    /// The title that a person set.
     pub custom_title: Option<String>,
-    /// The title that the agent gave it.
+    /// The title that the agent generated.
     pub ai_title: Option<String>,
-    /// What was said last, where the agent notes it.
+    /// The last prompt, if the agent notes it.
     pub last_prompt: Option<String>,
-    /// An older build's words for it.
+    /// The title of an older build.
     pub summary: Option<String>,
     /// Its tag.
     pub tag: Option<String>,
 }
 
 impl TranscriptMetadata {
-    /// Those in a piece of a transcript. Its first and its last line may be pieces themselves, which say nothing.
+    /// The metadata in a piece of a transcript. Its first and last line may be partial and are then skipped.
     pub fn from_bytes(piece: &[u8]) -> Self {
         let mut notes = Self::default();
         lines::split_lines(piece).for_each(|line| notes.read_line(line));
         notes
     }
 
-    /// Takes a line, if it is a note.
+    /// Reads a line, if it is a metadata record.
     pub(super) fn read_line(&mut self, line: &[u8]) {
-        // Most lines are somebody's words or the agent's bookkeeping; few are worth being read.
+        // Most lines are messages or bookkeeping; few are parsed.
         let is_note = line
             .strip_prefix(b"{\"type\":\"")
             .is_some_and(|rest| METADATA_TYPES.iter().any(|note| rest.starts_with(note)));
@@ -56,12 +56,12 @@ impl TranscriptMetadata {
             _ => return,
         };
         let value = value.as_deref().unwrap_or_default();
-        // What people have called it is kept as they wrote it: they may have done so here.
+        // Titles and tags that a person set are kept unchanged: they may have been set here.
         let is_name = matches!(&*note.label, "custom-title" | "tag");
         *slot = Some(if is_name { clean_title(value) } else { to_single_line(value) });
     }
 
-    /// These, and behind them others.
+    /// This metadata, overridden by later metadata.
     #[must_use]
     pub(super) fn merged_with(&self, later: &Self) -> Self {
         let last = |later: &Option<String>, earlier: &Option<String>| later.as_ref().or(earlier.as_ref()).cloned();
@@ -91,12 +91,12 @@ struct MetadataRecord<'a> {
     tag: Option<WireText<'a>>,
 }
 
-/// A name, whole unless it is absurdly long.
+/// A title, truncated only if it is absurdly long.
 fn clean_title(text: &str) -> String {
     text.trim().chars().take(MAX_TITLE_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// On one line, and not too long.
+/// On one line, truncated.
 pub(super) fn to_single_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_LISTED_TEXT_CHARS) {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_kept_as_it_was_written() {
+    fn custom_title_is_kept_unchanged() {
         let name = format!("two  spaces and {}", "many words ".repeat(30)).trim_end().to_owned();
         let note = serde_json::json!({ "customTitle": name });
         let line = note.to_string().replacen('{', r#"{"type":"custom-title","#, 1);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_was_taken_away_is_not_one_that_was_never_seen() {
+    fn removed_tag_differs_from_an_unseen_one() {
         let [on, off] = [r#"{"type":"tag","tag":"x"}"#, r#"{"type":"tag","tag":""}"#]
             .map(|line| TranscriptMetadata::from_bytes(line.as_bytes()));
         let unseen = TranscriptMetadata::from_bytes(b"{\"type\":\"tag\",\"tag\":\"cut o");

@@ -1,29 +1,30 @@
-//! What Claude Code keeps of its conversations: transcripts, read without the agent.
+//! Reads Claude Code's transcripts without the agent.
 //!
 //! ```text
-//!   file ── index ──► links (one per record, without its contents) ── chain ──► the conversation, in order
-//!                                                                        │
-//!                                              lines of one page ◄── spans (where each turn begins and ends)
+//!   file ── index ──► records (without contents) ── chain ──► conversation, in order
+//!                                                                  │
+//!                    lines of one turn ◄── spans (where each turn starts and ends)
 //! ```
 //!
-//! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
-//! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
-//! * `book`: one transcript, opened: its turns by their places; `file`: how it is opened without ever waiting;
-//!   `sub_agents`: the transcripts of its sub-agents.
-//! * `leaf`: from where the next agent goes on.
-//! * [`Transcripts`]: what the engine asks: the driver's archive.
-//! * [`Conversations`]: all of them, by a look at the directory.
-//! * [`Outline`]: what a list says of a conversation; `sketch`: how far its file was read for that; [`Notes`]: what stands
-//!   anywhere in it.
-//! * [`replay`]: a turn as driver events, by the mapping of live agents.
-//! * [`spans`](Span): the conversation cut into turns; `strays`: the turns that it has left.
+//! * [`TranscriptIndex`]: one pass over a file; stores position, id, parent and kind of each record.
+//! * [`RecordChain`]: the records that are the conversation, whatever happened to the file.
+//! * [`TurnSpan`]: the conversation divided into turns; `abandoned_turns`: turns on abandoned branches;
+//!   `branch_leaf`: where the next agent continues.
+//! * `open_transcript`: one opened transcript, its turns by index; `regular_file`: opens files without blocking on
+//!   pipes; `sub_agent_files`: the transcripts of its sub-agents.
+//! * [`replay_turn`]: a turn as driver events, through the mapping of live agents.
+//! * [`ConversationCatalog`]: all conversations, from the directory; [`ConversationListing`]: a list entry;
+//!   `partial_scan`: how far a file was read for it; [`TranscriptMetadata`]: titles and tags.
+//! * `session_registry`: which processes run which conversation.
+//! * [`ClaudeTranscriptStore`]: the driver's transcript store, which the engine uses.
 //!
-//! A message's id, as the host wrote it, is the id of its record (both builds). A message that is folded into a running turn
-//! is a record of its own (`queued_command`), which names that id as its source. Words that are told in the answer to a hook
-//! have none, and a command like `/compact` gets another one from the older build.
+//! A message's id, as the host wrote it, is the id of its record (both builds). A message that is folded into a
+//! running turn is a record of its own (`queued_command`), which names that id as its source. Steering text in the
+//! answer to a hook has no id, and the older build gives a command like `/compact` another id.
 //!
-//! **Architecture Invariant:** a transcript is somebody else's file. It may be cut off, damaged, written by a build that
-//! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
+//! **Architecture Invariant:** transcripts are written by other programs. A transcript may be truncated, damaged,
+//! written by an unknown build, or grow while it is read: each such case is reported, and none affects other records
+//! or files.
 
 mod abandoned_turns;
 mod branch_leaf;

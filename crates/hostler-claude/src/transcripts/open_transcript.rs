@@ -1,4 +1,5 @@
-//! One transcript, as it was when it was opened: places, not contents.
+//! One opened transcript: positions of its turns in the state of the opening, contents on demand. Owns the cache of
+//! indices.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -24,20 +25,20 @@ use super::{
     TurnSpan, regular_file, replay_turn,
 };
 
-/// How many links the indices have together that are kept, so that a file that has grown is not read from its beginning. One
-/// takes about a hundred bytes.
+/// How many records the cached indices have in total, so that a grown file is not read from its start. A record takes
+/// about a hundred bytes.
 const MAX_CACHED_RECORDS: usize = 500_000;
 
-/// How many of those are kept beside them that are only opened in passing.
+/// How many indices are cached besides them that were opened by a scan.
 const MAX_SCANNED_INDICES: usize = 4;
 
-/// How much before the end of an index must be as it was for the rest to be believed.
+/// How many bytes before the end of an index must be unchanged for the index to be reused.
 const COMPARED_TAIL_BYTES: u64 = 512;
 
-/// How many places of one kind of damage are named; the others are counted.
+/// How many positions of one kind of damage are listed; further ones are only counted.
 const MAX_REPORTED_LINES: usize = 16;
 
-/// The indices that were used last, the newest first.
+/// The most recently used indices, newest first.
 #[derive(Debug, Default)]
 pub(super) struct IndexCache {
     retained: Vec<CachedIndex>,
@@ -54,17 +55,17 @@ struct CachedIndex {
     index: Arc<TranscriptIndex>,
 }
 
-/// How a book is opened.
+/// How long an index is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CachePolicy {
-    /// By somebody who is going to open it again.
+    /// It will be opened again.
     Retain,
-    /// By somebody who opens all of them: none that stays leaves for it.
+    /// It is opened by a scan over all transcripts, and evicts no retained index.
     Scan,
 }
 
 impl IndexCache {
-    /// Takes what is known of a file, if it is the same file and has only grown. Says how it was opened before.
+    /// Takes the index of a file, if it is the same file and has only grown, together with its policy.
     fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<(CachePolicy, TranscriptIndex)> {
         let of = |kept: &[CachedIndex]| kept.iter().position(|kept| kept.path == path);
         let (opened, kept) = match (of(&self.retained), of(&self.scanned)) {
@@ -100,7 +101,7 @@ impl IndexCache {
             CachePolicy::Retain => (&mut self.retained, usize::MAX),
             CachePolicy::Scan => (&mut self.scanned, MAX_SCANNED_INDICES),
         };
-        // Somebody may have opened the same one meanwhile.
+        // The same transcript may have been opened concurrently.
         all.retain(|other| other.path != path);
         all.insert(0, kept);
         all.truncate(most);
@@ -110,12 +111,12 @@ impl IndexCache {
     }
 }
 
-/// What there is room for counts: that is what they take.
+/// Counts capacity, which is the memory in use.
 fn cached_record_count(kept: &[CachedIndex]) -> usize {
     kept.iter().map(|kept| kept.index.records.capacity()).sum()
 }
 
-/// One transcript.
+/// One opened transcript.
 pub(super) struct OpenTranscript {
     file: File,
     directory: PathBuf,
@@ -127,7 +128,7 @@ pub(super) struct OpenTranscript {
     abandoned_spans: Vec<AbandonedSpan>,
     abandoned: Vec<AbandonedTurn>,
     damage: Vec<String>,
-    /// Which record tells of a sub-agent first, as positions in the index.
+    /// The first record that mentions a sub-agent, as a position in the index.
     first_mentions: HashMap<RecordId, usize>,
 }
 
@@ -181,7 +182,7 @@ impl OpenTranscript {
         }
     }
 
-    /// What is to be noted in the file so that the next agent goes on with the conversation, if it would not.
+    /// The note to append so that the next agent continues the conversation, if it would not.
     pub(super) fn leaf_correction_record(&self, conversation: Uuid) -> Option<String> {
         let leaf = branch_leaf::find_leaf_correction(&self.index, &self.chain)?;
         let said = self.spans.last().map(|span| self.load_turn(&self.chain, span).origin);
@@ -198,7 +199,8 @@ impl OpenTranscript {
 
     fn load_turn(&self, chain: &RecordChain, span: &TurnSpan) -> LoadedTurn {
         let links = chain.positions_of(span);
-        // Each of them once in the whole conversation, however it is paged: its transcript is all that it did.
+        // Each sub-agent appears once in the whole conversation, whatever the pages: its transcript covers all of its
+        // work.
         let new = links.iter().filter_map(|at| self.first_sub_agent_at(*at)).collect();
         let new: RefCell<HashSet<RecordId>> = RefCell::new(new);
         let unnamed: RefCell<HashSet<RecordId>> = RefCell::default();
@@ -217,7 +219,7 @@ impl OpenTranscript {
             Some(SubAgentTranscript { id, transcript: self.sub_agents.read_transcript(agent)? })
         };
         let mut lost = 0;
-        // What nobody sees is not even read: some of it is as large as the whole system prompt.
+        // Hidden records are not even read: some are as large as the whole system prompt.
         let shown =
             links.iter().filter_map(|at| self.index.records.get(*at)).filter(|link| link.kind != RecordKind::Hidden);
         let lines = shown.filter_map(|link| {
@@ -240,7 +242,7 @@ impl OpenTranscript {
         }
     }
 
-    /// The sub-agents that a record is the first to tell of.
+    /// The sub-agent that this record is the first to mention.
     fn first_sub_agent_at(&self, at: usize) -> Option<RecordId> {
         let place = self.index.sub_agents.binary_search_by_key(&at, |(place, _)| *place).ok()?;
         let (_, agent) = self.index.sub_agents.get(place)?;
@@ -282,14 +284,14 @@ impl Transcript for OpenTranscript {
     }
 }
 
-/// Reads where it may block.
+/// Reads on a thread that may block.
 fn read_blocking<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> BoxFuture<'static, Result<T, TranscriptStoreError>> {
     let read = tokio::task::spawn_blocking(read);
     async move {
         read.await.map_err(|error| match error.is_panic() {
-            // It would do so again.
+            // A panic would happen again.
             true => TranscriptStoreError::Unreadable(error.to_string()),
             false => TranscriptStoreError::Failed(error.to_string()),
         })
@@ -297,7 +299,7 @@ fn read_blocking<T: Send + 'static>(
     .boxed()
 }
 
-/// Only what belongs to a turn can tell of anything.
+/// Only records of turns count as mentions.
 fn first_sub_agent_mentions(
     index: &TranscriptIndex,
     chain: &RecordChain,
@@ -333,7 +335,7 @@ fn missing_records_notice(records: usize) -> String {
     }
 }
 
-/// What is wrong with a transcript, in sentences.
+/// The damage of a transcript, in sentences.
 fn damage(index: &TranscriptIndex, chain: &RecordChain) -> Vec<String> {
     let mut damage: Vec<String> =
         index.damage.first_damaged.iter().map(|(number, what)| format!("line {number} {what}")).collect();
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_everything_takes_nobodys_place() {
+    fn scanning_does_not_evict_retained_indices() {
         let home = tempfile::tempdir().unwrap();
         let shelf = Mutex::new(IndexCache::default());
         let books = ["one", "two", "three"].map(|name| found(home.path(), name));
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shelf_holds_so_many_links_and_one_book_at_least() {
+    fn cache_is_bounded_by_records() {
         let home = tempfile::tempdir().unwrap();
         let mut shelf = IndexCache::default();
         let index = |links: usize| {

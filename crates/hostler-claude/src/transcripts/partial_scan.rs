@@ -1,11 +1,12 @@
-//! What is known of a transcript for the list, without reading all of it for every look.
+//! What is known of a transcript for its list entry, without reading the whole file for every scan.
 //!
 //! ```text
-//!   |── head ──|···· unread ····|── tail ──|── what it has grown by ──|
+//!   |── head ──|···· unread ····|── tail ──|── appended ──|
 //! ```
 //!
-//! Both ends are read at once. What lies between them may hold notes, too, and is read when there is time for it; what a file
-//! has grown by is read whenever it has grown. So a note that was seen stays seen, however much is written behind it.
+//! Both ends are read at once. The part between them may contain metadata too, and is read later, within a budget per
+//! scan; appended data is read when the file has grown. So metadata that was seen stays known, however much is
+//! appended.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -18,37 +19,37 @@ use super::listing::ConversationListing;
 use super::metadata::TranscriptMetadata;
 use super::{lines, regular_file};
 
-/// How much of each end of a file is read at once. No note is longer.
+/// How much of each end of a file is read at once. No metadata record is longer.
 const END_READ_BYTES: u64 = 64 * 1024;
 
-/// How much of the beginning is read where the first words do not fit into that, as with a picture.
+/// How much of the start is read if the first prompt does not fit into that, as with an image.
 pub(super) const MAX_HEAD_READ_BYTES: u64 = 4 * 1024 * 1024;
 
-/// One that has grown by more is read as if it were new.
+/// A file that has grown by more is read like a new one.
 const MAX_INCREMENTAL_READ_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How much before the end of what was read must be as it was for the rest to be believed.
+/// How many bytes before the end of the last read must be unchanged for the rest to be reused.
 const COMPARED_TAIL_BYTES: u64 = 64;
 
-/// What is known of a file.
+/// The scan of a file.
 #[derive(Debug, Clone)]
 pub(super) struct PartialScan {
     /// Device and inode.
     identity: (u64, u64),
     size: u64,
-    /// Where the last line ends that was read.
+    /// The end of the last line that was read.
     end: u64,
     /// The last bytes before that.
     last_bytes: Vec<u8>,
-    /// How it begins, with the notes of the head and of what was read behind it.
+    /// The head, with its metadata and that of the part read after it.
     head: ConversationListing,
-    /// The notes behind what is unread.
+    /// The metadata after the unread part.
     tail_metadata: TranscriptMetadata,
     unread: Range<u64>,
 }
 
 impl PartialScan {
-    /// From both ends of a file.
+    /// Reads both ends of a file.
     pub(super) fn read(file: &File, facts: &Metadata) -> io::Result<Self> {
         let size = facts.len();
         let mut head = read_range(file, 0, END_READ_BYTES)?;
@@ -65,7 +66,7 @@ impl PartialScan {
             unread = complete_lines_bytes(&head)..from;
             end = from + complete_lines_bytes(&tail);
         }
-        // Where it has shrunk meanwhile, nothing will be the same at the next look.
+        // If it has shrunk meanwhile, the comparison fails at the next scan.
         let last = regular_file::read_bytes_before(file, end, COMPARED_TAIL_BYTES).unwrap_or_default();
         Ok(Self {
             identity: file_identity(facts),
@@ -78,7 +79,7 @@ impl PartialScan {
         })
     }
 
-    /// The same file, if it has only grown since. Reads what is new.
+    /// Extends the scan if the file has only grown. Reads what is new.
     pub(super) fn extended(&self, file: &File, facts: &Metadata) -> io::Result<Option<Self>> {
         let more =
             facts.len().checked_sub(self.size).is_some_and(|more| (1..=MAX_INCREMENTAL_READ_BYTES).contains(&more));
@@ -100,7 +101,8 @@ impl PartialScan {
         self.unread.end.saturating_sub(self.unread.start)
     }
 
-    /// Reads so much of it, to the end of a line. A file that has become another one meanwhile is left for the next look.
+    /// Reads up to this many bytes of it, to the end of a line. A file that was replaced meanwhile is left for the
+    /// next scan.
     pub(super) fn read_more(&self, file: &File, facts: &Metadata, bytes: u64) -> io::Result<Option<Self>> {
         if file_identity(facts) != self.identity {
             return Ok(None);
@@ -109,17 +111,17 @@ impl PartialScan {
         let (notes, next) = read_metadata(file, self.unread.start..until)?;
         let mut on = self.clone();
         on.head.metadata = self.head.metadata.merged_with(&notes);
-        // Where the file ends too early, there is nothing left to read.
+        // If the file ends too early, nothing is unread.
         on.unread.start = if next < until { self.unread.end } else { next };
         Ok(Some(on))
     }
 
-    /// What a list can say.
+    /// The list entry.
     pub(super) fn listing(&self) -> ConversationListing {
         ConversationListing { metadata: self.head.metadata.merged_with(&self.tail_metadata), ..self.head.clone() }
     }
 
-    /// The title that somebody gave it. One that may have been changed in what is unread does not count.
+    /// The title that a person set; `None` if the unread part may contain a newer one.
     pub(super) fn custom_title(&self) -> Option<String> {
         let title = self.tail_metadata.custom_title.as_ref().or(self
             .head
@@ -130,7 +132,7 @@ impl PartialScan {
         title.filter(|title| !title.is_empty()).cloned()
     }
 
-    /// Its tag. The same goes for that.
+    /// Its tag, with the same restriction.
     pub(super) fn tag(&self) -> ConversationTag {
         match self.tail_metadata.tag.as_ref().or(self.head.metadata.tag.as_ref().filter(|_| self.unread_bytes() == 0)) {
             Some(tag) if !tag.is_empty() => ConversationTag::Tagged(tag.clone()),
@@ -144,12 +146,12 @@ fn file_identity(facts: &Metadata) -> (u64, u64) {
     (facts.dev(), facts.ino())
 }
 
-/// How many of these bytes are whole lines.
+/// How many of these bytes are complete lines.
 fn complete_lines_bytes(bytes: &[u8]) -> u64 {
     memchr::memrchr(b'\n', bytes).map_or(0, |at| at as u64 + 1)
 }
 
-/// The notes in the lines that begin in this stretch, and where the first line begins that does not.
+/// The metadata in the lines that start in this range, and the start of the first line after it.
 fn read_metadata(file: &File, stretch: Range<u64>) -> io::Result<(TranscriptMetadata, u64)> {
     let (mut notes, mut at) = (TranscriptMetadata::default(), stretch.start);
     if stretch.is_empty() {
@@ -163,13 +165,13 @@ fn read_metadata(file: &File, stretch: Range<u64>) -> io::Result<(TranscriptMeta
         at += length + 1;
         if at < stretch.end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    // A whole note that only lacks its line break counts.
+    // A complete record that only lacks its line break counts.
     notes.read_line(&rest.start);
     Ok((notes, at))
 }
 
 fn read_range(mut file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {
-    // Not filled with zeros first: that takes as long as reading does.
+    // Not filled with zeros first, which takes as long as reading.
     let mut bytes = Vec::with_capacity(usize::try_from(longest).unwrap_or_default());
     file.seek(SeekFrom::Start(from))?;
     file.take(longest).read_to_end(&mut bytes)?;
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_changed_in_between_is_not_certain() {
+    fn values_that_may_have_changed_in_the_unread_part_are_unknown() {
         let middle = "{\"type\":\"custom-title\",\"customTitle\":\"B\"}\n{\"type\":\"tag\",\"tag\":\"\"}\n";
         for (middle, title, tag) in
             [("", "A", ConversationTag::Tagged("x".to_owned())), (middle, "B", ConversationTag::Untagged)]
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_is_found_wherever_a_piece_ends() {
+    fn metadata_is_found_at_every_chunk_boundary() {
         let long = text("");
         let note = "{\"type\":\"tag\",\"tag\":\"here\"}\n";
         let lines: Vec<&str> = long.split_inclusive('\n').collect();
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_that_has_grown_is_taken_for_the_same() {
+    fn only_a_grown_file_is_extended() {
         let (mut file, sketch) = sketch(&text(""));
         let mut now = |text: &str| {
             file.write_all(text.as_bytes()).unwrap();

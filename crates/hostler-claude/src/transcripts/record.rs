@@ -1,4 +1,4 @@
-//! One record of a transcript, as far as its place in the conversation goes.
+//! One record of a transcript: its id, parent and kind.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::wire::WireText;
 
 use super::message_tags::steering_text;
 
-/// Names a record within its file. Builds give records UUIDs; another name counts as well.
+/// Names a record within its file. Builds use UUIDs; other ids are accepted too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId(Uuid);
 
@@ -21,60 +21,60 @@ impl RecordId {
         Self(Uuid::try_parse(name).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())))
     }
 
-    /// The record's own UUID, if that is what it is called.
+    /// The record's UUID, if its id is one.
     pub fn uuid(self) -> Uuid {
         self.0
     }
 
-    /// The turn that begins with this record: the same one whenever the file is read.
+    /// The id of the turn that starts with this record: stable over all reads of the file.
     pub fn turn_id(self) -> Uuid {
         Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes())
     }
 }
 
-/// What a record is to the conversation.
+/// The role of a record in the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
-    /// Somebody said something.
+    /// A user's prompt.
     Prompt,
-    /// Somebody gave the agent itself a command, or a host did by other means: a change of the model is written so.
+    /// A command for the agent itself, typed or caused by a host: a model change is stored as one.
     Command,
-    /// Somebody said something while the agent was working, and it was folded in.
+    /// A user's message during a turn, which was folded in.
     QueuedPrompt,
-    /// Somebody said something while the agent was working, and the model was told it beside a call.
+    /// A user's message during a turn, which the model received in a hook's answer beside a call.
     Steer,
-    /// Something in the background was over, and the agent was told.
+    /// A notification that background work ended.
     Notification,
-    /// What tools gave back.
+    /// Tool results.
     ToolResults,
     /// A block of the model's answer.
     Answer,
     /// A turn was interrupted.
     Interruption,
-    /// What a command of the agent's own printed.
+    /// The output of a local command.
     CommandOutput,
-    /// The conversation was shortened here.
+    /// The conversation was compacted here.
     CompactBoundary,
-    /// What stands for the conversation before a [`Boundary`](Self::Boundary).
+    /// The summary of the conversation before a [`CompactBoundary`](Self::CompactBoundary).
     CompactSummary,
-    /// A call of the model failed and was tried again.
+    /// A call of the model failed and was retried.
     ApiError,
-    /// Holds the chain together and is not shown.
+    /// Links other records and is not displayed.
     Hidden,
 }
 
 impl RecordKind {
-    /// Whether a person sees it as part of the conversation.
+    /// Whether it is displayed as part of the conversation.
     pub(super) fn is_message(self) -> bool {
         !matches!(self, Self::Hidden | Self::ApiError | Self::CompactBoundary)
     }
 
-    /// Whether it is something that was said or done in a turn that has begun.
+    /// Whether it is activity within a turn that has started.
     pub(super) fn is_activity(self) -> bool {
         matches!(self, Self::ToolResults | Self::Answer | Self::Interruption | Self::CommandOutput)
     }
 
-    /// Whether a turn begins with it.
+    /// Whether a turn starts with it.
     pub(super) fn starts_turn(self) -> bool {
         matches!(self, Self::Prompt | Self::Command | Self::QueuedPrompt | Self::Steer | Self::Notification)
     }
@@ -83,48 +83,48 @@ impl RecordKind {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedRecord {
-    /// Its own name.
+    /// Its own id.
     pub id: RecordId,
-    /// What it hangs from. Behind a boundary that is what stood before it.
+    /// Its parent. After a boundary: the record before the boundary.
     pub parent: Option<RecordId>,
-    /// What it is.
+    /// Its kind.
     pub kind: RecordKind,
     /// The model's answer that it belongs to.
     pub answer_id: Option<RecordId>,
-    /// Whether it belongs to another agent than the one that the person talks to.
+    /// Whether it belongs to a sub-agent.
     pub is_sidechain: bool,
-    /// Whether a turn may end with it: the model has said all, or somebody or something stopped it.
+    /// Whether a turn may end with it: the model has finished, or the turn was stopped.
     pub ends_turn: bool,
     /// Its line's number, from 1.
     pub line_number: u32,
-    /// Where its line stands in the file, without the line break.
+    /// The byte range of its line, without the line break.
     pub byte_range: Range<u64>,
 }
 
-/// What a line tells about its record.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParsedRecord {
     pub(super) record: IndexedRecord,
     /// The message that was folded in, by the id that it was sent with.
     pub(super) queued_message: Option<RecordId>,
-    /// The sub-agent that a call has made, or spoken to.
+    /// The sub-agent that a call has started or addressed.
     pub(super) sub_agent: Option<RecordId>,
-    /// What is strange about it, though it is a record.
+    /// What is unusual about it, although it is a record.
     pub(super) anomaly: Option<&'static str>,
 }
 
 impl IndexedRecord {
-    /// Whether it may be the last thing of a conversation.
+    /// Whether it may be the last message of a conversation.
     pub(super) fn can_end_conversation(&self) -> bool {
         !self.is_sidechain && self.kind.is_message()
     }
 
-    /// Whether a record with the same name is the same record once more.
+    /// Whether a record with the same id is a copy of this one.
     pub(super) fn is_duplicate_of(&self, other: &Self) -> bool {
         (self.parent, self.kind, self.answer_id) == (other.parent, other.kind, other.answer_id)
     }
 
-    /// Reads a line. `None` for a record that hangs from nothing and has no name: the agent's own bookkeeping.
+    /// Parses a line. `None` for a record without id and parent: the agent's bookkeeping.
     pub(super) fn parse(
         line: &[u8],
         number: u64,
@@ -168,12 +168,12 @@ fn parse_sub_agent(returned: &RawValue) -> Option<RecordId> {
         #[serde(rename = "agentId", borrow)]
         id: WireText<'a>,
     }
-    // Few do, and some results are long.
+    // Few results do, and some are long.
     memmem::find(returned.get().as_bytes(), b"\"agentId\"")?;
     serde_json::from_str::<Returned<'_>>(returned.get()).ok().map(|returned| RecordId::from_name(&returned.id))
 }
 
-/// A line, as far as it matters here; the rest is skipped without being looked at.
+/// The relevant fields of a line; the others are skipped without parsing.
 #[derive(Deserialize)]
 struct RawRecord<'a> {
     #[serde(rename = "type", borrow)]
@@ -227,7 +227,7 @@ struct Message<'a> {
 }
 
 impl RawRecord<'_> {
-    /// What it is, and what is strange about it.
+    /// Its kind, and what is unusual about it.
     fn kind(&self) -> (RecordKind, Option<&'static str>) {
         let content = self.message.as_ref().and_then(|message| message.content);
         let plain = |kind| (kind, None);
@@ -263,20 +263,20 @@ impl RawRecord<'_> {
 }
 
 impl Attachment<'_> {
-    /// Whether it is what a person said while the agent was working.
+    /// Whether it is a user's message during a turn.
     fn is_queued_prompt(&self) -> bool {
         self.label.as_deref() == Some("queued_command") && self.mode.as_deref().is_none_or(|mode| mode == "prompt")
     }
 
-    /// Whether it is what a hook of ours told the model of a person's words.
+    /// Whether it is steering text that our hook gave to the model.
     fn is_steer(&self) -> bool {
         self.label.as_deref() == Some("hook_additional_context") && self.content.and_then(steering_text).is_some()
     }
 }
 
 impl Message<'_> {
-    /// Whether the model said all that it had to say. A block is written before it is known why the answer stopped, and
-    /// after one that was too long the agent lets the model go on.
+    /// Whether the model has finished its answer. A block is written before the stop reason is known, and after an
+    /// answer that was too long the agent lets the model continue.
     fn is_final(&self) -> bool {
         match self.stop.as_deref() {
             None | Some("tool_use" | "pause_turn" | "max_tokens") => false,
@@ -285,13 +285,13 @@ impl Message<'_> {
     }
 }
 
-/// Whether contents are reasoning alone. What it led to stands in the next record, though this one has the reason why the
-/// whole answer stopped.
+/// Whether the contents are only reasoning. The rest of the answer is in the next record, although this one has the
+/// stop reason of the whole answer.
 fn is_only_thinking(content: &str) -> bool {
     content.contains(r#"thinking""#) && !content.contains(r#""text""#)
 }
 
-/// What the contents of a user's record are; `None` if nobody knows.
+/// The kind of a user record; `None` if its contents are unknown.
 fn user_record_kind(content: &str) -> Option<RecordKind> {
     #[derive(Deserialize)]
     struct Block<'a> {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_record_is() {
+    fn user_records_are_classified() {
         for (content, kind) in [
             (r#""hello""#, RecordKind::Prompt),
             (r#"[{"type":"text","text":"hello"}]"#, RecordKind::Prompt),
@@ -373,18 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn a_boundary_hangs_from_what_stood_before_it() {
+    fn boundary_uses_its_logical_parent() {
         let line =
             r#"{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"a"}"#;
         let link = read(line).unwrap();
         assert_eq!((link.kind, link.parent), (RecordKind::CompactBoundary, Some(RecordId::from_name("a"))));
-        // Elsewhere it means nothing.
+        // On other records the field has no meaning.
         let line = r#"{"type":"user","uuid":"b","parentUuid":null,"logicalParentUuid":"a"}"#;
         assert_eq!(read(line).unwrap().parent, None);
     }
 
     #[test]
-    fn bookkeeping_has_no_link_and_nonsense_is_an_error() {
+    fn bookkeeping_is_skipped_and_invalid_lines_are_errors() {
         assert_eq!(read(r#"{"type":"queue-operation","operation":"enqueue"}"#), None);
         assert_eq!(read(r#"{"type":"user","uuid":null}"#), None);
         for line in ["", "{}", "[]", "nonsense", r#"{"type":"user","uuid":7}"#, r#"{"type":"user","uuid":"x""#] {
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_turn_of_a_record_is_always_the_same() {
+    fn turn_id_is_stable() {
         let id = RecordId::from_name("5411c267-6714-419b-bc64-f9e428e89a9f");
         assert_eq!(
             id.turn_id().to_string(),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_may_end_where_the_model_has_said_all_or_something_stopped_it() {
+    fn turn_may_end_with_a_final_answer_or_an_interruption() {
         let answer = |rest: &str, content: &str| {
             let line =
                 format!(r#"{{"type":"assistant","uuid":"u","message":{{"id":"m","content":[{content}]{rest}}}}}"#);
@@ -422,7 +422,7 @@ mod tests {
         ] {
             assert_eq!(answer(&format!(r#","stop_reason":"{stop}""#), text), over, "{stop}");
         }
-        // It is not known yet.
+        // The stop reason is not known yet.
         for content in [text, call, &format!("{text},{call}")] {
             assert!(!answer("", content) && !answer(r#","stop_reason":null"#, content), "{content}");
         }
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_folded_in_names_the_message() {
+    fn queued_prompt_names_its_message() {
         let id = "5411c267-6714-419b-bc64-f9e428e89a9f";
         let line = |mode: &str| {
             format!(
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_names_the_agent_that_was_made() {
+    fn result_names_its_sub_agent() {
         let line = |returned: &str| {
             let line = format!(
                 r#"{{"type":"user","uuid":"u","message":{{"content":[{{"type":"tool_result"}}]}},"toolUseResult":{returned}}}"#
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_contents_is_strange() {
+    fn record_without_contents_is_anomalous() {
         for line in [
             r#"{"type":"user","uuid":"u"}"#,
             r#"{"type":"user","uuid":"u","message":{"content":7}}"#,

@@ -1,14 +1,14 @@
-//! Which records of a transcript are the conversation.
+//! Finds the records of a transcript that are the conversation.
 //!
-//! Records hang from each other, and the file keeps all of them: what was cut off by going back, what other agents did,
-//! what was shortened. The conversation is the way from its last message to the first one, and beside it
-//! * the calls and results that were made at once, of which only one is on the way;
-//! * an answer that came after a failed call of the model: one build hangs the next prompt from the failure instead;
-//! * what stands before a boundary, which the model no longer sees and people still do.
+//! Each record names its parent, and the file contains all of them: abandoned branches, sub-agents' records,
+//! compacted parts. The conversation is the path from its last message to the first one, and in addition
+//! * parallel calls and their results, of which only one is on the path;
+//! * an answer after a failed call of the model: one build makes the failure the parent of the next prompt;
+//! * records before a compaction boundary, which the model no longer receives but which are still displayed.
 //!
-//! A file can lie. A parent that is not there is replaced by the record before it in the file (one build leaves such gaps);
-//! a record that hangs from itself, however indirectly, ends the way; of two records with one name the first counts. (One build
-//! writes some of them twice.)
+//! A file may be inconsistent. A missing parent is replaced by the record before it in the file (one build leaves
+//! such gaps); a cycle ends the path; of two records with the same id the first counts. (One build writes some of
+//! them twice.)
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -19,13 +19,13 @@ use super::record::{IndexedRecord, RecordId, RecordKind};
 /// The conversation of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordChain {
-    /// Its records in the order in which they are told, as positions in [`Index::links`].
+    /// Its records in conversation order, as positions in [`TranscriptIndex::records`].
     pub positions: Vec<usize>,
-    /// The records that hung from something that is not there, as positions in [`Index::links`].
+    /// The records whose parent is missing, as positions in [`TranscriptIndex::records`].
     pub missing_parents: Vec<usize>,
-    /// Whether the records run in a circle, so that the beginning is missing.
+    /// Whether the records form a cycle, so that the beginning is missing.
     pub has_cycle: bool,
-    /// The records with a name that another one has, as positions in [`Index::links`].
+    /// The records with the id of another one, as positions in [`TranscriptIndex::records`].
     pub duplicate_ids: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl RecordChain {
         let mut copies = HashSet::new();
         for (at, link) in links.iter().enumerate() {
             match places.entry(link.id) {
-                // One build writes the same records once more when it shortens a conversation.
+                // One build writes the same records again when it compacts a conversation.
                 Entry::Occupied(first) if links.get(*first.get()).is_some_and(|first| first.is_duplicate_of(link)) => {
                     copies.insert(at);
                 }
@@ -64,14 +64,14 @@ impl RecordChain {
             });
         }
         let beside = SideRecords::collect(links, &places, &on_the_way);
-        // The file is in the order of time, so its order is the conversation's.
+        // The file is in chronological order, and so is the conversation.
         chain.positions = (0..links.len()).filter(|at| on_the_way.contains(at) || beside.contains(*at)).collect();
         chain.order_steering_before_answers(links);
         chain
     }
 
-    /// The model is told a person's words beside a call. Others of the same answer may still be under way, and belong to what
-    /// was said before.
+    /// Moves steering text after the other calls and results of the same answer: those calls may still be running
+    /// when the model receives the text, and belong to the turn before it.
     pub(super) fn order_steering_before_answers(&mut self, links: &[IndexedRecord]) {
         let link = |place: Option<&usize>| place.and_then(|place| links.get(*place));
         let mut answer = None;
@@ -108,13 +108,13 @@ pub(super) fn previous_record(links: &[IndexedRecord], at: usize) -> Option<usiz
     links.get(..at)?.iter().rposition(|link| !link.is_sidechain)
 }
 
-/// What belongs to the conversation and is not on the way.
+/// Records of the conversation that are not on the path.
 struct SideRecords(HashSet<usize>);
 
 impl SideRecords {
     fn collect(links: &[IndexedRecord], places: &HashMap<RecordId, usize>, on_the_way: &HashSet<usize>) -> Self {
         let answers: HashSet<RecordId> = on_the_way.iter().filter_map(|at| links.get(*at)?.answer_id).collect();
-        // The failures on the way, by what they hang from, and the last place where each stands.
+        // The failures on the path, by their parent, with the last position of each.
         let mut failures: HashMap<RecordId, usize> = HashMap::new();
         for at in on_the_way {
             if let Some(IndexedRecord { kind: RecordKind::ApiError, parent: Some(parent), .. }) = links.get(*at) {
@@ -123,7 +123,7 @@ impl SideRecords {
             }
         }
         let mut beside = Self(HashSet::new());
-        // What hangs from something beside the way is looked at after it, since the file is in the order of time.
+        // The file is in chronological order, so a parent outside the path is visited before its children.
         let mut until: HashMap<usize, usize> = HashMap::new();
         for (at, link) in links.iter().enumerate() {
             if on_the_way.contains(&at) || link.is_sidechain || places.get(&link.id) != Some(&at) {
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_by_going_back_is_not_part_of_it() {
+    fn abandoned_branch_is_excluded() {
         let (names, _) =
             chain(&["a <- none: prompt", "b <- a: answer 1", "c <- b: prompt", "d <- c: answer 2", "e <- b: prompt"]);
         assert_eq!(names, "a b e");
     }
 
     #[test]
-    fn calls_that_were_made_at_once_are_all_there() {
+    fn parallel_calls_are_included() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -223,7 +223,7 @@ mod tests {
             "f <- e: answer 2",
         ];
         assert_eq!(chain(&lines).0, "a b c d e f");
-        // The results came the other way round, so the second call is not on the way.
+        // The results are in reverse order, so the second call is not on the path.
         let lines = [
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_behind_a_failed_call_is_not_lost() {
+    fn answer_after_a_failed_call_is_included() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -247,13 +247,13 @@ mod tests {
             "e <- d: answer 3",
         ];
         assert_eq!(chain(&lines).0, "a b r c x d e");
-        // What came later hangs from somewhere else and was left by going back.
+        // The later record has another parent and is on an abandoned branch.
         let lines = ["a <- none: prompt", "x <- a: error", "b <- a: answer 1", "d <- x: prompt"];
         assert_eq!(chain(&lines).0, "a x d");
     }
 
     #[test]
-    fn what_was_shortened_is_still_shown() {
+    fn records_before_compaction_are_included() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_bridged_by_the_record_before_it() {
+    fn missing_parent_is_replaced_by_the_previous_record() {
         let (names, chain) = chain(&[
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -275,13 +275,13 @@ mod tests {
             "d <- c: answer 2",
         ]);
         assert_eq!((names.as_str(), chain.missing_parents.len()), ("a b c d", 1));
-        // Nothing stands before it.
+        // No record precedes it.
         let lone = super::tests::chain(&["c <- gone: prompt"]);
         assert_eq!((lone.0.as_str(), lone.1.missing_parents), ("c", vec![0]));
     }
 
     #[test]
-    fn a_circle_ends() {
+    fn cycle_ends_the_chain() {
         let (names, chain) = chain(&["a <- c: prompt", "b <- a: answer 1", "c <- b: prompt"]);
         assert_eq!((names.as_str(), chain.has_cycle), ("a b c", true));
         let alone = super::tests::chain(&["a <- a: prompt"]);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_records_with_one_name_the_first_counts() {
+    fn first_of_two_records_with_one_id_counts() {
         let (names, chain) = chain(&["a <- none: prompt", "b <- a: answer 1", "b <- a: answer 23", "c <- b: prompt"]);
         assert_eq!((names.as_str(), chain.duplicate_ids), ("a b c", vec![2]));
         let copied = super::tests::chain(&["a <- none: prompt", "b <- a: answer 1", "b <- a: answer 1"]);
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn what_other_agents_did_is_not_part_of_it() {
+    fn sidechain_records_are_excluded() {
         let (names, _) = chain(&["a <- none: prompt", "s <- a: side", "b <- a: answer 1", "t <- s: side"]);
         assert_eq!(names, "a b");
         assert_eq!(chain(&["s <- none: side"]).0, "");
     }
 
     #[test]
-    fn turns_begin_with_prompts() {
+    fn turns_start_with_prompts() {
         let (index, _) = transcript(&[
             "z <- none: attachment",
             "a <- z: prompt",
@@ -315,12 +315,12 @@ mod tests {
         ]);
         let chain = RecordChain::from_index(&index);
         let spans: Vec<_> = chain.turn_spans(&index).into_iter().map(|span| span.range).collect();
-        // The last attachment hangs behind the last message.
+        // The last attachment follows the last message.
         assert_eq!(spans, [1..3, 3..5]);
     }
 
     #[test]
-    fn words_beside_a_call_stand_behind_its_neighbours() {
+    fn steering_text_follows_sibling_calls() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer 1",
@@ -334,9 +334,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the file says, there is an end, an order, and nothing twice.
+        /// For any file the chain is finite, ordered and without duplicates.
         #[test]
-        fn any_file_has_a_conversation(records in proptest::collection::vec((0u8..12, 0u8..14, 0u8..7), 0..40)) {
+        fn chain_is_finite_ordered_and_unique_for_any_file(records in proptest::collection::vec((0u8..12, 0u8..14, 0u8..7), 0..40)) {
             let lines: Vec<String> = records.iter().map(|(name, parent, kind)| {
                 let kind = ["prompt", "answer 1", "answer 2", "result", "error", "boundary", "steer"][usize::from(*kind)];
                 let parent = if *parent == 13 { "none".to_owned() } else { format!("n{parent}") };

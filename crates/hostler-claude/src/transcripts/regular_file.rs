@@ -1,4 +1,4 @@
-//! Somebody else's files, opened with care: whatever has a transcript's name, nobody waits for it.
+//! Opens transcripts safely: pipes and devices with a transcript's name are rejected without blocking.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// Opens a file to read. A pipe or a device in its place is refused, not waited for.
+/// Opens a regular file for reading. A pipe or a device in its place is rejected without waiting.
 pub(super) fn open_regular_file(path: &Path) -> io::Result<(File, Metadata)> {
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     let facts = file.metadata()?;
@@ -17,7 +17,7 @@ pub(super) fn open_regular_file(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, facts))
 }
 
-/// What stands before a place in a file, at most so many bytes: whoever finds the same there again believes the rest.
+/// At most `most` bytes before an offset of a file; comparing them later shows whether the file was only extended.
 pub(super) fn read_bytes_before(file: &File, end: u64, most: u64) -> io::Result<Vec<u8>> {
     let from = end.saturating_sub(most);
     let mut bytes = vec![0; usize::try_from(end - from).unwrap_or_default()];
@@ -25,7 +25,7 @@ pub(super) fn read_bytes_before(file: &File, end: u64, most: u64) -> io::Result<
     Ok(bytes)
 }
 
-/// What is said of something that only has a transcript's name.
+/// The error for a path that is no regular file.
 pub(super) fn not_a_file_error() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "is not a file")
 }

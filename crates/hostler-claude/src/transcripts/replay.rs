@@ -1,5 +1,5 @@
-//! A stored turn, told once more: its records become the messages that the agent printed when it wrote them, and those go
-//! through the same mapping as a live agent's. What is restored is what was seen.
+//! Replays a stored turn: its records become the messages that the agent printed when it wrote them, and go through
+//! the same mapping as a live agent's. So a restored turn looks like the original one.
 
 use std::path::Path;
 
@@ -16,39 +16,39 @@ use crate::wire::{
 use super::message_tags::{self, tag_contents};
 use super::{RecordChain, RecordKind, TranscriptIndex};
 
-/// A turn, told once more.
+/// A replayed turn.
 #[derive(Debug)]
 pub struct TranscriptReplay {
-    /// What it was begun with.
+    /// What started it.
     pub origin: TurnOrigin,
-    /// When, as the agent wrote it (RFC 3339).
+    /// When it was started, as the agent wrote it (RFC 3339).
     pub started_at: Option<String>,
     /// When its last record was written.
     pub ended_at: Option<String>,
-    /// What happened in it, as a live agent tells it; the last one is its end.
+    /// Its events, as from a live agent; the last one is its end.
     pub events: Vec<DriverEvent>,
-    /// Records that were passed over.
+    /// Records that were skipped.
     pub skipped_records: usize,
 }
 
-/// What an agent that takes up a conversation writes where nothing was answered. Nobody said it.
+/// The text that an agent writes on resume if a prompt was not answered. It is no message of the model.
 const NO_RESPONSE_TEXT: &str = "No response requested.";
 
-/// Finds a sub-agent; `None` if there is none, or nothing is known of it but the call.
+/// Finds a sub-agent; `None` if there is none, or only its call is known.
 pub type SubAgentLookup<'a> = dyn Fn(SubAgentQuery<'_>) -> Option<SubAgentTranscript> + 'a;
 
-/// Which sub-agent is asked for.
+/// Which sub-agent to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubAgentQuery<'a> {
-    /// The one that the result of a call names.
+    /// The one that a call's result names.
     ById(&'a str),
-    /// The one that a call has made that never came back, or came back without a word of it.
+    /// The one that was started by a call without a result, or with a result that does not name it.
     ByCall {
         /// The call.
         call: &'a str,
-        /// What it was to do.
+        /// Its prompt.
         prompt: &'a str,
-        /// What the agent calls the message that the call is about.
+        /// The agent's id of the turn's message.
         message: Option<&'a str>,
     },
 }
@@ -58,11 +58,11 @@ pub enum SubAgentQuery<'a> {
 pub struct SubAgentTranscript {
     /// Its id.
     pub id: String,
-    /// All that it did, or why that cannot be read.
+    /// Its whole transcript, or why it cannot be read.
     pub transcript: Result<Vec<u8>, String>,
 }
 
-/// Tells a turn once more, from the lines of its records. One that goes on in the next turn was not cut off.
+/// Replays a turn from the lines of its records. A turn that continues in the next one was not cut off.
 pub fn replay_turn<L: AsRef<[u8]>>(
     directory: &Path,
     records: impl IntoIterator<Item = (RecordKind, L)>,
@@ -99,16 +99,16 @@ struct Replay<'s> {
     mapper: EventMapper,
     turn: TranscriptReplay,
     answer: Option<String>,
-    /// What the agent calls the message that the turn is about.
+    /// The agent's id of the turn's message.
     message: Option<String>,
-    /// What calls for sub-agents said of them. What they gave back may not repeat it.
+    /// Descriptions from the calls that start sub-agents; results may not repeat them.
     sub_agent_calls: Vec<(String, SubAgentCall)>,
     end: InferredEnd,
-    /// Nobody was to answer: a command was given, which may print nothing.
+    /// The turn is a command, which needs no answer and may print nothing.
     is_command: bool,
 }
 
-/// A sub-agent, as the call says that makes it.
+/// A sub-agent, as described by the call that starts it.
 #[derive(Deserialize)]
 struct SubAgentCall {
     description: String,
@@ -116,14 +116,14 @@ struct SubAgentCall {
     subagent_type: Option<String>,
     #[serde(default)]
     prompt: Option<String>,
-    /// Whether it was told, or nothing is known of it.
+    /// Whether it was replayed, or nothing is known of it.
     #[serde(skip)]
     is_resolved: bool,
 }
 
-/// How the turn seems to have ended, by what was written last.
+/// How the turn ended, inferred from its last records.
 enum InferredEnd {
-    /// Nothing was answered, or a call never came back.
+    /// There was no answer, or a call has no result.
     CutOff,
     Answered,
     Interrupted,
@@ -147,7 +147,7 @@ struct RecordFields<'a> {
     returned: Option<&'a RawValue>,
     #[serde(rename = "compactMetadata", default)]
     shortened: Option<CompactionSizes>,
-    /// What a command of the agent's own printed, where that is no message.
+    /// The output of a local command, if it is not a message.
     #[serde(rename = "content", borrow, default)]
     printed: Option<WireText<'a>>,
     #[serde(borrow, default)]
@@ -212,7 +212,7 @@ impl Replay<'_> {
             }
             RecordKind::Answer => self.replay_answer(line, &facts),
             RecordKind::ToolResults => {
-                // A turn whose last word is a result was cut off.
+                // A turn that ends with a tool result was cut off.
                 self.end = InferredEnd::CutOff;
                 let made = facts
                     .returned
@@ -227,7 +227,7 @@ impl Replay<'_> {
                 }
                 self.map_line(line);
                 if let Some(made) = made.filter(|made| made.is_async) {
-                    // When it was over stands somewhere behind; it is over now.
+                    // The time of its end is in a later record; here it counts as over.
                     self.map_json(&json!({
                         "type": "system",
                         "subtype": "task_notification",
@@ -243,7 +243,7 @@ impl Replay<'_> {
                     (Some(printed), _) => self.emit_output(parse_local_command_output(&printed).unwrap_or_default()),
                     (None, Some(output)) => self.emit_output(&output),
                     (None, None) => {
-                        // A live agent has begun the turn by now.
+                        // A live agent has started the turn by now.
                         self.turn.events.extend(self.mapper.ensure_turn());
                         self.map_line(line);
                     }
@@ -298,7 +298,7 @@ impl Replay<'_> {
         }
     }
 
-    /// A sub-agent that the result of a call names.
+    /// A sub-agent that a call's result names.
     fn replay_referenced_sub_agent(&mut self, made: &SpawnedSubAgent) {
         if let Some((_, wanted)) = self.sub_agent_calls.iter_mut().find(|(call, _)| *call == made.call) {
             wanted.is_resolved = true;
@@ -308,7 +308,7 @@ impl Replay<'_> {
         }
     }
 
-    /// A sub-agent of which no result tells: its call was interrupted.
+    /// A sub-agent that no result names: its call was interrupted.
     fn replay_unreferenced_sub_agent(&mut self, call: &str) {
         let wanted = self.sub_agent_calls.iter_mut().find(|(wanted, about)| wanted == call && !about.is_resolved);
         let Some((_, wanted)) = wanted else { return };
@@ -321,7 +321,7 @@ impl Replay<'_> {
         self.replay_sub_agent(&made, transcript);
     }
 
-    /// What a sub-agent did, as its own transcript tells it, before the call that made it returns.
+    /// Replays a sub-agent's own transcript, before the call that started it returns.
     fn replay_sub_agent(&mut self, made: &SpawnedSubAgent, transcript: Result<Vec<u8>, String>) {
         let read = transcript.and_then(|text| match TranscriptIndex::read(&mut text.as_slice()) {
             Ok(index) => Ok((text, index.into_sub_agent_index())),
@@ -369,7 +369,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What a command printed, which a live agent says in words of its own.
+    /// Emits the output of a command, for which a live agent has a message of its own.
     fn emit_output(&mut self, printed: &str) {
         if !printed.is_empty() {
             let content = [json!({"type": "text", "text": printed})];
@@ -378,7 +378,7 @@ impl Replay<'_> {
         }
     }
 
-    /// A record that is the message itself.
+    /// Maps a record that is itself a message.
     fn map_line(&mut self, line: &[u8]) {
         match WireMessage::parse(line) {
             Ok(message @ WireMessage::User(_)) => self.map_message(&message),
@@ -427,7 +427,7 @@ impl Replay<'_> {
     }
 }
 
-/// A sub-agent that a call has made.
+/// A sub-agent that a call has started.
 struct SpawnedSubAgent {
     id: String,
     call: String,

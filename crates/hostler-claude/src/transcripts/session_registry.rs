@@ -1,8 +1,8 @@
-//! Which processes lead which conversations, as far as they say so.
+//! Which processes run which conversations, from the agents' registry files.
 //!
-//! Interactive agents of both builds, and every agent of the newer one, keep a file `sessions/<pid>.json` in the configuration
-//! directory while they live; one that is killed leaves it behind. The newer build says in it when the process began, and
-//! whether it is busy; the older one does not.
+//! Interactive agents of both builds, and every agent of the newer one, have a file `sessions/<pid>.json` in the
+//! configuration directory while they live; a killed agent leaves it behind. Only the newer build writes the start
+//! time of the process and whether it is busy.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,7 @@ use hostler_driver::ExternalActivity;
 use serde::Deserialize;
 use uuid::Uuid;
 
-/// No file that is longer is read.
+/// Longer files are not read.
 const MAX_REGISTRY_FILE_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -21,33 +21,34 @@ const MAX_REGISTRY_FILE_BYTES: u64 = 64 * 1024;
 struct RegisteredSession {
     pid: u32,
     session_id: Uuid,
-    /// When the process began, in the clock ticks of the machine.
+    /// Start time of the process, in clock ticks of the machine.
     #[serde(default)]
     proc_start: Option<String>,
     #[serde(default)]
     status: Option<String>,
 }
 
-/// The agents that this host has started: they do not lead a conversation elsewhere.
+/// The agents that this host has started; they do not count as external activity.
 #[derive(Debug, Default)]
 pub(crate) struct HostAgents(Mutex<HashMap<u32, Option<String>>>);
 
 impl HostAgents {
-    /// A process is one of them, from now on.
+    /// Adds a process.
     pub(crate) fn add(&self, pid: u32) {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         own.retain(|pid, began| began.is_some() && *began == self::process_start_time(*pid));
         own.insert(pid, process_start_time(pid));
     }
 
-    /// Whether a living process is one of them, and not one that has got its number.
+    /// Whether a live process is one of them, and not another one with a reused pid.
     fn contains(&self, pid: u32) -> bool {
         let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         own.get(&pid).is_some_and(|known| *known == process_start_time(pid))
     }
 }
 
-/// What living processes say of a conversation that they lead: whoever is busy counts most. `None` if there is none.
+/// What live processes report about a conversation that they run; a busy one takes precedence. `None` if there is
+/// none.
 pub(super) fn find_external_activity(
     configuration: &Path,
     conversation: Uuid,
@@ -74,7 +75,7 @@ fn read_registry_file(path: &Path) -> Option<RegisteredSession> {
 }
 
 impl RegisteredSession {
-    /// Whether the process is there, and the same. Where the machine cannot tell, it is not.
+    /// Whether the process is alive and the same one. `false` where the system cannot answer.
     fn is_alive(&self) -> bool {
         let Some(began) = process_start_time(self.pid) else { return false };
         self.proc_start.as_ref().is_none_or(|said| *said == began)
@@ -82,7 +83,7 @@ impl RegisteredSession {
 
     fn activity(&self) -> ExternalActivity {
         match self.status.as_deref() {
-            // The second one waits for a person in the middle of a turn.
+            // "waiting" is a turn that waits for a person.
             Some("busy" | "waiting") => ExternalActivity::Busy,
             Some("idle") => ExternalActivity::Idle,
             _ => ExternalActivity::Unknown,
@@ -90,10 +91,10 @@ impl RegisteredSession {
     }
 }
 
-/// When a living process began, in the clock ticks of the machine.
+/// Start time of a live process, in clock ticks of the machine.
 fn process_start_time(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, which may hold anything, ends with the last parenthesis; the beginning is the 20th word behind it.
+    // The name may contain anything and ends with the last parenthesis; the start time is the 20th field after it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_lives_and_says_that_it_is_busy_is() {
+    fn busy_registry_entry_of_a_live_process_is_busy() {
         let home = tempfile::tempdir().unwrap();
         let (id, pid, own) = (Uuid::from_u128(7), std::process::id(), HostAgents::default());
         let ask = || find_external_activity(home.path(), id, &own);
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_this_host_does_not_answer_for_others() {
+    fn host_agents_are_not_external_activity() {
         let home = tempfile::tempdir().unwrap();
         let (id, pid, own) = (Uuid::from_u128(7), std::process::id(), HostAgents::default());
         fs::create_dir(home.path().join("sessions")).unwrap();

@@ -1,4 +1,4 @@
-//! The transcripts of this user, as the engine asks for them.
+//! Implements the driver's [`TranscriptStore`] on the agent's configuration directory.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ use super::open_transcript::{CachePolicy, IndexCache, OpenTranscript};
 use super::session_registry::{self, HostAgents};
 use super::{CatalogEntry, ConversationCatalog};
 
-/// The archive of Claude Code.
+/// The transcript store of Claude Code.
 #[derive(Debug)]
 pub struct ClaudeTranscriptStore {
     directory: PathBuf,
@@ -29,7 +29,7 @@ pub struct ClaudeTranscriptStore {
 }
 
 impl ClaudeTranscriptStore {
-    /// Those of an agent with this configuration directory.
+    /// The store of an agent with this configuration directory.
     pub fn for_config_directory(configuration: &Path) -> Self {
         let conversations = ConversationCatalog::for_config_directory(configuration);
         Self {
@@ -40,14 +40,14 @@ impl ClaudeTranscriptStore {
         }
     }
 
-    /// The agents of this host are known by this.
+    /// The agents of this host, which do not count as external activity.
     pub(crate) fn host_agents(&self) -> Arc<HostAgents> {
         Arc::clone(&self.host_agents)
     }
 }
 
 impl ClaudeTranscriptStore {
-    /// Sees to it that an agent which is opened now goes on with the conversation, and not with a branch that it has left.
+    /// Ensures that an agent that is opened now continues the active branch, not an abandoned one.
     pub(crate) fn ensure_active_branch(
         &self,
         conversation: Uuid,
@@ -70,7 +70,7 @@ impl TranscriptStore for ClaudeTranscriptStore {
         async move {
             let looking = Arc::clone(&conversations);
             let look = tokio::task::spawn_blocking(move || lock_catalog(&looking).scan()).await;
-            // A look that failed has seen nothing; that does not mean that there is nothing.
+            // A failed scan has seen nothing, which does not mean that there is nothing.
             let look = look.unwrap_or_else(|error| lock_catalog(&conversations).last_scan(&error.to_string()));
             TranscriptScan {
                 conversations: look.conversations.iter().map(|found| to_external_conversation(found)).collect(),
@@ -90,7 +90,7 @@ impl TranscriptStore for ClaudeTranscriptStore {
 
     fn has_transcript(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
         let path = PathBuf::from(&token.0);
-        // Whoever cannot see it does not know that it is gone.
+        // A transcript that cannot be accessed may still exist.
         let keeps = move || match path.metadata() {
             Ok(facts) => facts.is_file(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
@@ -133,7 +133,7 @@ impl TranscriptStore for ClaudeTranscriptStore {
         let conversations = Arc::clone(&self.conversations);
         let work = move || {
             let copies = lock_catalog(&conversations).copies(conversation);
-            // One that cannot be removed does not keep the others.
+            // A file that cannot be removed does not prevent the removal of the others.
             let removed: Vec<_> =
                 copies.map_err(TranscriptStoreError::Failed)?.iter().map(|path| remove_transcript(path)).collect();
             removed
@@ -157,7 +157,7 @@ impl ClaudeTranscriptStore {
         })
     }
 
-    /// Does something with the file of a conversation, where it may block.
+    /// Runs a blocking operation on the file of a conversation.
     fn with_transcript<T: Send + 'static>(
         &self,
         conversation: Uuid,
@@ -194,19 +194,19 @@ fn remove_transcript(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path.with_extension("")).or_else(unless_gone)
 }
 
-/// A note about the whole conversation. Whoever looks for notes, the agent too, knows them by their first bytes.
+/// A metadata record. Its readers, the agent included, recognize it by its first bytes.
 fn metadata_record(kind: &str, field: &str, value: &str, conversation: Uuid) -> String {
     format!(r#"{{"type":"{kind}","{field}":{},"sessionId":"{conversation}"}}"#, json!(value))
 }
 
-/// Writes a record behind all others, in one piece.
+/// Appends a record in one write.
 fn append_record(path: &Path, record: &str) -> io::Result<()> {
     let mut file = File::options().read(true).append(true).open(path)?;
     let mut last = *b"\n";
     if let Some(end) = file.metadata()?.len().checked_sub(1) {
         file.read_at(&mut last, end)?;
     }
-    // What was cut off stays alone on its line.
+    // A truncated last line stays alone on its line.
     let before = if last == *b"\n" { "" } else { "\n" };
     file.write_all(format!("{before}{record}\n").as_bytes())
 }
@@ -230,7 +230,7 @@ mod tests {
     use hostler_driver::TurnOrigin;
 
     #[tokio::test]
-    async fn a_conversation_is_listed_and_read() {
+    async fn conversation_is_listed_and_loaded() {
         let home = tempfile::tempdir().unwrap();
         let archive = ClaudeTranscriptStore::for_config_directory(home.path());
         assert!(archive.scan().await.conversations.is_empty());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_is_longer_when_something_was_said_or_done_in_it() {
+    async fn record_count_grows_with_activity() {
         let home = tempfile::tempdir().unwrap();
         let archive = ClaudeTranscriptStore::for_config_directory(home.path());
         let (id, folder) = (Uuid::from_u128(7), archive.directory().join("-p"));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_conversation_is_deleted_wherever_it_was_copied_to() {
+    async fn delete_removes_all_copies() {
         let home = tempfile::tempdir().unwrap();
         let archive = ClaudeTranscriptStore::for_config_directory(home.path());
         let id = Uuid::from_u128(7);
@@ -306,12 +306,12 @@ mod tests {
         assert_eq!(left, [Uuid::from_u128(8)]);
         assert_eq!(std::fs::read_dir(archive.directory().join("-p")).unwrap().count(), 0);
         assert_eq!(std::fs::read_dir(archive.directory().join("-q")).unwrap().count(), 2);
-        // It is forgotten already.
+        // It is deleted already.
         archive.delete(id).await.unwrap();
     }
 
     #[tokio::test]
-    async fn what_cannot_be_seen_is_not_said_to_be_gone() {
+    async fn inaccessible_transcript_is_not_reported_as_missing() {
         let home = tempfile::tempdir().unwrap();
         let archive = ClaudeTranscriptStore::for_config_directory(home.path());
         std::fs::create_dir_all(archive.directory()).unwrap();

@@ -1,4 +1,4 @@
-//! The transcripts of a conversation's sub-agents: files of their own beside it, each named by its agent.
+//! The transcripts of a conversation's sub-agents: files beside it, each named after its sub-agent.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,33 +12,33 @@ use serde_json::value::RawValue;
 use super::index::TranscriptDamage;
 use super::{RecordId, SubAgentQuery, TranscriptIndex, regular_file};
 
-/// No transcript of a sub-agent that is longer is read. What it tells is held in memory as a whole.
+/// Longer transcripts of sub-agents are not read, because a replay holds one in memory as a whole.
 const MAX_SUB_AGENT_TRANSCRIPT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// How much is read of one that no result names, to see whose it is.
+/// How much is read of a file that no result names, to find its call.
 const MAX_HEAD_BYTES: u64 = 1024 * 1024;
 
-/// How many damaged lines of one are named; the others are counted.
+/// How many damaged lines per file are listed; further ones are only counted.
 const MAX_REPORTED_LINES: usize = 4;
 
-/// Those that there were when the conversation was opened.
+/// The files that existed when the conversation was opened.
 #[derive(Debug, Default)]
 pub(super) struct SubAgentFiles {
     files: HashMap<RecordId, SubAgentFile>,
-    /// Those that no result names, once somebody has asked for them.
+    /// Those that no result names; read on first use.
     unnamed: OnceLock<Vec<UnreferencedSubAgent>>,
 }
 
-/// One of them.
+/// One file.
 #[derive(Debug)]
 struct SubAgentFile {
     id: String,
     path: PathBuf,
-    /// How long it was.
+    /// Its length.
     size_bytes: u64,
 }
 
-/// One that no result names: what is known of the call that made it.
+/// One that no result names, with what is known of its call.
 #[derive(Debug)]
 struct UnreferencedSubAgent {
     agent: RecordId,
@@ -48,7 +48,7 @@ struct UnreferencedSubAgent {
 }
 
 impl SubAgentFiles {
-    /// Those of a conversation. Most have none.
+    /// The files of a conversation. Most conversations have none.
     pub(super) fn for_transcript(transcript: &Path) -> Self {
         let entries = fs::read_dir(transcript.with_extension("").join("subagents"));
         let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -60,7 +60,7 @@ impl SubAgentFiles {
         Self { files: files.collect(), unnamed: OnceLock::new() }
     }
 
-    /// How much is read to tell one; nothing where there is none.
+    /// Bytes to read for one; 0 if there is none.
     pub(super) fn size_bytes(&self, agent: RecordId) -> u64 {
         self.files
             .get(&agent)
@@ -69,13 +69,13 @@ impl SubAgentFiles {
             .unwrap_or_default()
     }
 
-    /// The id of one, as its file says it.
+    /// The id of one, from its file name.
     pub(super) fn id(&self, agent: RecordId) -> Option<&str> {
         self.files.get(&agent).map(|file| file.id.as_str())
     }
 
-    /// The whole transcript of one, or why it cannot be read. Its id stands in a file that anybody may have written: only what
-    /// lies in the directory is ever opened.
+    /// The whole transcript of one, or why it cannot be read. The id comes from a file that any program may have
+    /// written: only files in the directory are ever opened.
     pub(super) fn read_transcript(&self, agent: RecordId) -> Option<Result<Vec<u8>, String>> {
         let path = &self.files.get(&agent)?.path;
         match read(path) {
@@ -86,8 +86,8 @@ impl SubAgentFiles {
         }
     }
 
-    /// The one that a call has made, among those that no result names and nobody was told of. A call says what it wants, and
-    /// some builds note beside the transcript which call it was.
+    /// The one that a call has started, among those that no result names and that are not replayed yet. A call
+    /// contains the prompt, and some builds note the call beside the transcript.
     pub(super) fn find_by_call(
         &self,
         asked: SubAgentQuery<'_>,
@@ -107,7 +107,7 @@ impl SubAgentFiles {
         made.map(|one| one.agent)
     }
 
-    /// What is wrong with them, in sentences.
+    /// Their damage, in sentences.
     pub(super) fn damage(&self) -> Vec<String> {
         let mut files: Vec<_> = self.files.values().collect();
         files.sort_by(|a, b| a.id.cmp(&b.id));
@@ -192,7 +192,7 @@ impl UnreferencedSubAgent {
             .as_ref()
             .and_then(|first| first.said.as_ref()?.content)
             .and_then(|content| prompt_text(content.get()));
-        // No byte of JSON in UTF-8 is this one, so it is read as a whole.
+        // No byte of JSON in UTF-8 has this value, so the whole file is read.
         let beside = read_head(&path.with_extension("meta.json"), 0xFF).unwrap_or_default();
         let beside: Option<Beside> = serde_json::from_slice(&beside).ok();
         Self {
@@ -204,7 +204,7 @@ impl UnreferencedSubAgent {
     }
 }
 
-/// What a file begins with, up to this byte.
+/// The start of a file, up to this byte.
 fn read_head(path: &Path, until: u8) -> io::Result<Vec<u8>> {
     let (file, _) = regular_file::open_regular_file(path)?;
     let mut text = Vec::new();
@@ -212,7 +212,7 @@ fn read_head(path: &Path, until: u8) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What a sub-agent was told, which is one text.
+/// A sub-agent's prompt, which is one text.
 fn prompt_text(content: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sub_agents_name_leads_nowhere_else() {
+    fn sub_agent_id_cannot_escape_the_directory() {
         let (home, directory) = place();
         fs::write(home.path().join("c/secret.jsonl"), "x").unwrap();
         fs::write(directory.join("agent-a1.jsonl"), "four").unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_too_long_or_no_file_says_so() {
+    fn too_long_or_irregular_file_is_reported() {
         let (home, directory) = place();
         fs::File::create(directory.join("agent-long.jsonl"))
             .unwrap()
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_no_result_names_belongs_to_the_call_that_wanted_it() {
+    fn unreferenced_sub_agent_is_found_by_its_call() {
         let (home, directory) = place();
         let first = |message: &str, content: &str| {
             format!("{{\"type\":\"user\",\"promptId\":\"{message}\",\"message\":{{\"content\":{content}}}}}\nmore\n")

@@ -1,4 +1,4 @@
-//! The conversation, cut into turns.
+//! Divides the conversation into turns.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,29 +9,29 @@ use super::index::TranscriptIndex;
 use super::record::{IndexedRecord, RecordId, RecordKind};
 use super::record_chain::RecordChain;
 
-/// One turn: a stretch of the conversation.
+/// One turn: a range of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnSpan {
-    /// Its id, the same whenever the transcript is read.
+    /// Its id, stable over all reads of the transcript.
     pub turn_id: Uuid,
-    /// The message that began it, by its record; `None` if the agent began it by itself, or if it goes on behind words into the
-    /// turn before, which have no record of their own.
+    /// The record of the message that started it; `None` if the agent started it by itself, or if it continues after
+    /// steering text, which has no record of its own.
     pub message_id: Option<Uuid>,
-    /// Whether that is a command for the agent itself.
+    /// Whether that message is a command for the agent itself.
     pub is_command: bool,
-    /// Its records, as positions in [`Chain::links`].
+    /// Its records, as a range of [`RecordChain::positions`].
     pub range: Range<usize>,
-    /// Whether nothing more will be said in it, as far as the file shows.
+    /// Whether the turn is finished, as far as the file shows.
     pub is_complete: bool,
-    /// Whether somebody's words in the middle of it ended it; the answer goes on in the next one.
+    /// Whether steering text ended it; the answer continues in the next turn.
     pub continues_in_next: bool,
 }
 
 impl RecordChain {
-    /// Where the turns begin and end. What stands before the first prompt belongs to no turn.
+    /// Where the turns start and end. Records before the first prompt belong to no turn.
     pub fn turn_spans(&self, index: &TranscriptIndex) -> Vec<TurnSpan> {
         let mut spans: Vec<TurnSpan> = Vec::new();
-        // Where the conversation was shortened, if nothing was said since.
+        // The position of a compaction, if no message followed it yet.
         let mut shortened = None;
         let folded: HashMap<usize, RecordId> = index.folded_messages.iter().copied().collect();
         for (at, place) in self.positions.iter().enumerate() {
@@ -76,17 +76,17 @@ impl RecordChain {
         spans
     }
 
-    /// The places of a turn's records in the index.
+    /// The positions of a turn's records in the index.
     pub(super) fn positions_of(&self, span: &TurnSpan) -> &[usize] {
         self.positions.get(span.range.clone()).unwrap_or_default()
     }
 
-    /// How many records there are of what was said and done in a turn.
+    /// How many records of activity a turn has.
     pub(super) fn count_activity(&self, index: &TranscriptIndex, span: &TurnSpan) -> usize {
         self.records_of(index, span).filter(|link| link.kind.is_activity()).count()
     }
 
-    /// How many bytes the records of a turn are that are told.
+    /// Total size of a turn's displayed records, in bytes.
     pub(super) fn size_bytes(&self, index: &TranscriptIndex, span: &TurnSpan) -> u64 {
         let told = self.records_of(index, span).filter(|link| link.kind != RecordKind::Hidden);
         told.map(|link| link.byte_range.end.saturating_sub(link.byte_range.start)).sum()
@@ -101,7 +101,7 @@ impl RecordChain {
     }
 }
 
-/// A conversation that is shortened between two turns is shortened for the second one, which may be the order to do it.
+/// A compaction between two turns belongs to the second one, which may be the command that caused it.
 fn move_compaction_to_next(spans: &mut [TurnSpan], boundary: Option<usize>) -> Option<usize> {
     let boundary = boundary?;
     let before = spans.last_mut()?;

@@ -1,51 +1,53 @@
+//! Control messages from the agent: its requests, and its answers to ours.
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::WireText;
 use super::outbound::{POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE};
 
-/// A request of the agent to us. It stays open until we answer it.
+/// A request of the agent. It is pending until it is answered.
 #[derive(Debug)]
 pub struct AgentControlRequest<'a> {
-    /// What the answer must name.
+    /// The id that the answer names.
     pub request_id: WireText<'a>,
-    /// What is asked.
+    /// The request.
     pub body: ControlRequestBody<'a>,
 }
 
-/// What the agent asks.
+/// The kinds of requests.
 #[derive(Debug)]
 pub enum ControlRequestBody<'a> {
-    /// May this tool run?
+    /// Whether a tool may run.
     CanUseTool(ToolPermissionRequest<'a>),
     /// Our hook fires: a tool is about to run.
     PreToolUse {
         /// The call.
         request: ToolPermissionRequest<'a>,
-        /// Where the conversation is stored.
+        /// The path of the transcript.
         transcript_path: Option<WireText<'a>>,
     },
     /// Our hook fires: a tool has run, or has failed.
     PostToolUse {
-        /// Which of the two, in the agent's words; the answer must repeat it.
+        /// The event's name; the answer must repeat it.
         event: &'static str,
         /// The call.
         tool_use_id: Option<WireText<'a>>,
         /// The sub-agent that made it.
         agent_id: Option<WireText<'a>>,
     },
-    /// A request about a tool, in a shape that we cannot read. It must not be taken for a yes.
+    /// A request about a tool, in an unknown shape. It must not be treated as allowed.
     UnreadableTool {
-        /// The call, if that could be read.
+        /// The call, if it could be parsed.
         tool_use_id: Option<WireText<'a>>,
-        /// Whether our hook asks.
+        /// Whether it comes from our hook.
         is_hook: bool,
     },
     /// An MCP server asks the user something.
     Elicitation(Elicitation<'a>),
-    /// A request that we cannot serve, or cannot read.
+    /// A request that is not supported or cannot be parsed.
     Other {
-        /// Its subtype, where it has one.
+        /// Its subtype, if it has one.
         subtype: Option<WireText<'a>>,
     },
 }
@@ -63,28 +65,28 @@ pub struct ToolPermissionRequest<'a> {
     pub agent_id: Option<WireText<'a>>,
     /// Why the agent asks.
     pub reason: Option<WireText<'a>>,
-    /// The directory that the call runs in; only hooks say it.
+    /// The directory that the call runs in; only hooks report it.
     pub cwd: Option<WireText<'a>>,
 }
 
 impl<'a> ToolPermissionRequest<'a> {
-    /// A sub-agent's call, as its message tells of it.
+    /// A sub-agent's call, from its message.
     pub(crate) fn for_sub_agent(call: &'a str, tool: &'a str, input: &'a RawValue, agent: &'a str) -> Self {
         let text = |text: &'a str| WireText(text.into());
         Self { tool_use_id: text(call), tool: text(tool), input, agent_id: Some(text(agent)), reason: None, cwd: None }
     }
 }
 
-/// A question of an MCP server.
+/// A question from an MCP server.
 #[derive(Debug, Deserialize)]
 pub struct Elicitation<'a> {
     /// The server.
     #[serde(borrow, default)]
     pub mcp_server_name: Option<WireText<'a>>,
-    /// What it says.
+    /// The question.
     #[serde(borrow, default)]
     pub message: Option<WireText<'a>>,
-    /// A page that the user is to visit instead of answering here.
+    /// A page that the user should visit instead of answering here.
     #[serde(borrow, default)]
     pub url: Option<WireText<'a>>,
     /// A JSON schema of the answer.
@@ -92,12 +94,12 @@ pub struct Elicitation<'a> {
     pub requested_schema: Option<&'a RawValue>,
 }
 
-/// An answer of the agent to a request of ours.
+/// An answer of the agent to one of our requests.
 #[derive(Debug)]
 pub struct AgentControlResponse<'a> {
     /// The request.
     pub request_id: WireText<'a>,
-    /// The answer's body, or the sentence of the refusal.
+    /// The answer's body, or the reason for the refusal.
     pub outcome: Result<Option<&'a RawValue>, WireText<'a>>,
 }
 
@@ -154,7 +156,7 @@ struct ResponseFields<'a> {
 }
 
 impl<'a> AgentControlRequest<'a> {
-    /// Whether the agent itself (not a sub-agent) is told what our answer says beside its decision.
+    /// Whether text in our answer reaches the agent itself (not a sub-agent).
     pub fn is_from_main_agent(&self) -> bool {
         match &self.body {
             ControlRequestBody::PreToolUse { request: ask, .. } => ask.agent_id.is_none(),
@@ -163,11 +165,11 @@ impl<'a> AgentControlRequest<'a> {
         }
     }
 
-    /// Never fails: a request that we cannot read must still get an answer.
+    /// Never fails: a request that cannot be parsed must still get an answer.
     pub(super) fn parse(request_id: WireText<'a>, raw: &'a RawValue) -> Self {
         let body = match serde_json::from_str::<RequestFields<'a>>(raw.get()) {
             Ok(fields) => fields.into_body(raw),
-            // It may be a request for permission whose fields are not what they should be.
+            // It may be a permission request with unexpected fields.
             Err(_) => match serde_json::from_str::<Subtype<'a>>(raw.get()) {
                 Ok(Subtype { subtype: Some(subtype) }) => match &*subtype {
                     "can_use_tool" => ControlRequestBody::UnreadableTool { tool_use_id: None, is_hook: false },

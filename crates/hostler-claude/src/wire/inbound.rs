@@ -1,3 +1,5 @@
+//! Parses one line of the agent's output into a [`WireMessage`].
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -20,26 +22,26 @@ pub enum WireMessage<'a> {
     User(UserMessage<'a>),
     /// The end of a turn.
     Result(Box<TurnResult<'a>>),
-    /// News about the session.
+    /// A message about the session.
     System(SystemMessage<'a>),
-    /// The agent asks us something.
+    /// A request of the agent.
     ControlRequest(AgentControlRequest<'a>),
-    /// The agent answers something that we asked.
+    /// An answer of the agent to one of our requests.
     ControlResponse(AgentControlResponse<'a>),
-    /// The agent takes back a request of its own.
+    /// The agent withdraws a request.
     ControlCancel {
         /// Which one.
         request_id: WireText<'a>,
     },
-    /// What became of a prompt of ours (newer builds).
+    /// What happened to one of our prompts (newer builds).
     Lifecycle(CommandLifecycle<'a>),
-    /// A message that we know by name and need nothing of.
+    /// A message that is known by name and not used.
     Ignored(IgnoredMessage),
-    /// A type that we do not know, or a known one in a shape that we do not know.
+    /// An unknown type, or a known one in an unknown shape.
     Unknown {
         /// The type.
         kind: String,
-        /// The subtype, where there is one.
+        /// The subtype, if there is one.
         subtype: Option<String>,
     },
 }
@@ -47,7 +49,7 @@ pub enum WireMessage<'a> {
 /// Messages that are known by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgnoredMessage {
-    /// Sign of life.
+    /// Keep-alive.
     KeepAlive,
     /// A copy of what was appended to the transcript.
     TranscriptMirror,
@@ -57,15 +59,15 @@ pub enum IgnoredMessage {
     AuthStatus,
     /// State of a subscription's limit.
     RateLimit,
-    /// A guess at the user's next prompt.
+    /// A suggestion for the user's next prompt.
     PromptSuggestion,
     /// A summary of tool calls.
     ToolUseSummary,
-    /// `/clear` began a new conversation; the next `init` names it.
+    /// `/clear` started a new conversation; the next `init` names it.
     ConversationReset,
 }
 
-/// A line that is not a message. Never shows the line: it may hold what the user wrote.
+/// A line that is not a message. Never displays the line, which may contain the user's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a line of {length} bytes is not a JSON message (column {column})")]
 pub struct WireError {
@@ -73,7 +75,8 @@ pub struct WireError {
     column: usize,
 }
 
-/// Every field that decides what a line is, read in one pass; the stream's event in full, since that is the hot path.
+/// Every field that decides what a line is, parsed in one pass; the stream's event completely, because it is the hot
+/// path.
 #[derive(Deserialize)]
 struct LineFields<'a, E> {
     #[serde(rename = "type", borrow)]
@@ -94,10 +97,10 @@ struct LineFields<'a, E> {
     parent_tool_use_id: Option<WireText<'a>>,
     #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
-    // Transcripts alone have it.
+    // Only transcripts have it.
     #[serde(rename = "permissionDecision", borrow, default)]
     permission_decision: Option<&'a RawValue>,
-    // Transcripts spell it differently.
+    // Transcripts use another spelling.
     #[serde(borrow, default, alias = "toolUseResult")]
     tool_use_result: Option<&'a RawValue>,
 }
@@ -106,7 +109,7 @@ fn none<E>() -> Option<E> {
     None
 }
 
-/// What is left when the shape of a line is unknown.
+/// The fallback for a line of unknown shape.
 #[derive(Deserialize)]
 struct MessageType {
     #[serde(rename = "type")]
@@ -116,10 +119,10 @@ struct MessageType {
 }
 
 impl<'a> WireMessage<'a> {
-    /// Reads one line.
+    /// Parses one line.
     pub fn parse(line: &'a [u8]) -> Result<Self, WireError> {
         let known = match Self::parse_known::<RawStreamEvent<'a>>(line) {
-            // Other messages have other things under `event`.
+            // Other messages have other values under `event`.
             Err(error) if error.is_data() => Self::parse_known::<IgnoredAny>(line),
             known => known,
         };
@@ -131,7 +134,7 @@ impl<'a> WireMessage<'a> {
         }
     }
 
-    /// `None` for a type that we do not know.
+    /// `None` for an unknown type.
     fn parse_known<E: StreamPayload<'a>>(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
         let fields: LineFields<'a, E> = serde_json::from_slice(line)?;
         let parent = fields.parent_tool_use_id;
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_is_named_and_not_an_error() {
+    fn unknown_type_is_reported_and_not_an_error() {
         let message = parse(r#"{"type":"brand_new","subtype":"x","event":7}"#);
         assert!(
             matches!(message, Ok(WireMessage::Unknown { kind, subtype: Some(s) }) if kind == "brand_new" && s == "x")
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_type_in_an_unknown_shape_is_unknown() {
+    fn known_type_in_an_unknown_shape_is_unknown() {
         for line in [
             r#"{"type":"stream_event","event":{"type":"content_block_delta","index":"zero"}}"#,
             r#"{"type":"assistant","message":"a string"}"#,
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_an_error_that_does_not_repeat_the_line() {
+    fn invalid_json_is_an_error_without_the_line() {
         for line in ["", "secret words", "{\"type\":\"user\"", "[1]", "\u{7f}{}", "{}"] {
             let text = match parse(line) {
                 Err(error) => error.to_string(),
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_delta_borrows_from_its_line() {
+    fn text_delta_borrows_from_its_line() {
         use crate::wire::{BlockDelta, ModelStreamEvent};
         use std::borrow::Cow;
         let line = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello"}},"session_id":"s","parent_tool_use_id":null}"#;
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hot_paths_field_may_mean_something_else_elsewhere() {
+    fn event_field_may_have_other_shapes_in_other_messages() {
         let line = r#"{"type":"system","subtype":"ui_invalidate","event":"ui.render"}"#;
         assert!(matches!(parse(line), Ok(WireMessage::System(_))));
     }

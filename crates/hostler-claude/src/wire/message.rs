@@ -1,9 +1,11 @@
+//! `assistant` and `user` messages and their blocks.
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{WireText, WireTokenCounts};
 
-/// The model name of what the agent wrote itself.
+/// The model name of messages that the agent generated itself.
 pub const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 /// An `assistant` line: usually one block of an answer, complete.
@@ -11,25 +13,25 @@ pub const SYNTHETIC_MODEL: &str = "<synthetic>";
 pub struct AssistantMessage<'a> {
     /// The answer's id: the same for all of its blocks, and the id of its stream.
     pub id: WireText<'a>,
-    /// The model, `<synthetic>` for what the agent wrote itself.
+    /// The model, `<synthetic>` for messages that the agent generated itself.
     pub model: Option<WireText<'a>>,
     /// The blocks.
     pub blocks: Vec<MessageBlock<'a>>,
-    /// What the answer has used so far, as far as whole blocks tell it.
+    /// The usage of the answer so far, as far as whole blocks report it.
     pub usage: WireTokenCounts,
-    /// The call that made the sub-agent that said it; absent for the agent itself.
+    /// The call that started the sub-agent that wrote it; absent for the agent itself.
     pub parent_call_id: Option<WireText<'a>>,
-    /// Whether the agent says with it that a call of the model has failed.
+    /// Whether it reports a failed call of the model.
     pub is_api_error: bool,
 }
 
 impl AssistantMessage<'_> {
-    /// Whether the agent wrote it itself.
+    /// Whether the agent generated it itself.
     pub fn is_synthetic(&self) -> bool {
         self.model.as_deref() == Some(SYNTHETIC_MODEL)
     }
 
-    /// What it says in words.
+    /// Its text.
     pub fn text(&self) -> String {
         let texts = self.blocks.iter().filter_map(|block| match block {
             MessageBlock::Text(text) => Some(&**text),
@@ -39,22 +41,22 @@ impl AssistantMessage<'_> {
     }
 }
 
-/// A `user` line: tool results, or text that the agent put there.
+/// A `user` line: tool results, or text that the agent inserted.
 #[derive(Debug)]
 pub struct UserMessage<'a> {
-    /// What it holds.
+    /// Its content.
     pub content: MessageContent<'a>,
-    /// What the tool did, in a shape of its own for each tool.
+    /// The tool's structured result; its shape depends on the tool.
     pub tool_use_result: Option<&'a RawValue>,
-    /// What the agent says about the tool results (newer builds).
+    /// Metadata of the tool results (newer builds).
     pub tool_results: Vec<ToolResultMeta<'a>>,
-    /// Whether the call was refused before it ran, as transcripts of newer builds say it.
+    /// Whether the call was denied before it ran, as in transcripts of newer builds.
     pub is_refused: bool,
-    /// The call that made the sub-agent that it belongs to; absent for the agent itself.
+    /// The call that started the sub-agent that it belongs to; absent for the agent itself.
     pub parent_call_id: Option<WireText<'a>>,
 }
 
-/// A message's content: some messages hold plain text.
+/// A message's content: text or blocks.
 #[derive(Debug)]
 pub enum MessageContent<'a> {
     /// Plain text (local commands, summaries, notifications).
@@ -79,26 +81,26 @@ pub enum MessageBlock<'a> {
         /// The whole input.
         input: &'a RawValue,
     },
-    /// A tool's answer.
+    /// A tool's result.
     ToolResult {
         /// The call.
         id: WireText<'a>,
-        /// Whether the tool failed or was refused.
+        /// Whether the tool failed or was denied.
         is_error: bool,
-        /// What the model is told; [`tool_output`](Block::tool_output) reads it.
+        /// The output for the model; [`tool_output`](MessageBlock::tool_output) parses it.
         content: Option<&'a RawValue>,
     },
-    /// A kind of block that we have no use for.
+    /// A kind of block that is not used.
     Other,
 }
 
-/// What newer builds say about a tool result.
+/// Metadata of a tool result (newer builds).
 #[derive(Debug, Deserialize)]
 pub struct ToolResultMeta<'a> {
     /// The call.
     #[serde(borrow, default)]
     pub id: Option<WireText<'a>>,
-    /// Who decided, and how.
+    /// The decision and its source.
     #[serde(borrow, default)]
     permission_decision: Option<PermissionDecision<'a>>,
 }
@@ -110,7 +112,7 @@ pub(super) struct PermissionDecision<'a> {
 }
 
 impl ToolResultMeta<'_> {
-    /// Whether the call was refused before it ran.
+    /// Whether the call was denied before it ran.
     pub fn is_rejected(&self) -> bool {
         self.permission_decision.as_ref().is_some_and(PermissionDecision::is_rejection)
     }
@@ -166,7 +168,7 @@ pub(super) fn parse_assistant<'a>(
         MessageContent::Blocks(blocks) => blocks,
     };
     let id = message.id.unwrap_or_else(|| WireText("".into()));
-    // Counts in a shape that we do not know are as good as absent.
+    // Counts in an unknown shape count as absent.
     let usage = message.usage.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     Ok(AssistantMessage { id, model: message.model, blocks, usage, parent_call_id: parent, is_api_error: false })
 }
@@ -177,7 +179,7 @@ pub(super) fn parse_user<'a>(
     parent: Option<WireText<'a>>,
 ) -> Result<UserMessage<'a>, serde_json::Error> {
     let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
-    // The meta data is a convenience of newer builds: in a shape that we do not know it is as good as absent.
+    // The metadata exists only in newer builds; in an unknown shape it counts as absent.
     let tool_results = meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     Ok(UserMessage {
         content: parse_content(message.content)?,

@@ -1,8 +1,8 @@
 //! Claude Code's NDJSON, both ways: one JSON object per line.
 //!
-//! Reading is made for the hot path: one pass over a stream event, strings borrowed where they hold no escapes, and
-//! what nobody looks at stays raw text. Types, subtypes and fields that we do not know are normal: they become
-//! [`WireMessage::Unknown`] and are counted, never an error.
+//! Parsing is optimized for the hot path: one pass over a stream event, strings borrowed unless they contain escapes,
+//! and unused parts stay raw text. Unknown types, subtypes and fields are normal: they become
+//! [`WireMessage::Unknown`] and are counted, and are never an error.
 
 mod control;
 mod inbound;
@@ -37,7 +37,7 @@ use std::ops::Deref;
 
 use serde::Deserialize;
 
-/// A string that borrows from its line where it can.
+/// A string that borrows from its line if possible.
 ///
 /// `Option<Cow<str>>` never borrows under serde; this newtype does.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -1,3 +1,5 @@
+//! Lines for the agent: prompts, control requests and control answers.
+
 use std::io;
 
 use serde::Serialize;
@@ -6,59 +8,59 @@ use uuid::Uuid;
 
 use super::prompt::PromptMessage;
 
-/// Our hooks, by the agent's names for their events, which are their callback ids too.
+/// Our hooks, by the agent's event names, which are their callback ids too.
 pub const PRE_TOOL_USE: &str = "PreToolUse";
 /// The tool has run.
 pub const POST_TOOL_USE: &str = "PostToolUse";
 /// The tool has run and failed.
 pub const POST_TOOL_USE_FAILURE: &str = "PostToolUseFailure";
 
-/// Most lines are no longer than this.
+/// Most lines are shorter.
 const TYPICAL_LINE_BYTES: usize = 512;
 
-/// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
+/// A line for the agent. A malformed line would end the agent, so all lines are created here.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum HostMessage<'a> {
     /// A prompt.
     User {
-        /// Always empty: the process knows its conversation.
+        /// Always empty: the process has one conversation.
         session_id: &'static str,
         /// The prompt.
         message: PromptMessage<'a>,
         /// Always `null`.
         parent_tool_use_id: Option<()>,
-        /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
+        /// The id of the prompt in the agent. A repeated id is silently dropped.
         uuid: Uuid,
-        /// What becomes of it while a turn runs.
+        /// How it is queued while a turn runs.
         priority: MessagePriority,
     },
-    /// We ask the agent something.
+    /// A request to the agent.
     ControlRequest {
         /// Unique within the process.
         request_id: &'a str,
-        /// What.
+        /// The request.
         request: HostControlRequest,
     },
-    /// We answer the agent.
+    /// An answer to the agent.
     ControlResponse {
         /// The answer.
         response: HostControlResponse<'a>,
     },
 }
 
-/// What becomes of a message that comes while a turn runs.
+/// How a message that arrives during a turn is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessagePriority {
-    /// It gets a turn of its own. Every prompt has it: without it the agent folds the prompt into the running turn if that
-    /// calls a tool, and older builds do not say so.
+    /// It gets a turn of its own. Every prompt has this priority: without it the agent folds the prompt into the
+    /// running turn if that calls a tool, and older builds do not report it.
     Later,
     /// It is folded into the running turn when a tool call ends.
     Next,
 }
 
-/// What we ask of the agent.
+/// A request to the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum HostControlRequest {
@@ -66,53 +68,53 @@ pub enum HostControlRequest {
     Initialize {
         /// Our hooks.
         hooks: Hooks,
-        /// Builds that can forward what sub-agents say do it; others ignore this.
+        /// Whether to forward sub-agents' messages; builds that cannot do it ignore this.
         #[serde(rename = "forwardSubagentText")]
         forward_subagent_text: bool,
-        /// People can stop each piece of background work by itself: builds that would end sub-agents in the background
-        /// with an interrupt let them go on.
+        /// Whether background tasks can be stopped one by one: builds that would end background sub-agents on an
+        /// interrupt then let them continue.
         #[serde(rename = "perTaskStopAffordance")]
         per_task_stop_affordance: bool,
     },
-    /// Stop what you are doing.
+    /// Interrupt the turn.
     Interrupt,
-    /// Take a message back that waits in the agent's queue.
+    /// Cancel a message in the agent's queue.
     CancelAsyncMessage {
-        /// Which.
+        /// The message.
         message_uuid: Uuid,
     },
-    /// End something that goes on in the background.
+    /// Stop a background task.
     StopTask {
-        /// What.
+        /// The task.
         task_id: String,
     },
-    /// Use another model from now on.
+    /// Change the model.
     SetModel {
-        /// Which. Without one the agent would choose its own.
+        /// The model. Without one the agent would choose its own.
         model: String,
     },
-    /// Think more or less from now on.
+    /// Change the thinking budget.
     SetMaxThinkingTokens {
-        /// How much; `null` is the agent's own choice.
+        /// The budget; `null` is the agent's default.
         max_thinking_tokens: Option<u32>,
     },
-    /// Change settings. They are merged with those of the command line, so that what these pin stays.
+    /// Change settings. They are merged with those of the command line, so that pinned ones stay.
     ApplyFlagSettings {
         /// The change.
         settings: LiveSettings,
     },
-    /// Ask differently from now on.
+    /// Change the permission mode.
     SetPermissionMode {
-        /// How.
+        /// The mode.
         mode: String,
     },
 }
 
-/// Settings that can change while the agent lives.
+/// Settings that can change at runtime.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveSettings {
-    /// How hard the model is to think.
+    /// The effort level.
     pub effort_level: String,
 }
 
@@ -127,34 +129,34 @@ pub struct Hooks {
     post_tool_use_failure: [HookMatcher; 1],
 }
 
-/// Without a matcher a hook sees every call.
+/// Without a matcher a hook receives every call.
 #[derive(Debug, Serialize)]
 struct HookMatcher {
     #[serde(rename = "hookCallbackIds")]
     callback_ids: [&'static str; 1],
 }
 
-/// Our answer to a request of the agent.
+/// An answer to a request of the agent.
 #[derive(Debug, Serialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum HostControlResponse<'a> {
-    /// We could answer.
+    /// A successful answer.
     Success {
-        /// Their request.
+        /// The request's id.
         request_id: &'a str,
         /// The answer.
         response: ControlResponseBody<'a>,
     },
-    /// We cannot answer; the agent must not wait.
+    /// The request cannot be answered; the agent must not wait.
     Error {
-        /// Their request.
+        /// The request's id.
         request_id: &'a str,
-        /// Why.
+        /// The reason.
         error: &'a str,
     },
 }
 
-/// What we say to a request, in the shapes that the agent knows.
+/// The body of an answer, in the agent's formats.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum ControlResponseBody<'a> {
@@ -162,18 +164,18 @@ pub enum ControlResponseBody<'a> {
     Allow {
         /// `allow`.
         behavior: &'static str,
-        /// The input that it runs with. Older builds take a missing one for a refusal.
+        /// The input that it runs with. Older builds treat a missing one as a denial.
         #[serde(rename = "updatedInput")]
         input: &'a RawValue,
-        /// What changes with it. Never anything that would be written to a settings file.
+        /// Permission updates. Never one that would be written to a settings file.
         #[serde(rename = "updatedPermissions", skip_serializing_if = "Vec::is_empty")]
         permissions: Vec<PermissionUpdate<'a>>,
     },
-    /// To a permission request: it does not; the model reads the message as it stands.
+    /// To a permission request: the tool does not run; the model receives the message unchanged.
     Deny {
         /// `deny`.
         behavior: &'static str,
-        /// Why.
+        /// The reason.
         message: &'a str,
     },
     /// To a hook.
@@ -182,7 +184,7 @@ pub enum ControlResponseBody<'a> {
         #[serde(rename = "hookSpecificOutput")]
         output: HookOutput<'a>,
     },
-    /// To a hook that decides nothing, with nothing to say.
+    /// To a hook, without a decision or context.
     Empty {},
     /// To an MCP server's question.
     Elicitation {
@@ -194,7 +196,7 @@ pub enum ControlResponseBody<'a> {
     },
 }
 
-/// A change of permissions that lasts as long as the process.
+/// A permission update for the lifetime of the process.
 #[derive(Debug, Serialize)]
 pub struct PermissionUpdate<'a> {
     #[serde(rename = "type")]
@@ -212,27 +214,27 @@ pub struct HookOutput<'a> {
     permission_decision: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     permission_decision_reason: Option<&'a str>,
-    /// What the model is told beside the tool's result.
+    /// Context for the model beside the tool's result.
     #[serde(skip_serializing_if = "Option::is_none")]
     additional_context: Option<&'a str>,
 }
 
 impl<'a> HostMessage<'a> {
-    /// The line, without its newline.
+    /// The line, without its line feed.
     pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut line = Vec::with_capacity(self.estimated_length());
         serde_json::to_writer(&mut line, self)?;
         Ok(line)
     }
 
-    /// How long the line is, without making it.
+    /// The length of the line, without creating it.
     pub fn length(&self) -> Result<usize, serde_json::Error> {
         let mut counted = ByteCounter(0);
         serde_json::to_writer(&mut counted, self)?;
         Ok(counted.0)
     }
 
-    /// Enough for all but the rarest lines, so that a large one is not moved while it grows.
+    /// An upper bound for all but the rarest lines, so that a large line is not reallocated while it grows.
     fn estimated_length(&self) -> usize {
         let contents = match self {
             Self::User { message, .. } => message.size_bytes(),
@@ -242,7 +244,7 @@ impl<'a> HostMessage<'a> {
     }
 }
 
-/// Writes nothing and knows how much it would have been.
+/// A writer that only counts bytes.
 struct ByteCounter(usize);
 
 impl io::Write for ByteCounter {
@@ -257,7 +259,7 @@ impl io::Write for ByteCounter {
 }
 
 impl HostControlRequest {
-    /// The handshake: hooks that see every tool call, before and after.
+    /// The handshake: hooks before and after every tool call.
     pub fn initialize() -> Self {
         let hook = |event| [HookMatcher { callback_ids: [event] }];
         let hooks = Hooks {
@@ -270,7 +272,7 @@ impl HostControlRequest {
 }
 
 impl<'a> ControlResponseBody<'a> {
-    /// Grants a permission request, with the input that the tool is to run with.
+    /// Allows a permission request, with the tool's input.
     pub fn allow(input: &'a RawValue) -> Self {
         Self::Allow { behavior: "allow", input, permissions: Vec::new() }
     }
@@ -281,27 +283,27 @@ impl<'a> ControlResponseBody<'a> {
         Self::Allow { behavior: "allow", input, permissions }
     }
 
-    /// Refuses a permission request.
+    /// Denies a permission request.
     pub fn deny(message: &'a str) -> Self {
         Self::Deny { behavior: "deny", message }
     }
 
-    /// Lets a call pass in the PreToolUse hook.
+    /// Allows a call in the PreToolUse hook.
     pub fn allow_in_hook() -> Self {
         Self::hook("allow", "Hostler's rules allow it.")
     }
 
-    /// Makes the agent ask for permission, whatever it would do by itself.
+    /// Makes the agent ask for permission, regardless of its own decision.
     pub fn ask_in_hook() -> Self {
         Self::hook("ask", "Hostler asks the user.")
     }
 
-    /// Refuses a call in the PreToolUse hook.
+    /// Denies a call in the PreToolUse hook.
     pub fn deny_in_hook(reason: &'a str) -> Self {
         Self::hook("deny", reason)
     }
 
-    /// Answers a hook behind a call.
+    /// Answers a hook that runs after a call.
     pub fn post_tool_use(event: &'static str, context: Option<&'a str>) -> Self {
         match context {
             None => Self::Empty {},
@@ -316,7 +318,7 @@ impl<'a> ControlResponseBody<'a> {
         }
     }
 
-    /// The same decision, and the model is told something beside it.
+    /// Adds context for the model to the decision.
     pub fn with_context(mut self, context: Option<&'a str>) -> Self {
         if let Self::Hook { output } = &mut self {
             output.additional_context = context;
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_registers_hooks_that_see_every_call() {
+    fn handshake_registers_hooks_for_every_call() {
         let request = HostControlRequest::initialize();
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_the_shapes_that_the_agent_reads() {
+    fn denials_have_the_expected_json() {
         let success = |response| HostMessage::ControlResponse {
             response: HostControlResponse::Success { request_id: "q", response },
         };

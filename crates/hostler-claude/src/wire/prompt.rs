@@ -1,3 +1,5 @@
+//! The wire form of a prompt: text first, then attachment blocks.
+
 use std::borrow::Cow;
 
 use hostler_attachments::{AttachmentBlock, MessagesApiBlock};
@@ -14,7 +16,7 @@ pub struct PromptMessage<'a> {
     content: PromptContent<'a>,
 }
 
-/// Words first, then what is attached, in its order. Its `Debug` shows no words: blocks print as sizes.
+/// The text first, then the attachments in order. Its `Debug` shows no text: blocks print as sizes.
 struct PromptContent<'a> {
     text: Cow<'a, str>,
     blocks: Vec<Cow<'a, AttachmentBlock>>,
@@ -28,7 +30,7 @@ struct TextBlock<'a> {
 }
 
 impl PromptContent<'_> {
-    /// Models refuse a text without words, and a picture needs none.
+    /// Models reject empty text, and an image needs none.
     fn has_text(&self) -> bool {
         self.blocks.is_empty() || !self.text.trim().is_empty()
     }
@@ -55,14 +57,14 @@ impl std::fmt::Debug for PromptContent<'_> {
 }
 
 impl PromptMessage<'_> {
-    /// How many bytes it carries, before they are written as text.
+    /// The size of its contents in bytes, before encoding.
     pub(super) fn size_bytes(&self) -> usize {
         self.content.text.len() + self.content.blocks.iter().map(|block| block.content_bytes()).sum::<usize>()
     }
 }
 
 impl<'a> HostMessage<'a> {
-    /// A person's message. What it says is written as it is: whoever calls has made it harmless.
+    /// A user's message. The text is written unchanged; the caller has escaped it.
     pub fn user(
         text: Cow<'a, str>,
         blocks: Vec<Cow<'a, AttachmentBlock>>,

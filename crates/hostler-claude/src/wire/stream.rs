@@ -1,3 +1,5 @@
+//! `stream_event` messages: the events of the model's streamed answer.
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -6,7 +8,7 @@ use super::WireText;
 /// A `stream_event` line.
 #[derive(Debug)]
 pub struct StreamLine<'a> {
-    /// Whether a sub-agent's model is speaking. Not seen so far, but the field exists.
+    /// Whether it belongs to a sub-agent. No build sends this so far, but the field exists.
     pub is_sub_agent: bool,
     /// The event of the model's stream.
     pub event: ModelStreamEvent<'a>,
@@ -15,7 +17,7 @@ pub struct StreamLine<'a> {
 /// One event of the model's stream.
 #[derive(Debug)]
 pub enum ModelStreamEvent<'a> {
-    /// An answer of the model begins. After a cut stream this begins the same answer anew.
+    /// An answer of the model starts. After a cut stream this restarts the same answer.
     MessageStart {
         /// The answer's id.
         id: WireText<'a>,
@@ -24,42 +26,42 @@ pub enum ModelStreamEvent<'a> {
         /// Tokens so far.
         usage: WireTokenCounts,
     },
-    /// A block begins.
+    /// A block starts.
     BlockStart {
-        /// Its place in the answer.
+        /// Its index in the answer.
         index: usize,
-        /// What it is.
+        /// Its kind.
         block: BlockStart<'a>,
     },
-    /// A block grows.
+    /// A delta of a block.
     BlockDelta {
-        /// Its place in the answer.
+        /// Its index in the answer.
         index: usize,
-        /// By what.
+        /// The delta.
         delta: BlockDelta<'a>,
     },
     /// A block ends.
     BlockStop {
-        /// Its place in the answer.
+        /// Its index in the answer.
         index: usize,
     },
-    /// The answer's tokens are known.
+    /// The answer's token counts.
     MessageDelta {
         /// All tokens of this answer.
         usage: WireTokenCounts,
     },
     /// The answer ends.
     MessageStop,
-    /// Sign of life.
+    /// Keep-alive.
     Ping,
 }
 
-/// What a streamed block is.
+/// The kind of a streamed block.
 #[derive(Debug)]
 pub enum BlockStart<'a> {
-    /// Text, usually empty at first.
+    /// Text, usually empty at the start.
     Text(WireText<'a>),
-    /// Reasoning, usually empty at first.
+    /// Reasoning, usually empty at the start.
     Thinking(WireText<'a>),
     /// A tool call.
     ToolUse {
@@ -68,11 +70,11 @@ pub enum BlockStart<'a> {
         /// The tool.
         name: WireText<'a>,
     },
-    /// A kind of block that we have no use for (server tools, redacted reasoning).
+    /// A kind of block that is not used (server tools, redacted reasoning).
     Other,
 }
 
-/// What a block grows by.
+/// A delta of a block.
 #[derive(Debug)]
 pub enum BlockDelta<'a> {
     /// Text.
@@ -81,11 +83,11 @@ pub enum BlockDelta<'a> {
     Thinking(WireText<'a>),
     /// A piece of a tool call's input.
     InputJson(WireText<'a>),
-    /// Signatures, citations and what else may come.
+    /// Signatures, citations and other kinds.
     Other,
 }
 
-/// Token counts as the API gives them.
+/// Token counts in the API's form.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct WireTokenCounts {
     /// Input tokens that were not cached.
@@ -102,7 +104,7 @@ pub struct WireTokenCounts {
     pub cache_creation_input_tokens: Option<u64>,
 }
 
-/// The event as it stands on the wire: flat, so that serde needs no buffer to find the tag first.
+/// The event as on the wire: flat, so that serde needs no buffer to find the tag first.
 #[derive(Deserialize)]
 pub(super) struct RawStreamEvent<'a> {
     #[serde(rename = "type", borrow)]
@@ -155,9 +157,9 @@ struct RawMessageStart<'a> {
     usage: Option<WireTokenCounts>,
 }
 
-/// What may stand under a line's `event`.
+/// What a line's `event` may contain.
 pub(super) trait StreamPayload<'a>: Deserialize<'a> {
-    /// The event by its name; `None` if we do not know it.
+    /// The event by its name; `None` if it is unknown.
     fn into_event(self) -> Option<ModelStreamEvent<'a>>;
 }
 

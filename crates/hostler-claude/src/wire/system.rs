@@ -1,3 +1,5 @@
+//! `system` messages: starts of turns, status, retries, compaction and tasks.
+
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -6,46 +8,46 @@ use super::{BackgroundTasks, TaskNotification, TaskStarted, TaskUpdated, WireTex
 /// A `system` line.
 #[derive(Debug)]
 pub enum SystemMessage<'a> {
-    /// A turn begins. Printed at the start of every turn, not once per process.
+    /// A turn starts. Printed at the start of every turn, not once per process.
     Init(InitMessage<'a>),
     /// The agent waits before it calls its model again.
     ApiRetry(ApiRetry),
     /// The conversation was compacted.
     CompactBoundary(CompactBoundary),
-    /// What the agent does just now.
+    /// The agent's status.
     Status(StatusMessage<'a>),
-    /// A sub-agent or a long command begins.
+    /// A sub-agent or a long command starts.
     TaskStarted(TaskStarted<'a>),
-    /// It changed.
+    /// A task changed.
     TaskUpdated(TaskUpdated<'a>),
-    /// It is over.
+    /// A task is over.
     TaskNotification(TaskNotification<'a>),
-    /// What goes on in the background.
+    /// The background tasks.
     BackgroundTasks(BackgroundTasks<'a>),
     /// A sentence for the user.
     Informational {
         /// The sentence.
         content: Option<WireText<'a>>,
     },
-    /// A tool call was refused by rule or mode, without asking us.
+    /// A tool call was denied by rule or mode, without asking the host.
     PermissionDenied {
         /// The call.
         tool_use_id: Option<WireText<'a>>,
     },
-    /// News that we know by name and need nothing of.
+    /// A message that is known by name and not used.
     Ignored(IgnoredSystemMessage),
 }
 
-/// What the agent does.
+/// The agent's status.
 #[derive(Debug, Deserialize)]
 pub struct StatusMessage<'a> {
-    /// `requesting`, `compacting`, or nothing in particular.
+    /// `requesting`, `compacting`, or none.
     #[serde(borrow, default)]
     pub status: Option<WireText<'a>>,
     /// The permission mode, when it has changed.
     #[serde(borrow, default, rename = "permissionMode")]
     pub permission_mode: Option<WireText<'a>>,
-    /// `success` or `failed`, behind a compaction.
+    /// `success` or `failed`, after a compaction.
     #[serde(borrow, default)]
     pub compact_result: Option<WireText<'a>>,
     /// Why a compaction failed.
@@ -64,7 +66,7 @@ impl StatusMessage<'_> {
     }
 }
 
-/// The beginning of a turn.
+/// The start of a turn.
 #[derive(Debug, Deserialize)]
 pub struct InitMessage<'a> {
     /// The conversation's id. `/clear` changes it.
@@ -73,7 +75,7 @@ pub struct InitMessage<'a> {
     /// The model in use.
     #[serde(borrow, default)]
     pub model: Option<WireText<'a>>,
-    /// What this build can do; older builds do not say.
+    /// The capabilities of this build; older builds report none.
     #[serde(borrow, default)]
     capabilities: Option<Vec<WireText<'a>>>,
     /// The prompts that the turn answers; newer builds only, and only for turns that answer a prompt.
@@ -91,13 +93,13 @@ impl InitMessage<'_> {
 /// A retry notice.
 #[derive(Debug, Deserialize)]
 pub struct ApiRetry {
-    /// Which attempt comes next, from 1.
+    /// The number of the next attempt, from 1.
     #[serde(default)]
     pub attempt: u32,
-    /// How many there are at most.
+    /// The maximum number of attempts.
     #[serde(default)]
     pub max_retries: u32,
-    /// How long the agent waits; a fraction on some builds.
+    /// The delay; a fraction on some builds.
     #[serde(default)]
     pub retry_delay_ms: f64,
     /// The HTTP status; `null` if the connection failed.
@@ -108,12 +110,12 @@ pub struct ApiRetry {
 /// A finished compaction.
 #[derive(Debug, Deserialize)]
 pub struct CompactBoundary {
-    /// The facts.
+    /// Its metadata.
     #[serde(default)]
     pub compact_metadata: CompactMetadata,
 }
 
-/// The facts of a compaction.
+/// The metadata of a compaction.
 #[derive(Debug, Default, Deserialize)]
 pub struct CompactMetadata {
     /// Tokens before.
@@ -126,7 +128,7 @@ pub struct CompactMetadata {
 
 /// System messages that are known by name only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the agent's own and say all that we know")]
+#[expect(missing_docs, reason = "the names are the agent's own, and nothing more is known about them")]
 pub enum IgnoredSystemMessage {
     ControlRequestProgress,
     HookProgress,
@@ -155,7 +157,7 @@ struct InformationalFields<'a> {
 }
 
 impl<'a> SystemMessage<'a> {
-    /// `None` for a subtype that we do not know.
+    /// `None` for an unknown subtype.
     pub(super) fn parse(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
         let fields: Fields<'a> = serde_json::from_slice(line)?;
         Ok(Some(match &*fields.subtype {

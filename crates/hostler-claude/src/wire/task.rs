@@ -1,9 +1,11 @@
+//! Messages about tasks (sub-agents and long commands) and about the lifecycle of prompts.
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{MessageBlock, MessageContent, WireText, WireTokenCounts};
 
-/// A `system/task_started` line: a sub-agent, or a command that takes long, begins.
+/// A `system/task_started` line: a sub-agent or a long command starts.
 #[derive(Debug, Deserialize)]
 pub struct TaskStarted<'a> {
     /// The task.
@@ -18,13 +20,13 @@ pub struct TaskStarted<'a> {
     /// `local_bash`, `local_agent`, …
     #[serde(borrow, default)]
     pub task_type: Option<WireText<'a>>,
-    /// Which sub-agent it is (newer builds).
+    /// The kind of sub-agent (newer builds).
     #[serde(borrow, default)]
     pub subagent_type: Option<WireText<'a>>,
-    /// What a sub-agent is told.
+    /// A sub-agent's prompt.
     #[serde(borrow, default)]
     pub prompt: Option<WireText<'a>>,
-    /// Whether the agent goes on without waiting for it; older builds do not say.
+    /// Whether the agent continues without waiting for it; older builds do not report it.
     #[serde(default)]
     pub is_backgrounded: Option<bool>,
 }
@@ -35,12 +37,12 @@ pub struct TaskUpdated<'a> {
     /// The task.
     #[serde(borrow)]
     pub task_id: WireText<'a>,
-    /// What is new.
+    /// The changed fields.
     #[serde(borrow, default)]
     pub patch: TaskPatch<'a>,
 }
 
-/// What is new about a task.
+/// The changed fields of a task.
 #[derive(Debug, Default, Deserialize)]
 pub struct TaskPatch<'a> {
     /// `completed`, `failed`, `killed`, `running`, …
@@ -48,24 +50,24 @@ pub struct TaskPatch<'a> {
     pub status: Option<WireText<'a>>,
 }
 
-/// A `system/task_notification` line: a task is over, and the model is or will be told.
+/// A `system/task_notification` line: a task is over, and the model is or will be notified.
 #[derive(Debug, Deserialize)]
 pub struct TaskNotification<'a> {
     /// The task.
     #[serde(borrow)]
     pub task_id: WireText<'a>,
-    /// `completed`, `failed`, or `stopped` by somebody other than the model.
+    /// `completed`, `failed`, or `stopped` by anything but the model.
     #[serde(borrow, default)]
     pub status: Option<WireText<'a>>,
-    /// A sentence about a command; the last words of a sub-agent.
+    /// A sentence about a command; the final text of a sub-agent.
     #[serde(borrow, default)]
     pub summary: Option<WireText<'a>>,
 }
 
-/// A `system/background_tasks_changed` line: everything that goes on in the background (newer builds).
+/// A `system/background_tasks_changed` line: all background tasks (newer builds).
 #[derive(Debug, Deserialize)]
 pub struct BackgroundTasks<'a> {
-    /// All of it.
+    /// All of them.
     #[serde(borrow)]
     pub tasks: Vec<ListedTask<'a>>,
 }
@@ -78,40 +80,40 @@ pub struct ListedTask<'a> {
     pub task_id: WireText<'a>,
 }
 
-/// What a tool's own result says about work that it left behind.
+/// A tool result's report about a task that continues in the background.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackgroundedWork<'a> {
-    /// A command that goes on.
+    /// A command that continues.
     #[serde(borrow, default)]
     background_task_id: Option<WireText<'a>>,
     /// A sub-agent.
     #[serde(borrow, default)]
     agent_id: Option<WireText<'a>>,
-    /// Whether that goes on.
+    /// Whether the sub-agent continues.
     #[serde(default)]
     is_async: bool,
 }
 
 impl BackgroundedWork<'_> {
-    /// The task that goes on.
+    /// The task that continues.
     pub fn task_id(&self) -> Option<&str> {
         let agent = self.agent_id.as_deref().filter(|_| self.is_async);
         self.background_task_id.as_deref().or(agent)
     }
 }
 
-/// What the call that made a sub-agent says about it when it returns.
+/// The result of a call that started a sub-agent.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubAgentResult<'a> {
     /// The sub-agent.
     #[serde(borrow, default)]
     pub agent_id: Option<WireText<'a>>,
-    /// Whether it goes on.
+    /// Whether it continues in the background.
     #[serde(default)]
     pub is_async: bool,
-    /// What its last answer used.
+    /// The usage of its last answer.
     #[serde(default)]
     pub usage: Option<WireTokenCounts>,
     #[serde(borrow, default)]
@@ -119,7 +121,7 @@ pub struct SubAgentResult<'a> {
 }
 
 impl SubAgentResult<'_> {
-    /// What the sub-agent said at the end. The agent's own notes stand before it.
+    /// The sub-agent's final text. The agent's own notes precede it.
     pub fn final_text(&self) -> Option<String> {
         let MessageContent::Blocks(blocks) = super::message::parse_content(self.content?).ok()? else { return None };
         blocks.into_iter().rev().find_map(|block| match block {
@@ -129,7 +131,7 @@ impl SubAgentResult<'_> {
     }
 }
 
-/// A `command_lifecycle` line: what became of a prompt (newer builds).
+/// A `command_lifecycle` line: what happened to a prompt (newer builds).
 #[derive(Debug, Deserialize)]
 pub struct CommandLifecycle<'a> {
     /// The prompt.

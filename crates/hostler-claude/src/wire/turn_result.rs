@@ -1,3 +1,5 @@
+//! `result` messages: the end of a turn.
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -20,7 +22,7 @@ pub struct TurnResult<'a> {
     /// The last text of the turn, or the failure's text.
     #[serde(borrow, default)]
     pub result: Option<WireText<'a>>,
-    /// What went wrong, for the error subtypes.
+    /// The errors, for the error subtypes.
     #[serde(borrow, default)]
     pub errors: Option<Vec<WireText<'a>>>,
     /// Why the turn ended.
@@ -32,16 +34,16 @@ pub struct TurnResult<'a> {
     /// Tokens of this turn alone.
     #[serde(default)]
     pub usage: Option<WireTokenCounts>,
-    /// Facts per model, cumulative like the cost below: only the context window is of use.
+    /// Usage per model, cumulative like the cost below: only the context window is used.
     #[serde(rename = "modelUsage", default)]
     pub model_usage: Option<BTreeMap<String, ModelUsage>>,
-    /// Facts per model since the last result (newer builds).
+    /// Usage per model since the last result (newer builds).
     #[serde(default)]
     pub model_usage_since_last_result: Option<BTreeMap<String, ModelUsage>>,
-    /// What the process has cost, in US dollars; newer builds add what the conversation cost before it was resumed.
+    /// The cost of the process in US dollars; newer builds add the conversation's cost before it was resumed.
     #[serde(default)]
     pub total_cost_usd: Option<f64>,
-    /// Calls that were refused in this turn.
+    /// Calls that were denied in this turn.
     #[serde(borrow, default)]
     pub permission_denials: Option<Vec<PermissionDenial<'a>>>,
     /// The prompts that the turn answered (newer builds).
@@ -49,18 +51,18 @@ pub struct TurnResult<'a> {
     pub user_message_uuids: Option<Vec<Uuid>>,
 }
 
-/// What the agent knows about a model that it used.
+/// The agent's data about a model that it used.
 #[derive(Debug, Default, Deserialize)]
 pub struct ModelUsage {
-    /// The size of the model's context.
+    /// The size of the model's context window.
     #[serde(rename = "contextWindow", default)]
     pub context_window: Option<u64>,
-    /// What it cost, in US dollars.
+    /// Its cost, in US dollars.
     #[serde(rename = "costUSD", default)]
     pub cost_usd: Option<f64>,
 }
 
-/// A refused call.
+/// A denied call.
 #[derive(Debug, Deserialize)]
 pub struct PermissionDenial<'a> {
     /// The call.

@@ -1,6 +1,7 @@
-//! Reads configuration files of a folder: bounded, and without following a link.
+//! Reads the configuration files of a folder: bounded, and without following links.
 //!
-//! Every name is opened relative to its open directory, so what was checked is what is read, whatever is moved meanwhile.
+//! Every name is opened relative to its open directory, so the checked file is the one that is read, even if paths
+//! are moved meanwhile.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,13 +11,13 @@ use std::path::Path;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The most files that a configuration may have.
+/// Maximum number of files.
 const MAX_FILES: usize = 2_000;
 
-/// The most bytes that all of them may have.
+/// Maximum total size.
 const MAX_TOTAL_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How deep directories may be nested.
+/// Maximum nesting of directories.
 const MAX_DEPTH: usize = 12;
 
 const OPEN_FLAGS: OFlags =
@@ -40,12 +41,12 @@ pub(super) enum EntryContent {
     Link(Vec<u8>),
 }
 
-/// Files that were read, in a stable order.
+/// The files that were read, in a stable order.
 #[derive(Debug, Default)]
 pub(super) struct ConfigurationTree {
     pub(super) entries: Vec<ConfigurationEntry>,
     bytes: u64,
-    /// The first thing that could not be read.
+    /// The first problem that occurred.
     pub(super) problem: Option<String>,
 }
 
@@ -54,13 +55,13 @@ pub(super) fn open_directory(path: &Path) -> Option<OwnedFd> {
     rustix::fs::open(path, OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty()).ok()
 }
 
-/// Opens a directory in a directory, unless it is a link.
+/// Opens a subdirectory, unless it is a link.
 pub(super) fn open_subdirectory(directory: impl AsFd, name: &str) -> Option<OwnedFd> {
     rustix::fs::openat(directory, name, OPEN_FLAGS | OFlags::DIRECTORY, Mode::empty()).ok()
 }
 
 impl ConfigurationTree {
-    /// Reads what `name` in `directory` is, files and directories alike. `path` is what people know it by.
+    /// Reads the file or directory `name` in `directory`. `path` is its display path.
     pub(super) fn read(&mut self, directory: impl AsFd, name: &str, path: String) {
         self.read_at(directory, name, path, 0);
     }
@@ -111,7 +112,7 @@ impl ConfigurationTree {
 
     fn read_file(&mut self, file: OwnedFd, path: String, executable: bool) {
         let mut bytes = Vec::new();
-        // One more than allowed, so that what is too large is noticed.
+        // One more than allowed, so that an excess is noticed.
         let left = MAX_TOTAL_BYTES.saturating_sub(self.bytes) + 1;
         match File::from(file).take(left).read_to_end(&mut bytes) {
             Ok(_) => self.add(path, EntryContent::File { bytes, executable }),
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_named_and_never_followed() {
+    fn links_are_listed_and_never_followed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "secret").unwrap();
         std::fs::create_dir(dir.path().join("x")).unwrap();
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_too_deep_too_many_or_no_file_is_a_problem() {
+    fn excessive_or_irregular_files_are_a_problem() {
         type Make = fn(&Path);
         let make: [(&str, Make); 5] = [
             ("8 MiB", |x| std::fs::write(x, vec![b'x'; 8 * 1024 * 1024 + 1]).unwrap()),
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_no_problem() {
+    fn missing_configuration_is_no_problem() {
         let dir = tempfile::tempdir().unwrap();
         let tree = read(dir.path());
         assert_eq!((tree.entries, tree.problem), (Vec::new(), None));

@@ -24,7 +24,7 @@ const DENIED_NAMES: &[&str] = &[
     "SHELL",
     "SHELLOPTS",
     "ZDOTDIR",
-    // Whose files and directories are used.
+    // Locations of the user's files and directories.
     "HOME",
     "IS_SANDBOX",
     "LOGNAME",
@@ -35,7 +35,7 @@ const DENIED_NAMES: &[&str] = &[
     "TMPDIR",
     "USER",
     "USERPROFILE",
-    // Libraries of every program.
+    // Libraries that every program loads.
     "GCONV_PATH",
     "GETCONF_DIR",
     "GLIBC_TUNABLES",
@@ -108,7 +108,7 @@ const DENIED_NAMES: &[&str] = &[
     "GOVCS",
     "GOWORK",
     "VIRTUAL_ENV",
-    // Where traffic goes, and who may read it.
+    // Routing of traffic, and trust in certificates.
     "AWS_CA_BUNDLE",
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -122,7 +122,7 @@ const DENIED_NAMES: &[&str] = &[
     "WGET_HOME",
 ];
 
-/// Beginnings of names, in upper case.
+/// Prefixes, in upper case.
 const DENIED_PREFIXES: &[&str] = &[
     "ANSIBLE_",
     "ANTHROPIC",
@@ -239,7 +239,7 @@ const DENIED_PREFIXES: &[&str] = &[
     "ZSH",
 ];
 
-/// Ends of names, in upper case.
+/// Suffixes, in upper case.
 const DENIED_SUFFIXES: &[&str] = &[
     "HOME",
     "PAGER",
@@ -279,13 +279,13 @@ const DENIED_SUFFIXES: &[&str] = &[
     "_WRAPPER",
 ];
 
-/// Names that a prefix would deny, but that change nothing of the above.
+/// Names with a denied prefix that have none of these effects.
 const ALLOWED_NAMES: &[&str] = &["NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"];
 
-/// Whether a folder may not set this variable. Compared without regard to case.
+/// Whether a folder must not set this variable. Case-insensitive.
 pub(super) fn is_denied_variable(name: &str) -> bool {
     let name = name.to_uppercase();
-    // A shell's function, in any of the forms that shells export it in, is code.
+    // An exported shell function is code, in every form in which shells export it.
     let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     if !is_plain || name.is_empty() {
         return true;
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_load_code_or_redirect_traffic_are_denied_in_any_case() {
+    fn variables_that_load_code_or_redirect_traffic_are_denied_case_insensitively() {
         for name in [
             "LD_PRELOAD",
             "ld_audit",
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_variables_are_not() {
+    fn ordinary_variables_are_allowed() {
         for name in [
             "NODE_ENV",
             "RUST_LOG",

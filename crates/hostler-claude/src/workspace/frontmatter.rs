@@ -1,6 +1,7 @@
-//! The header of a command, skill, agent or output style, reduced to what describes it.
+//! Reduces the header of a command, skill, agent or output style to descriptive keys.
 
-/// What a header may say. Everything else is left out: hooks, tool servers, permissions and whatever later builds run.
+/// The keys that a header may have. All others are removed: hooks, MCP servers, permissions and keys that later
+/// builds may execute.
 const ALLOWED_KEYS: &[&str] = &[
     "name",
     "description",
@@ -29,16 +30,17 @@ const ALLOWED_KEYS: &[&str] = &[
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReducedText {
     pub(super) text: String,
-    /// The keys that were left out.
+    /// The keys that were removed.
     pub(super) removed_keys: Vec<String>,
 }
 
-/// Reduces the header of a text. `None` if it begins one and does not end it.
+/// Reduces the header of a text. `None` if the header has no end.
 ///
-/// A header is reduced line by line, without a parser of its own opinion: an entry begins where a line is not indented, and
-/// belongs to a known key or is left out with everything below it. The header ends no earlier than readers say it does.
+/// A header is reduced line by line, without a parser that could disagree with the agent's: an entry starts at a line
+/// that is not indented, and has a known key or is removed with everything below it. The header ends no earlier than
+/// in any reader.
 pub(super) fn reduce_header(text: &str) -> Option<ReducedText> {
-    // Every character that some reader takes for the end of a line.
+    // Every character that some reader treats as a line end.
     let text = text
         .trim_start_matches('\u{feff}')
         .replace("\r\n", "\n")
@@ -49,7 +51,7 @@ pub(super) fn reduce_header(text: &str) -> Option<ReducedText> {
     }
     let (opening, rest) = trimmed.split_once('\n')?;
     if opening.trim_end() != "---" {
-        // A line of dashes, or a header that only lenient readers see.
+        // A line of dashes, or a header that only lenient readers recognize.
         return opening
             .trim_end()
             .chars()
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_keys_stay_and_others_go_with_all_that_is_below_them() {
+    fn unknown_keys_are_removed_with_their_contents() {
         let text =
             "---\nname: a\nhooks:\n  Stop:\n    - x\ntools:\n- Read\nmcpServers: {a: 1}\n---\nbody\nhooks: text\n";
         let reduced = reduce_header(text).unwrap();
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_form_of_a_key_gets_through() {
+    fn every_form_of_an_unknown_key_is_removed() {
         for header in [
             "\"hooks\": x",
             "'hooks': x",
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_without_an_end_is_refused_and_a_text_without_a_header_stays() {
+    fn unterminated_header_is_refused_and_text_without_a_header_is_unchanged() {
         assert_eq!(reduce_header("---\nhooks: x\nname: ---"), None);
         assert_eq!(reduce_header("--- hooks: x\n---\n"), None);
         assert_eq!(reduce_header("hello\n---\nhooks: x").unwrap().text, "hello\n---\nhooks: x");

@@ -1,27 +1,28 @@
-//! The instructions for the model that a folder holds, for a build that reads none of them by itself in an untrusted folder.
+//! Collects a folder's instructions for the model, for a build that reads none of them by itself in an untrusted
+//! folder.
 //!
-//! A build imports files only from below its working directory, so those are imported and keep their own imports; what parents
-//! say is copied.
+//! A build imports files only from below its working directory, so those files are imported and keep their own
+//! imports; instructions of parent directories are copied.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::configuration_tree::{self, ConfigurationTree, EntryContent};
 
-/// Where instructions are, in a directory.
+/// Instruction files of a directory.
 const INSTRUCTION_FILES: [&str; 3] = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
 
-/// Rules, in a directory.
+/// Rules directory of a directory.
 const RULES_DIRECTORY: &str = ".claude/rules";
 
-/// The text that brings the instructions of a working directory (links resolved) and its parents to the model, outermost first.
-/// `own` is the user's configuration directory, which the build reads itself.
+/// The instructions of a working directory (links resolved) and its parents, outermost first. `own` is the user's
+/// configuration directory, which the build reads itself.
 pub(super) fn collect_instructions(working_directory: &Path, own: Option<&Path>) -> String {
     let mut text = String::new();
     let directories: Vec<_> = working_directory.ancestors().collect();
     for directory in directories.into_iter().rev() {
         let is_own = own.is_some_and(|own| directory.join(".claude") == own);
-        // Text that cannot be read, or that is too long, is left out.
+        // Text that is unreadable or too long is omitted.
         let mut found = ConfigurationTree::default();
         if let Some(opened) = configuration_tree::open_directory(directory) {
             for name in INSTRUCTION_FILES
@@ -61,7 +62,7 @@ fn read_path(tree: &mut ConfigurationTree, directory: &impl std::os::fd::AsFd, p
     }
 }
 
-/// Whether the build's syntax for imports can name the path.
+/// Whether the build's import syntax can express the path.
 fn is_importable(path: &str) -> bool {
     !path.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\')
 }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_files_are_imported_and_those_of_parents_are_copied() {
+    fn own_files_are_imported_and_parent_files_are_copied() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let work = root.join("work");
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_imported_is_copied_and_no_link_is_followed() {
+    fn unimportable_path_is_copied_and_links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let work = dir.path().canonicalize().unwrap().join("my work");
         std::fs::create_dir(&work).unwrap();

@@ -1,12 +1,14 @@
-//! What a folder's own configuration brings to Claude Code, and the private copy that an agent is started with.
+//! The configuration of a folder for Claude Code, and the private copy that an agent is started with.
 //!
-//! The configuration is read once ([`Snapshot`]): what is listed, what is fingerprinted and what is applied are the same bytes.
-//! An agent never reads the folder's own files: it is started on a directory of the host's ([`Stage`]) that holds nothing, or
-//! the reduced copy of what was trusted. So a file that is changed, swapped or added later has no effect.
+//! The configuration is read once, without following links ([`ConfigurationSnapshot`]): the same bytes are listed,
+//! fingerprinted and applied. An agent never reads the folder's own files: it is started on a directory of the host
+//! ([`StagedConfiguration`]) that is empty, or contains the reduced copy of what was trusted. So a file that is
+//! changed, swapped or added after the check has no effect. `staged_configuration.rs` has two ways: builds with
+//! `--project-config-root`, and all others.
 //!
 //! `CLAUDE.md` and rules are text for the model, not configuration: they are read in every folder.
 //!
-//! It does not know who trusts a folder, and it runs nothing.
+//! This module does not know which folders are trusted, and it runs nothing.
 
 mod configuration_tree;
 mod denied_variables;
@@ -30,16 +32,17 @@ pub(crate) use self::staged_configuration::{
     CONFIG_ROOT_FLAG, ConfigIsolation, StagedConfiguration, remove_stale_stages,
 };
 
-/// Changes with what is listed and applied, so that no decision about an earlier set of features covers a later one.
+/// Part of the fingerprint. Changed whenever more is listed or applied, so that an earlier decision does not cover
+/// it.
 const FINGERPRINT_VERSION: &[u8] = b"claude 1";
 
-/// The longest name of an item, in characters.
+/// Maximum length of an item's name, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
-/// The most items that a configuration may bring: more could not be looked at, nor remembered.
+/// Maximum number of items: more cannot be reviewed or stored.
 const MAX_ITEMS: usize = 2_000;
 
-/// The most bytes of all variables, settings and directories. A process gets no more than 128 KiB in one of them.
+/// Maximum total size of variables, settings and directories. The kernel limits one argument or variable to 128 KiB.
 const MAX_VALUES_BYTES: usize = 64 * 1024;
 
 const LINK_BLOCKED_REASON: &str = "Symbolic links are not followed.";
@@ -47,7 +50,7 @@ const HEADER_BLOCKED_REASON: &str = "Its header does not end.";
 const CONFLICT_BLOCKED_REASON: &str = "A nearer directory has something else of this name.";
 const ENCODING_BLOCKED_REASON: &str = "It is not text in UTF-8.";
 
-/// Directories of `.claude` whose files apply, and what they bring.
+/// Directories in `.claude` whose files apply, and the kind of their items.
 const APPLIED_DIRECTORIES: [(&str, ConfigurationKind); 4] = [
     ("commands", ConfigurationKind::Command),
     ("skills", ConfigurationKind::Skill),
@@ -55,7 +58,7 @@ const APPLIED_DIRECTORIES: [(&str, ConfigurationKind); 4] = [
     ("output-styles", ConfigurationKind::Setting),
 ];
 
-/// What the configuration of a folder would bring to Claude Code with these environment variables.
+/// The configuration that a folder brings to Claude Code with these environment variables.
 pub fn workspace_configuration<'a>(
     working_directory: &Path,
     variable: impl Fn(&str) -> Option<&'a OsStr>,
@@ -75,7 +78,7 @@ pub(crate) struct ConfigurationSnapshot {
     pub(crate) directories: Vec<PathBuf>,
     /// Files that apply, by their path below `.claude`.
     files: BTreeMap<String, AppliedFile>,
-    /// Skills that were seen.
+    /// The skills.
     skills: BTreeMap<String, SkillSummary>,
 }
 
@@ -83,7 +86,7 @@ pub(crate) struct ConfigurationSnapshot {
 struct SkillSummary {
     source: String,
     contents: blake3::Hasher,
-    /// What is said beside its name.
+    /// A note beside its name.
     note: String,
 }
 
@@ -129,7 +132,7 @@ impl ConfigurationSnapshot {
         snapshot
     }
 
-    /// Takes one file into account.
+    /// Adds one file.
     fn add_entry(&mut self, entry: &ConfigurationEntry, settings: &mut FolderSettings, problem: &mut Option<String>) {
         let ConfigurationEntry { path, content } = entry;
         let place = path.trim_start_matches("../");
@@ -160,7 +163,7 @@ impl ConfigurationSnapshot {
     /// Adds a file of one of the directories.
     fn add_file(&mut self, entry: &ConfigurationEntry, directory: &str, kind: ConfigurationKind, name: &str) {
         let EntryContent::File { bytes, executable } = &entry.content else { return };
-        // A file in the place of the directory brings nothing.
+        // A file in place of the directory contains no items.
         if name.is_empty() {
             return;
         }
@@ -171,7 +174,7 @@ impl ConfigurationSnapshot {
         let mut applied = Some(bytes.clone());
         let mut blocked = None;
         let mut note = String::new();
-        // Some file systems do not know case.
+        // Some file systems are case-insensitive.
         if name.to_ascii_lowercase().ends_with(".md") {
             match std::str::from_utf8(bytes).map(frontmatter::reduce_header) {
                 Ok(Some(reduced)) => {
@@ -211,7 +214,7 @@ impl ConfigurationSnapshot {
         }
     }
 
-    /// Whether a file belongs to the skill of its name in the nearest directory, which hides others of that name.
+    /// Whether a file belongs to the nearest skill of its name, which hides others of that name.
     fn is_of_nearest_skill(&mut self, path: &str, name: &str, bytes: &[u8]) -> bool {
         let skill = name.split('/').next().unwrap_or(name);
         let source = path.strip_suffix(name).map_or_else(|| path.to_owned(), |base| format!("{base}{skill}"));
@@ -227,7 +230,7 @@ impl ConfigurationSnapshot {
         true
     }
 
-    /// Whether a nearer directory has a file where this one needs a directory, or the other way around.
+    /// Whether a nearer directory has a file where this path needs a directory, or the other way around.
     fn conflicts_with_nearer(&self, key: &str) -> bool {
         let below = format!("{key}/");
         let has_below = self.files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below));
@@ -240,7 +243,7 @@ impl ConfigurationSnapshot {
     }
 }
 
-/// What is more than can be looked at or handed to a process.
+/// The problem of a configuration that is too large to review or to pass to a process.
 fn size_problem(
     items: usize,
     environment: &BTreeMap<String, String>,
@@ -251,14 +254,14 @@ fn size_problem(
         return Some("The configuration has more than 2,000 entries.".to_owned());
     }
     let variables: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
-    // As it is written in an argument: in JSON.
+    // The size in an argument, as JSON.
     let settings: usize = settings.iter().map(|(key, value)| key.len() + value.to_string().len()).sum();
     let directories: usize = directories.iter().map(|path| Value::from(path.to_string_lossy()).to_string().len()).sum();
     (variables + settings + directories > MAX_VALUES_BYTES)
         .then(|| "The variables and settings of the configuration are larger than 64 KiB.".to_owned())
 }
 
-/// The working directory, and its parents up to the nearest one that has a `.git`, whatever that is or says.
+/// The working directory and its parents up to the nearest one with a `.git` of any kind.
 fn project_directories(working_directory: &Path) -> Vec<&Path> {
     let is_root = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
     match working_directory.ancestors().position(|directory| is_root(&directory)) {
@@ -279,17 +282,17 @@ fn read_level(tree: &mut ConfigurationTree, directory: &Path, level: usize, own:
         return;
     }
     let Some(inside) = configuration_tree::open_subdirectory(&opened, ".claude") else {
-        // Nothing, a link, or what is no directory: which of them is for the reader to say.
+        // Missing, a link, or no directory: the reader distinguishes them.
         return tree.read(&opened, ".claude", format!("{up}.claude"));
     };
-    // Agents take settings from their working directory alone.
+    // Agents read settings only from their working directory.
     let settings: &[&str] = if level == 0 { &["settings.json", "settings.local.json"] } else { &[] };
     for name in settings.iter().copied().chain(APPLIED_DIRECTORIES.map(|(name, _)| name)) {
         tree.read(&inside, name, format!("{up}.claude/{name}"));
     }
 }
 
-/// Which of the directories a file is in, and its path below.
+/// The applied directory that contains a file, and the file's path below it.
 fn classify_path(place: &str) -> Option<(&'static str, ConfigurationKind, &str)> {
     let place = place.strip_prefix(".claude/")?;
     let (first, name) = place.split_once('/').unwrap_or((place, ""));

@@ -1,4 +1,4 @@
-//! What the settings files and `.mcp.json` of a folder bring, and which part of it applies.
+//! Items from the settings files and `.mcp.json` of a folder, and which of them apply.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::configuration_item;
 use super::denied_variables::is_denied_variable;
 
-/// Settings that apply as they are. Others may name programs, change permissions or belong to the host, in this build or a
-/// later one, so they do not.
+/// Settings that apply unchanged. All others may name programs, change permissions or belong to the host, in this
+/// build or a later one, so they do not apply.
 const APPLIED_SETTINGS: &[&str] = &[
     "alwaysThinkingEnabled",
     "attribution",
@@ -25,7 +25,7 @@ const APPLIED_SETTINGS: &[&str] = &[
 const HELPER_SETTINGS: &[&str] =
     &["awsAuthRefresh", "awsCredentialExport", "fileSuggestion", "gcpAuthRefresh", "statusLine", "subagentStatusLine"];
 
-/// Settings that bring plugins.
+/// Settings that enable plugins.
 const PLUGIN_SETTINGS: &[&str] = &["enabledPlugins", "extraKnownMarketplaces", "pluginConfigs"];
 
 /// Settings about MCP servers.
@@ -38,10 +38,10 @@ const HELPERS_BLOCKED_REASON: &str = "Helper programs of a folder are never run.
 const VARIABLE_BLOCKED_REASON: &str = "Folders cannot set this variable.";
 const SETTING_BLOCKED_REASON: &str = "Folders cannot change this setting.";
 
-/// Parts of names behind which values are secrets.
+/// Parts of variable names whose values are secrets.
 const SECRET_NAME_PARTS: &[&str] = &["AUTH", "CREDENTIAL", "KEY", "PASS", "PRIVATE", "SECRET", "TOKEN"];
 
-/// What settings bring. Files that are read later win.
+/// Collected settings. Files that are added later take precedence.
 #[derive(Debug, Default)]
 pub(super) struct FolderSettings {
     pub(super) items: Vec<ConfigurationItem>,
@@ -221,7 +221,7 @@ impl FolderSettings {
     }
 }
 
-/// A value as people read it.
+/// A value for display.
 fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,7 +1,7 @@
-//! The host's own directory that one agent is started on, instead of the folder's configuration.
+//! The host's directory that one agent is started on, instead of the folder's configuration.
 //!
-//! It lies in the runtime directory, which is closed to other users, under a name that cannot be guessed. It is named after its
-//! conversation: the conversation's lock tells whether its agent still runs. Dropping it removes it.
+//! It is in the runtime directory, which other users cannot read, under an unguessable name. The name contains its
+//! conversation: the conversation's lock shows whether its agent still runs. Dropping it removes it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
@@ -15,34 +15,34 @@ use tempfile::TempDir;
 
 use super::{ConfigurationSnapshot, instructions};
 
-/// What the names of all stages begin with.
+/// Prefix of all stage directories.
 const STAGE_PREFIX: &str = "workspace-";
 
-/// Letters of a name that cannot be guessed.
+/// Length of the random part of a name.
 const RANDOM_NAME_CHARS: usize = 22;
 
-/// What [`Recipe::UserOnly`] calls what comes from the folder: `/project:deploy`.
+/// The plugin name of the folder's items with [`ConfigIsolation::UserOnly`]: `/project:deploy`.
 const PLUGIN_NAME: &str = "project";
 
-/// The ways to keep a build from reading the folder's configuration.
+/// How a build is kept from reading the folder's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigIsolation {
-    /// The build takes the folder's configuration from another directory. Newer builds can.
+    /// The build reads the folder's configuration from another directory. Newer builds support it.
     ConfigRoot,
-    /// The build takes none, and gets instructions and commands in other ways. Every build can.
+    /// The build reads none, and gets instructions and commands in other ways. Every build supports it.
     UserOnly,
 }
 
-/// The flag of [`Recipe::ConfigRoot`].
+/// The flag of [`ConfigIsolation::ConfigRoot`].
 pub(crate) const CONFIG_ROOT_FLAG: &str = "--project-config-root";
 
 /// How an agent is started in a folder.
 #[derive(Debug)]
 pub(crate) struct StagedConfiguration {
     directory: TempDir,
-    /// Arguments that say where configuration comes from.
+    /// Arguments that select the configuration's source.
     pub(crate) arguments: Vec<OsString>,
-    /// Variables for the agent alone.
+    /// Variables for the agent only.
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Settings of the folder, and some of ours.
     pub(crate) settings: Map<String, Value>,
@@ -53,7 +53,8 @@ pub(crate) struct StagedConfiguration {
 }
 
 impl StagedConfiguration {
-    /// Prepares a start. `applied` is the configuration that applies. Blocks; the caller holds the conversation's lock.
+    /// Prepares a start. `applied` is the configuration that applies. Blocks; the caller holds the conversation's
+    /// lock.
     pub(crate) fn prepare(
         runtime_dir: &Path,
         conversation: &str,
@@ -84,7 +85,7 @@ impl StagedConfiguration {
         if let Some(applied) = applied {
             stage.environment.extend(applied.environment.into_iter().map(|(name, value)| (name.into(), value.into())));
             stage.directories = applied.directories;
-            // What is pinned for this start wins.
+            // Settings that are pinned for this start take precedence.
             for (key, value) in applied.settings {
                 stage.settings.entry(key).or_insert(value);
             }
@@ -92,8 +93,7 @@ impl StagedConfiguration {
         Ok(stage)
     }
 
-    /// The build takes everything but text from the directory that it is given, and from that directory's parents up to one with
-    /// a `.git`.
+    /// The build reads everything but text from the given directory, and from its parents up to one with a `.git`.
     fn with_config_root(&mut self, applied: Option<&ConfigurationSnapshot>) -> io::Result<()> {
         let root = self.directory.path();
         create_directories(&root.join(".git"))?;
@@ -105,8 +105,8 @@ impl StagedConfiguration {
         Ok(())
     }
 
-    /// The build takes nothing from the folder. The folder's instructions come by a directory of ours, its commands by
-    /// a plugin.
+    /// The build reads nothing from the folder. The folder's instructions come from a directory of the host, its
+    /// commands from a plugin.
     fn with_user_only(
         &mut self,
         working_directory: &Path,
@@ -119,7 +119,8 @@ impl StagedConfiguration {
         write_file(&memory.join("CLAUDE.md"), text.as_bytes(), false)?;
         self.arguments = vec!["--setting-sources=user".into(), path_flag("--add-dir=", &memory)];
         self.environment = vec![("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD".into(), "1".into())];
-        // It would run `git status` at its start, and with it the filters that a `.git/config` names, which is not part of what was trusted.
+        // Otherwise the agent runs `git status` at its start, and with it the filters of `.git/config`, which are not
+        // part of what was trusted.
         self.settings.insert("includeGitInstructions".to_owned(), false.into());
         let Some(applied) = applied else { return Ok(()) };
         if applied.files.is_empty() {
@@ -154,7 +155,7 @@ impl ConfigurationSnapshot {
     }
 }
 
-/// Removes the stages of hosts that were killed. Those of agents that still run stay: their conversations are locked.
+/// Removes the stages of killed hosts. Those of running agents stay: their conversations are locked.
 pub(crate) fn remove_stale_stages(runtime_dir: &Path, holder: &str) {
     for path in list_stages(runtime_dir, STAGE_PREFIX) {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(STAGE_PREFIX));

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with files in it.
+/// A folder with files.
 struct Folder(TempDir);
 
 impl Folder {
@@ -57,7 +57,7 @@ const SETTINGS: &str = r#"{
 }"#;
 
 #[test]
-fn everything_that_a_folder_brings_is_listed() {
+fn all_configuration_items_are_listed() {
     let folder = Folder::new(&[
         (".claude/settings.json", SETTINGS),
         (".claude/settings.local.json", r#"{"env": {"NODE_ENV": "local"}}"#),
@@ -78,7 +78,7 @@ fn everything_that_a_folder_brings_is_listed() {
 }
 
 #[test]
-fn what_applies_is_reduced() {
+fn applied_files_are_reduced() {
     let folder = Folder::new(&[
         (".claude/settings.json", SETTINGS),
         (".claude/settings.local.json", r#"{"env": {"NODE_ENV": "local"}, "language": "German"}"#),
@@ -100,7 +100,7 @@ fn what_applies_is_reduced() {
 }
 
 #[test]
-fn a_folder_without_configuration_has_nothing_to_decide_about() {
+fn folder_without_configuration_is_empty() {
     let files =
         [("CLAUDE.md", "text"), (".claude/rules/a.md", "text"), (".claude/settings.json", "{}"), (".mcp.json", "")];
     for snapshot in [
@@ -113,7 +113,7 @@ fn a_folder_without_configuration_has_nothing_to_decide_about() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_problem() {
+fn unreadable_configuration_is_a_problem() {
     let deep = format!("{{\"a\":{}", "[".repeat(1000));
     for text in ["{", "[]", "\u{0}", deep.as_str()] {
         for file in [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"] {
@@ -124,7 +124,7 @@ fn what_cannot_be_read_is_a_problem() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_or_handed_over_is_a_problem() {
+fn too_large_configuration_is_a_problem() {
     let long = "x".repeat(70_000);
     let many = |make: fn(usize) -> Value| (0..2_001).map(make).collect::<Vec<_>>();
     for (settings, expected) in [
@@ -149,7 +149,7 @@ fn what_cannot_be_looked_at_or_handed_over_is_a_problem() {
 }
 
 #[test]
-fn files_in_the_place_of_directories_never_fail_a_start() {
+fn files_in_place_of_directories_do_not_fail_a_start() {
     let runtime = tempfile::tempdir().unwrap();
     for files in [
         [("sub/.claude/skills", "a file"), (".claude/skills/s/SKILL.md", "of the root")],
@@ -176,7 +176,7 @@ fn files_in_the_place_of_directories_never_fail_a_start() {
 }
 
 #[test]
-fn a_skill_whose_shell_commands_are_refused_says_so() {
+fn skill_with_refused_shell_commands_has_a_note() {
     for file in ["SKILL.md", "skill.md", "SKILL.MD"] {
         let folder = Folder::new(&[(&format!(".claude/skills/s/{file}"), "run !`make`")]);
         assert_eq!(shown(&folder.read()), ["Skill | s (its shell commands are refused) | .claude/skills/s"]);
@@ -184,7 +184,7 @@ fn a_skill_whose_shell_commands_are_refused_says_so() {
 }
 
 #[test]
-fn every_byte_changes_the_fingerprint() {
+fn fingerprint_changes_with_every_byte() {
     let folder = Folder::new(&[(".claude/settings.json", SETTINGS)]);
     let mut seen = vec![folder.read().configuration.fingerprint];
     for (path, text) in [
@@ -217,7 +217,7 @@ fn every_byte_changes_the_fingerprint() {
 }
 
 #[test]
-fn links_are_listed_and_bring_nothing() {
+fn links_are_listed_and_not_applied() {
     let outside = Folder::new(&[("settings.json", SETTINGS), ("commands/evil.md", "evil"), ("evil.md", "evil")]);
     for (link, target) in [
         (".claude", ""),
@@ -239,7 +239,7 @@ fn links_are_listed_and_bring_nothing() {
 }
 
 #[test]
-fn a_subfolder_brings_what_its_repository_has_and_no_git_file_leads_elsewhere() {
+fn subfolder_uses_its_repository_and_git_files_are_not_followed() {
     let trusted = Folder::new(&[(".git/HEAD", ""), (".claude/commands/trusted.md", "")]);
     let folder = Folder::new(&[
         (".claude/commands/outer.md", "1"),
@@ -260,7 +260,7 @@ fn a_subfolder_brings_what_its_repository_has_and_no_git_file_leads_elsewhere() 
 }
 
 #[test]
-fn the_users_own_configuration_is_not_the_folders() {
+fn user_configuration_is_not_part_of_the_folder() {
     let home =
         Folder::new(&[(".git/HEAD", ""), (".claude/settings.json", SETTINGS), ("work/.claude/commands/a.md", "")]);
     let own = home.path().join(".claude");
@@ -269,7 +269,7 @@ fn the_users_own_configuration_is_not_the_folders() {
 }
 
 #[test]
-fn a_stage_is_private_unguessable_and_goes_with_its_value() {
+fn stage_is_private_unguessable_and_removed_on_drop() {
     use std::os::unix::fs::PermissionsExt as _;
     let runtime = tempfile::tempdir().unwrap();
     let folder = Folder::new(&[(".claude/skills/s/run.sh", "x"), (".claude/commands/a.md", "a")]);
@@ -285,7 +285,7 @@ fn a_stage_is_private_unguessable_and_goes_with_its_value() {
         assert_eq!(mode & 0o777, 0o700);
         assert!(first.len() > "workspace-c.".len() + 20, "{first}");
         std::mem::forget(stage);
-        // The next start of the same conversation removes what a killed host has left.
+        // The next start of the same conversation removes the stage of a killed host.
         let stage = prepare();
         let [second] = names().try_into().unwrap();
         assert_ne!(first, second);
@@ -295,7 +295,7 @@ fn a_stage_is_private_unguessable_and_goes_with_its_value() {
 }
 
 #[test]
-fn what_was_fingerprinted_is_what_is_applied() {
+fn fingerprinted_bytes_are_applied() {
     let runtime = tempfile::tempdir().unwrap();
     for (recipe, file) in
         [(ConfigIsolation::ConfigRoot, ".claude/commands/a.md"), (ConfigIsolation::UserOnly, "project/commands/a.md")]
@@ -318,7 +318,7 @@ fn what_was_fingerprinted_is_what_is_applied() {
 }
 
 #[test]
-fn leftovers_go_unless_their_agent_still_runs() {
+fn stale_stages_are_removed_unless_their_agent_runs() {
     let runtime = tempfile::tempdir().unwrap();
     for conversation in ["left", "runs"] {
         let stage = StagedConfiguration::prepare(

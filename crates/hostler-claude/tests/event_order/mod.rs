@@ -1,10 +1,10 @@
-//! The order that a driver's events must keep, whatever the agent prints.
+//! Checks the required order of a driver's events.
 
 use std::collections::{HashMap, HashSet};
 
 use hostler_driver::{DriverEvent, PartId, PartKind, SubAgentEvent, SubAgentId, ToolOutcome, TurnOutcome};
 
-/// Sees events one by one and panics at the first one that is out of order.
+/// Checks events one by one and panics at the first one out of order.
 #[derive(Default)]
 pub(crate) struct OrderCheck {
     in_turn: bool,
@@ -16,7 +16,7 @@ pub(crate) struct OrderCheck {
     pub(crate) tool_outcomes: HashMap<String, ToolOutcome>,
     pub(crate) notices: Vec<String>,
     pub(crate) background: HashSet<String>,
-    /// Those that work, each with an order of its own.
+    /// Running sub-agents, each with a check of its own.
     pub(crate) sub_agents: HashMap<SubAgentId, OrderCheck>,
 }
 
@@ -94,7 +94,7 @@ impl OrderCheck {
                 self.tool_outcomes.insert(id.clone(), *outcome);
             }
             DriverEvent::Usage(_) => self.usage_is_last = true,
-            // The token may stand between usage and end.
+            // The token may come between usage and end.
             DriverEvent::ResumeToken(_) | DriverEvent::PermissionModeChanged(_) => self.usage_is_last = usage_was_last,
             DriverEvent::Notice(text) => self.notices.push(text.clone()),
             DriverEvent::Retrying { .. }

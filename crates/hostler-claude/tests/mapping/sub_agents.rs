@@ -1,4 +1,4 @@
-//! Sub-agents, case by case.
+//! Mapping tests for sub-agents.
 
 use hostler_claude::mapping::EventMapper;
 use hostler_claude::wire::WireMessage;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{INIT, SUCCESS, replay, show, tool_result, whole};
 
-/// The agent lets a sub-agent work, by the call `T`.
+/// The agent starts a sub-agent with the call `T`.
 const CALL: &str = r#"{"type":"tool_use","id":"T","name":"Agent","input":{}}"#;
 
 fn started(task: &str, call: &str, more: &str) -> String {
@@ -48,7 +48,7 @@ fn returned(task: &str, words: &str) -> String {
     result.replacen('{', &format!("{{{outcome},"), 1)
 }
 
-/// What happens to sub-agents, in a turn whose agent has called one.
+/// The events of sub-agents in a turn that has started one.
 fn sub_agents(lines: &[&str]) -> Vec<String> {
     let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
@@ -60,7 +60,7 @@ fn sub_agents(lines: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_sub_agent_works_and_its_call_returns() {
+fn sub_agent_runs_and_its_call_returns() {
     let (one, two) = (said("T", "H1", &text("I look")), said("T", "H1", &bash("B")));
     let last = said("T", "H2", &text("found"));
     let events = sub_agents(&[
@@ -93,7 +93,7 @@ fn a_sub_agent_works_and_its_call_returns() {
 }
 
 #[test]
-fn words_that_were_not_printed_come_with_the_result() {
+fn unprinted_final_text_comes_from_the_result() {
     let events = sub_agents(&[&started("a1", "T", ""), &said("T", "H", &bash("B")), &returned("a1", "found")]);
     let words = events.iter().position(|event| event == r#"a1: part 1 + "found""#).unwrap();
     assert_eq!(events.last().unwrap(), "a1 Completed");
@@ -101,7 +101,7 @@ fn words_that_were_not_printed_come_with_the_result() {
 }
 
 #[test]
-fn how_it_ends_is_told() {
+fn sub_agent_outcome_is_reported() {
     let end = |lines: &[&str]| {
         let begun = started("a1", "T", "");
         let mut all = vec![begun.as_str()];
@@ -117,12 +117,12 @@ fn how_it_ends_is_told() {
 }
 
 #[test]
-fn one_in_the_background_outlives_its_turn() {
+fn background_sub_agent_outlives_its_turn() {
     let begun = started("a1", "T", r#","is_backgrounded":true"#);
     let events = sub_agents(&[&begun, SUCCESS, &said("T", "H", &text("still here")), &notified("a1", "completed")]);
     assert!(events.contains(&r#"a1: part 1 + "still here""#.to_owned()), "{events:?}");
     assert_eq!(events.last().unwrap(), "a1 Completed");
-    // The other build says so when the call returns.
+    // The other build reports it when the call returns.
     let launched = tool_result(r#""launched""#, false).replacen(
         '{',
         r#"{"tool_use_result":{"isAsync":true,"agentId":"a1","status":"async_launched"},"#,
@@ -133,7 +133,7 @@ fn one_in_the_background_outlives_its_turn() {
 }
 
 #[test]
-fn a_nested_one_names_its_parent_and_shares_its_fate() {
+fn nested_sub_agent_has_a_parent_and_ends_with_it() {
     let nested = said("T", "H", r#"{"type":"tool_use","id":"N","name":"Agent","input":{}}"#);
     let begun = started("a1", "T", r#","is_backgrounded":true"#);
     let inner = started("a2", "N", "");
@@ -145,7 +145,7 @@ fn a_nested_one_names_its_parent_and_shares_its_fate() {
 }
 
 #[test]
-fn a_silent_ones_calls_are_known_from_the_hooks() {
+fn calls_of_an_unprinted_sub_agent_come_from_hooks() {
     let hook = |event: &str, more: &str| {
         format!(
             r#"{{"type":"control_request","request_id":"r","request":{{"subtype":"hook_callback","callback_id":"h","tool_use_id":"B","input":{{"hook_event_name":"{event}","agent_id":"a1","tool_name":"Bash","tool_input":{{"command":"ls"}},"tool_use_id":"B"{more}}}}}}}"#
@@ -165,7 +165,7 @@ fn a_silent_ones_calls_are_known_from_the_hooks() {
     assert_eq!(hear(&again).len(), 2);
     let gated = mapper.on_gate_decision(Some(("C".into(), GateDecision::Allow)));
     assert_eq!(gated.iter().map(show).collect::<Vec<_>>(), ["a1: tool C gated Allow"]);
-    // The agent prints the call after all: it is no second one, and its result counts.
+    // The agent prints the call later: it is not started again, and its result counts.
     let printed = replay_on(&mut mapper, &[&said("T", "H", &bash("C")), &result_of("T", "C", "out", true)]);
     assert_eq!(printed, [r#"a1: usage 7 1 of "h" 0"#, "a1: tool C Failed: out"]);
 }

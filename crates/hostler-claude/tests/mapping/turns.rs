@@ -1,8 +1,8 @@
-//! Why turns begin, and what goes on beside them. The lines are those that the two builds print.
+//! Mapping tests for causes of turns and background tasks. The lines are those that the two builds print.
 
 use super::*;
 
-/// What newer builds say at the beginning of a turn.
+/// A newer build's message at the start of a turn.
 fn native(prompts: &[Uuid]) -> String {
     let named = match prompts {
         [] => String::new(),
@@ -33,7 +33,7 @@ fn listed(ids: &[&str]) -> String {
     format!(r#"{{"type":"system","subtype":"background_tasks_changed","tasks":[{}]}}"#, tasks.join(","))
 }
 
-/// A call's result that names what it left behind.
+/// A call's result that names a background task.
 fn left(fields: &str) -> String {
     format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"T","content":"x"}}]}},"tool_use_result":{fields}}}"#
@@ -61,7 +61,7 @@ fn about(events: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn a_shell_in_the_background_is_told_once_on_both_builds() {
+fn background_shell_is_reported_once_on_both_builds() {
     let native_lines = [&listed(&["b"]), &started("b", "local_bash", Some(true)), &left(r#"{"backgroundTaskId":"b"}"#)]
         .map(|s| s.clone());
     let js_lines = [started("b", "local_bash", None), left(r#"{"stdout":"","backgroundTaskId":"b"}"#)];
@@ -81,7 +81,7 @@ fn a_shell_in_the_background_is_told_once_on_both_builds() {
 }
 
 #[test]
-fn what_the_agent_waits_for_is_no_background_work() {
+fn foreground_task_is_not_background_work() {
     for backgrounded in [None, Some(false)] {
         for kind in ["local_bash", "local_agent"] {
             let lines = [
@@ -99,15 +99,15 @@ fn what_the_agent_waits_for_is_no_background_work() {
 }
 
 #[test]
-fn what_moves_into_the_background_is_told_when_it_does() {
+fn task_is_reported_when_it_moves_to_the_background() {
     let lines = [started("m", "local_bash", Some(false)), listed(&["m"]), listed(&[])];
     let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
     assert_eq!(about(replay(&mut EventMapper::default(), &lines)), ["background m Shell job m", "background m ended"]);
 }
 
 #[test]
-fn an_agent_in_the_background_has_a_reason_of_our_own() {
-    // Some builds give its last words as the summary.
+fn background_sub_agent_turn_has_a_generated_reason() {
+    // Some builds use its final text as the summary.
     for (line, result) in [
         (started("a", "local_agent", Some(true)), None),
         (started("a", "local_agent", None), Some(left(r#"{"isAsync":true,"status":"async_launched","agentId":"a"}"#))),
@@ -120,12 +120,12 @@ fn an_agent_in_the_background_has_a_reason_of_our_own() {
 }
 
 #[test]
-fn the_older_build_is_woken_by_the_notification_before_its_turn() {
+fn older_build_turn_follows_its_notification() {
     let mut mapper = EventMapper::default();
     let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
     mapper.prompt_sent(Uuid::new_v4());
     assert_eq!(reasons(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]), ["prompt"]);
-    // A prompt is written in the moment in which the agent begins a turn of its own.
+    // A prompt is written at the moment the agent starts a turn by itself.
     mapper.prompt_sent(Uuid::new_v4());
     let woken = [&*updated("b", "completed"), &*over("b", "completed"), INIT, SUCCESS, INIT, SUCCESS, INIT];
     assert_eq!(
@@ -135,7 +135,7 @@ fn the_older_build_is_woken_by_the_notification_before_its_turn() {
 }
 
 #[test]
-fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
+fn usage_has_context_size_and_turn_cost() {
     let delta =
         |tokens: &str| format!(r#"{{"type":"stream_event","event":{{"type":"message_delta","usage":{tokens}}}}}"#);
     let counted = delta(r#"{"output_tokens":25,"cache_read_input_tokens":1000,"cache_creation_input_tokens":10}"#);
@@ -165,7 +165,7 @@ fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
 }
 
 #[test]
-fn a_change_of_the_model_is_no_turn_and_no_notice() {
+fn model_change_is_no_turn_and_no_notice() {
     let told = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
     let mut mapper = EventMapper::default();
     mapper.set_model_change_pending(true);
@@ -180,7 +180,7 @@ fn a_change_of_the_model_is_no_turn_and_no_notice() {
 }
 
 #[test]
-fn a_task_that_somebody_stopped_wakes_nobody() {
+fn stopped_task_starts_no_turn() {
     let mut mapper = EventMapper::default();
     let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
     replay(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]);
@@ -189,13 +189,13 @@ fn a_task_that_somebody_stopped_wakes_nobody() {
 }
 
 #[test]
-fn the_newer_build_names_its_prompts_and_merges_them() {
+fn newer_build_names_and_merges_prompts() {
     let (one, two, three) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3));
     let mut mapper = EventMapper::default();
     mapper.prompt_sent(one);
     let background = started("b", "local_bash", Some(true));
     assert_eq!(reasons(&mut mapper, &[&native(&[one]), &background]), ["prompt"]);
-    // It notifies at once, in the middle of an answer, and speaks about it later; two prompts wait behind that.
+    // It notifies at once, during an answer, and starts a turn about it later; two prompts wait behind that.
     mapper.prompt_sent(two);
     mapper.prompt_sent(three);
     let lines = [&*over("b", "completed"), SUCCESS, &native(&[]), SUCCESS, &native(&[two, three]), SUCCESS];
@@ -204,7 +204,7 @@ fn the_newer_build_names_its_prompts_and_merges_them() {
 }
 
 #[test]
-fn what_was_folded_into_a_turn_is_no_reason_for_another_one() {
+fn folded_notification_is_no_reason_for_another_turn() {
     let mut mapper = EventMapper::default();
     let background = started("b", "local_bash", Some(true));
     let lines =
@@ -213,8 +213,8 @@ fn what_was_folded_into_a_turn_is_no_reason_for_another_one() {
 }
 
 #[test]
-fn a_turn_that_begins_without_saying_so_belongs_to_the_prompt_that_was_started() {
-    // A command that compacts says so before its turn begins.
+fn unannounced_turn_belongs_to_the_started_prompt() {
+    // A compacting command reports it before its turn starts.
     let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
     let lifecycle = |state: &str| {
         format!(

@@ -1,23 +1,22 @@
-//! What an event means for clients: actions, and the contents that they name instead of carrying them.
+//! `ActionBuffer`: the actions that follow from an event, and the contents that they refer to by hash.
 
 use ahp_types::StateAction;
 use ahp_types::state::{ContentRef, ToolInput};
 use hostler_store::Blob;
 
-/// What is longer is named instead of carried, so that states and envelopes stay small.
+/// Longer contents are referred to by hash, so that states and envelopes stay small.
 pub(crate) const MAX_INLINE_BYTES: usize = 16 * 1024;
 
-/// The scheme of contents that this host serves by their hash. A name may follow the hash, behind a slash: clients show it,
-/// and take from it which language a text is written in.
+/// The scheme of contents that this host serves by their hash. A name may follow the hash after a slash: clients
+/// display it and derive a text's language from it.
 const CONTENT_SCHEME: &str = "ahp-content:/";
 
-/// The URI of contents without a name.
+/// The URI of unnamed contents.
 pub(crate) fn content_uri(blob: &Blob) -> String {
     format!("{CONTENT_SCHEME}{}", blob.hash())
 }
 
-/// The URI of contents with the name that they had where they come from: the last part of a URI's path, if it is a name
-/// that can stand in a URI.
+/// The URI of contents with their original name: the last segment of the origin's path, if a URI can contain it.
 pub(crate) fn named_content_uri(blob: &Blob, origin: &str) -> String {
     let path = origin.split(['?', '#']).next().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
@@ -28,12 +27,12 @@ pub(crate) fn named_content_uri(blob: &Blob, origin: &str) -> String {
     }
 }
 
-/// The hash in the URI of contents.
+/// The hash in a content URI.
 pub(crate) fn content_hash(uri: &str) -> Option<&str> {
     uri.strip_prefix(CONTENT_SCHEME)?.split('/').next()
 }
 
-/// Actions of the chat, in order, and the contents that they name.
+/// Actions of a chat, in order, and the contents that they refer to.
 #[derive(Debug, Default)]
 pub(crate) struct ActionBuffer {
     pub(crate) actions: Vec<StateAction>,
@@ -55,12 +54,12 @@ impl ActionBuffer {
         self.actions.push(action);
     }
 
-    /// Keeps contents aside and names them.
+    /// Adds contents and returns a reference to them.
     pub(crate) fn add_blob(&mut self, content_type: &str, body: String) -> ContentRef {
         self.add_named_blob("", content_type, body)
     }
 
-    /// The same for the text of a file.
+    /// Does the same for the text of a file.
     pub(crate) fn add_file_blob(&mut self, file: &str, body: String) -> ContentRef {
         self.add_named_blob(file, "text/plain", body)
     }
@@ -77,7 +76,7 @@ impl ActionBuffer {
         reference
     }
 
-    /// A call's input, carried or named.
+    /// A call's input: inline, or by reference.
     pub(crate) fn tool_input(&mut self, json: &str) -> ToolInput {
         if json.len() <= MAX_INLINE_BYTES {
             ToolInput::Inline(json.to_owned())
@@ -87,7 +86,7 @@ impl ActionBuffer {
     }
 }
 
-/// The beginning of a text, cut between characters.
+/// The beginning of a text, cut at a character boundary.
 pub(crate) fn truncate_at_char(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)
 }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_carry_the_name_that_they_had_where_that_is_one() {
+    fn named_content_uri_keeps_valid_file_names() {
         let blob = Blob::new("text/plain", b"x".to_vec());
         let plain = content_uri(&blob);
         for (origin, name) in [

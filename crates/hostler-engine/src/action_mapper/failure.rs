@@ -1,4 +1,4 @@
-//! Why a turn could not go on, as clients see it.
+//! Errors of turns as clients see them: error type, message and stderr.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ChatErrorAction;
@@ -6,24 +6,24 @@ use ahp_types::common::JsonObject;
 use ahp_types::state::{ErrorInfo, ErrorResponsePart};
 use hostler_driver::TurnFailure;
 
-/// Why a turn could not go on, in the words that clients see.
+/// Why a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TurnErrorDetails {
     /// The machine-readable kind.
     pub(crate) error_type: String,
-    /// A sentence.
+    /// The message for a person.
     pub(crate) message: String,
     /// The redacted end of the agent's stderr.
     pub(crate) stderr: Option<String>,
 }
 
 impl TurnErrorDetails {
-    /// A sub-agent could not do what it was told.
+    /// The error of a failed sub-agent.
     pub(crate) fn from_sub_agent(message: String) -> Self {
         Self { error_type: "subAgent".to_owned(), message, stderr: None }
     }
 
-    /// Why something was given up that nobody waits for any more. Nobody sees it.
+    /// The error of a turn that is no longer awaited. It is not displayed.
     pub(crate) fn abandoned() -> Self {
         Self { error_type: "cancelled".to_owned(), message: "The turn was over.".to_owned(), stderr: None }
     }
@@ -40,7 +40,7 @@ impl From<TurnFailure> for TurnErrorDetails {
     }
 }
 
-/// Ends with a full stop, so that another sentence can follow.
+/// Ends the text with a full stop, so that another sentence can follow.
 fn end_sentence(text: &str) -> String {
     let text = text.trim();
     match text.chars().last() {
@@ -49,7 +49,7 @@ fn end_sentence(text: &str) -> String {
     }
 }
 
-/// `chat/error` with its part. Whatever stopped a turn, it can be taken up again.
+/// `chat/error` with its part. A turn with an error can always be resumed.
 pub(crate) fn chat_error_action(turn_id: String, duration: i64, failure: TurnErrorDetails) -> StateAction {
     let stderr = failure.stderr.filter(|text| !text.trim().is_empty());
     let meta = stderr.map(|text| {
@@ -64,7 +64,7 @@ pub(crate) fn chat_error_action(turn_id: String, duration: i64, failure: TurnErr
     StateAction::ChatError(ChatErrorAction { turn_id, duration, part, meta: None })
 }
 
-/// A sub-agent is its parent's: nobody else can let it go on.
+/// Marks an error as not resumable: a sub-agent is resumed only by its parent.
 pub(crate) fn mark_not_resumable(mut action: StateAction) -> StateAction {
     if let StateAction::ChatError(error) = &mut action {
         error.part.resumable = Some(false);

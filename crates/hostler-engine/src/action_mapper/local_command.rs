@@ -1,4 +1,4 @@
-//! A command of a person, shown as a call of a tool.
+//! Maps a person's shell command to the tool call that displays it.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use super::{ActionBuffer, ActionMapper};
 use crate::command_runner::CommandExit;
 
-/// The tool's name.
+/// The name of the displayed tool.
 pub(crate) const LOCAL_COMMAND_TOOL: &str = "Bash";
 
 impl ActionMapper {
-    /// A person's command begins to run.
+    /// Starts the tool call of a command.
     pub(crate) fn start_local_command(&mut self, call: &str, line: &str, input: Arc<RawValue>, out: &mut ActionBuffer) {
         let display = ToolDisplay {
             name: "Terminal".to_owned(),
@@ -35,7 +35,7 @@ impl ActionMapper {
         self.map_event(DriverEvent::ToolDecided { id: call.to_owned(), decision: GateDecision::Allow }, out);
     }
 
-    /// What it has printed lately, and where the rest is shown.
+    /// Updates the call with the last output and the terminal that shows all of it.
     pub(crate) fn update_local_command(
         &self,
         call: &str,
@@ -56,7 +56,7 @@ impl ActionMapper {
         }));
     }
 
-    /// It has ended, and this is what it printed. Without an end it did not run, and this is why.
+    /// Ends the call with the command's output. Without an exit the command did not run, and the output is the reason.
     pub(crate) fn end_local_command(
         &mut self,
         call: &str,

@@ -1,4 +1,6 @@
-//! From what an agent does to what clients see: driver events become AHP actions. Pure.
+//! `ActionMapper`: maps driver events of a running turn to AHP actions.
+//!
+//! Pure: it owns the state of the turn's response parts and tool calls. It knows neither the store nor subscribers.
 
 mod action_buffer;
 mod failure;
@@ -30,10 +32,10 @@ use self::tool_calls::ToolCalls;
 use crate::budget::LimitReached;
 use crate::turn::TurnEndReason;
 
-/// How the note begins that the agent has shortened its conversation.
+/// Prefix of the notice that the agent has compacted its conversation.
 pub(crate) const COMPACTION_NOTICE_PREFIX: &str = "The conversation was compacted";
 
-/// The running turn, as far as its parts are concerned.
+/// The state of the running turn's response parts.
 #[derive(Debug)]
 pub(crate) struct ActionMapper {
     turn: String,
@@ -42,13 +44,13 @@ pub(crate) struct ActionMapper {
     part_count: usize,
     is_empty: bool,
     has_activity: bool,
-    /// A request of the agent waits for a limit, which output that was under way before does not change.
+    /// Whether a request of the agent waits for a limit. Output that was sent before the wait does not clear it.
     is_waiting_for_limit: bool,
-    /// The limit that the turn has a note about.
+    /// The limit that the turn has a notice about.
     noted_limit: Option<LimitReached>,
-    /// What the agent's work has used so far, in turns that are over as well.
+    /// The agent's usage so far, including completed turns.
     total_usage: TokenUsage,
-    /// What of that belongs to turns that are over.
+    /// The part of it that belongs to completed turns.
     prior_usage: TokenUsage,
 }
 
@@ -75,27 +77,27 @@ impl ActionMapper {
         }
     }
 
-    /// A turn that is taken up again, behind the parts that it has.
+    /// The mapper of a resumed turn, which continues after its existing parts.
     pub(crate) fn resumed(turn: String, parts: usize) -> Self {
         Self { part_count: parts, is_empty: parts == 0, ..Self::new(turn) }
     }
 
-    /// The agent's work goes on in another turn.
+    /// The mapper of the turn that continues this one after a split.
     pub(crate) fn continue_in(&self, turn: String) -> Self {
         Self { total_usage: self.total_usage.clone(), prior_usage: self.total_usage.clone(), ..Self::new(turn) }
     }
 
-    /// Whether a call is not over.
+    /// Whether a call of the turn has not ended.
     pub(crate) fn has_open_calls(&self) -> bool {
         self.tool_calls.has_open_calls()
     }
 
-    /// The turn.
+    /// The turn's id.
     pub(crate) fn turn(&self) -> &str {
         &self.turn
     }
 
-    /// Appends the actions that one event means. Consecutive deltas of one part become one action.
+    /// Appends the actions of one event. Consecutive deltas of one part become one action.
     pub(crate) fn map_event(&mut self, event: DriverEvent, out: &mut ActionBuffer) {
         let stays = matches!(
             event,
@@ -173,16 +175,16 @@ impl ActionMapper {
         }
     }
 
-    /// Nothing was heard for this long. The next thing that is heard takes it back.
+    /// Shows that the agent has sent nothing for this long. The next event clears it.
     pub(crate) fn report_stall(&mut self, time: &str, out: &mut ActionBuffer) {
-        // One that waits for a limit says so already.
+        // The wait for a limit is displayed already.
         if !self.is_waiting_for_limit {
             self.has_activity = true;
             out.push(activity_action(Some(format!("Stalled: nothing was heard from the agent for {time}"))));
         }
     }
 
-    /// Something that a person should know stands in the turn.
+    /// Adds a notice for people to the turn.
     pub(crate) fn add_notice(&mut self, text: String, out: &mut ActionBuffer) {
         self.part_count += 1;
         out.push(self.part_action(ResponsePart::SystemNotification(SystemNotificationResponsePart {
@@ -191,7 +193,7 @@ impl ActionMapper {
         })));
     }
 
-    /// A request of the agent waits for a limit, or no longer does.
+    /// Shows or clears that a request of the agent waits for a limit.
     pub(crate) fn set_limit_wait(&mut self, reached: Option<&LimitReached>, out: &mut ActionBuffer) {
         let Some(reached) = reached else {
             if std::mem::take(&mut self.is_waiting_for_limit) && std::mem::take(&mut self.has_activity) {
@@ -200,7 +202,7 @@ impl ActionMapper {
             return;
         };
         (self.is_waiting_for_limit, self.has_activity) = (true, true);
-        // Once per limit: an agent that asks again, or twice at a time, is no news.
+        // One notice per limit: retries and parallel requests of the agent add none.
         if !self.noted_limit.as_ref().is_some_and(|noted| noted.is_same_limit(reached))
             && let Some(notice) = reached.notice()
         {
@@ -251,9 +253,9 @@ impl ActionMapper {
         });
     }
 
-    // ── People are asked ──────────────────────────────────────────────────────────────────────────────────────────
+    // ── Confirmations ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Shows that a call waits for a person. `false` if it cannot: the call is over, or waits already.
+    /// Shows that a call waits for a confirmation. `false` if it has ended or waits already.
     pub(crate) fn request_confirmation(
         &mut self,
         request: &PermissionRequest,
@@ -265,13 +267,13 @@ impl ActionMapper {
         self.tool_calls.request_confirmation(request, options, edit, out)
     }
 
-    /// A person has answered about a call, in an action that stands before what is said here.
+    /// Records a person's answer about a call. The action of the answer precedes the actions that are added here.
     pub(crate) fn record_answer(&mut self, call: &str, approved: bool, out: &mut ActionBuffer) {
         self.tool_calls.record_answer(call, approved, out);
     }
 
-    /// A person wants another input for a call. `true` if it was said here, since it or the old one is named by its
-    /// hash; otherwise the protocol's own action says it.
+    /// Replaces a call's input with the one that a person entered. `true` if the action was added here, because one of
+    /// the inputs is referred to by hash; otherwise the protocol's own action carries it.
     pub(crate) fn replace_input(
         &mut self,
         call: &str,
@@ -282,19 +284,19 @@ impl ActionMapper {
         self.tool_calls.replace_input(call, input, display, out)
     }
 
-    /// The call runs with what a person has put in place of its input: from now on its sentence says so. Not before: what is
-    /// answered is what was shown.
+    /// Updates the display of a running call whose input a person replaced. Not earlier: an answer refers to the input
+    /// that was displayed with the request.
     pub(crate) fn show_edited_call(&mut self, call: &str, out: &mut ActionBuffer) {
         self.tool_calls.show_edited_call(call, out);
     }
 
-    /// The call needs nobody's permission: it asks questions, or proposes a plan.
+    /// Starts a call that needs no permission: it asks questions, or proposes a plan.
     pub(crate) fn run_without_permission(&mut self, call: &str, out: &mut ActionBuffer) {
         self.is_empty = false;
         self.tool_calls.run(call, out);
     }
 
-    /// Nobody waits for an answer about the call any more.
+    /// Withdraws the request for a confirmation of the call.
     pub(crate) fn withdraw_request(&mut self, call: &str, out: &mut ActionBuffer) {
         self.tool_calls.withdraw_request(call, out);
     }
@@ -333,7 +335,7 @@ pub(crate) fn activity_action(text: Option<String>) -> StateAction {
     StateAction::ChatActivityChanged(ChatActivityChangedAction { activity: text })
 }
 
-/// What a turn has used: all that the agent's work has, without what belongs to turns before.
+/// The usage of a turn: the agent's total without the usage of earlier turns.
 fn usage_info(usage: &TokenUsage, before: &TokenUsage) -> UsageInfo {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let cache_read = usage.cache_read.saturating_sub(before.cache_read);

@@ -1,4 +1,4 @@
-//! A call and the sub-agent that it made: each shows the other.
+//! Links a tool call with the chat of the sub-agent that it started.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ChatToolCallContentChangedAction;
@@ -9,14 +9,14 @@ use super::ActionMapper;
 use super::action_buffer::ActionBuffer;
 use super::tool_calls::{ToolCalls, display_meta};
 
-/// The sub-agent that a call made, for whoever shows the call.
+/// The sub-agent that a call started, for the display of the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SubAgentLink {
-    /// Its chat.
+    /// The URI of its chat.
     pub(crate) chat: String,
-    /// What it is for.
+    /// Its task.
     pub(crate) description: String,
-    /// Which kind of sub-agent it is.
+    /// Its type.
     pub(crate) kind: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl SubAgentLink {
         })
     }
 
-    /// The hints that VS Code shows sub-agents by.
+    /// Adds the hints by which VS Code displays sub-agents.
     pub(super) fn add_hints(&self, hints: &mut JsonObject) {
         let described = [
             ("subagentChatUri", Some(&self.chat)),
@@ -46,14 +46,14 @@ impl SubAgentLink {
 }
 
 impl ActionMapper {
-    /// The turn of a sub-agent's chat: what it asks about are its own calls.
+    /// The mapper of a sub-agent chat's turn: requests in it are about the sub-agent's own calls.
     pub(crate) fn for_sub_agent(turn: String) -> Self {
         let mut transcript = Self::new(turn);
         transcript.tool_calls.is_sub_agent_turn = true;
         transcript
     }
 
-    /// A call of this turn has made a sub-agent, which works in a chat of its own.
+    /// Links a call of this turn with the sub-agent that it started.
     pub(crate) fn link_sub_agent(&mut self, call: &str, link: SubAgentLink, out: &mut ActionBuffer) {
         self.tool_calls.link_sub_agent(call, link, out);
     }
@@ -61,7 +61,7 @@ impl ActionMapper {
 
 impl ToolCalls {
     fn link_sub_agent(&mut self, id: &str, link: SubAgentLink, out: &mut ActionBuffer) {
-        // It works, so its call runs.
+        // The sub-agent is working, so its call is running.
         self.run(id, out);
         let turn_id = self.turn.clone();
         let Some(call) = self.running_call(id) else { return };

@@ -1,7 +1,8 @@
-//! The running turn's tool calls: from the model's first word about them to their results, in the order that AHP wants.
+//! The tool calls of the running turn: from the first delta of their input to their results, in the order that AHP
+//! requires.
 //!
-//! AHP ends a call only if it was running or waited for a confirmation, and cancels it only while it waits. What arrives
-//! in another order is brought into this one; what would contradict it is not said at all.
+//! AHP completes a call only if it was running or waited for a confirmation, and cancels it only while it waits. Events
+//! that arrive in another order are reordered; events that contradict this order produce no action.
 
 use std::collections::HashMap;
 
@@ -23,17 +24,17 @@ use url::Url;
 use super::action_buffer::{ActionBuffer, MAX_INLINE_BYTES, truncate_at_char};
 use super::sub_agent::SubAgentLink;
 
-/// How much of a long output is shown beside the name of all of it.
+/// Size of the preview that accompanies the reference to a long output.
 const OUTPUT_PREVIEW_BYTES: usize = 2 * 1024;
 
-/// A file's contents that are larger are not kept.
+/// Larger file contents are not stored.
 const MAX_EDIT_SIDE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The calls of one turn, by their ids.
 #[derive(Debug)]
 pub(super) struct ToolCalls {
     pub(super) turn: String,
-    /// Whether the turn is a sub-agent's: then its calls are nobody else's.
+    /// Whether the turn belongs to a sub-agent; then all its calls are the sub-agent's own.
     pub(super) is_sub_agent_turn: bool,
     calls: HashMap<String, ToolCallEntry>,
 }
@@ -43,19 +44,19 @@ pub(super) struct ToolCallEntry {
     pub(super) display: ToolDisplay,
     input: Option<String>,
     stage: ToolCallStage,
-    /// How much of its input was streamed.
+    /// How many bytes of its input were streamed.
     streamed_bytes: usize,
-    /// A sub-agent's: shown only for the sake of the question, its result is not heard of.
+    /// A sub-agent's call that is displayed only because of its request; its result does not arrive here.
     is_sub_agent_call: bool,
-    /// The sub-agent that it made.
+    /// The sub-agent that it started.
     pub(super) sub_agent: Option<SubAgentLink>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolCallStage {
-    /// Its input is being written, or nobody has decided about it.
+    /// Its input is incomplete, or there is no decision about it yet.
     Open,
-    /// A person is asked.
+    /// It waits for a person's confirmation.
     AwaitingConfirmation,
     Running,
     Finished,
@@ -66,12 +67,12 @@ impl ToolCalls {
         Self { turn, is_sub_agent_turn: false, calls: HashMap::new() }
     }
 
-    /// Whether a call of the agent itself is not over.
+    /// Whether a call of the agent itself has not ended.
     pub(super) fn has_open_calls(&self) -> bool {
         self.calls.values().any(|call| !call.is_sub_agent_call && call.stage != ToolCallStage::Finished)
     }
 
-    /// A call begins. An id that was there before means that call, never another one.
+    /// Starts a call. A known id refers to the existing call and never starts another one.
     pub(super) fn start(&mut self, id: String, name: String, display: ToolDisplay, out: &mut ActionBuffer) {
         self.start_call(id, name, display, false, out);
     }
@@ -118,14 +119,14 @@ impl ToolCalls {
         else {
             return;
         };
-        // A long input is named when it is complete; until then its beginning is enough.
+        // Only the beginning of a long input is streamed; the complete input is referred to by hash.
         call.streamed_bytes = call.streamed_bytes.saturating_add(json.len());
         if call.streamed_bytes <= MAX_INLINE_BYTES {
             out.push(delta_action(&self.turn, id, Some(json), None));
         }
     }
 
-    /// The input is complete; who may run it is not decided yet.
+    /// Completes the input. Whether the call may run is not decided yet.
     pub(super) fn complete_input(&mut self, id: String, input: &str, display: ToolDisplay, out: &mut ActionBuffer) {
         let Some(call) =
             self.calls.get_mut(&id).filter(|call| call.stage == ToolCallStage::Open && call.input.is_none())
@@ -145,7 +146,7 @@ impl ToolCalls {
         }
     }
 
-    /// The call runs, nobody had to be asked.
+    /// The call runs without a confirmation.
     pub(super) fn run(&mut self, id: &str, out: &mut ActionBuffer) {
         if self.calls.get(id).is_some_and(|call| call.stage == ToolCallStage::Open) {
             self.push_ready(
@@ -157,7 +158,7 @@ impl ToolCalls {
         }
     }
 
-    /// A person is asked. `false` if that cannot be: the call is over, or somebody is asked already.
+    /// Requests a confirmation. `false` if the call has ended or waits already.
     pub(super) fn request_confirmation(
         &mut self,
         request: &PermissionRequest,
@@ -171,7 +172,7 @@ impl ToolCalls {
         if matches!(call.stage, ToolCallStage::AwaitingConfirmation | ToolCallStage::Finished) {
             return false;
         }
-        // What is shown is what the answer is about.
+        // The answer refers to the input that is displayed.
         call.input = Some(request.input.get().to_owned());
         let name = &call.display.name;
         let title = match &request.sub_agent {
@@ -187,8 +188,8 @@ impl ToolCalls {
         true
     }
 
-    /// The input that a person wants instead: it is another sentence that is true of it. Where the protocol's own way of
-    /// saying it would carry too much, it is said here.
+    /// Replaces the input with the one that a person entered, and updates the description. If the input is too long for
+    /// the protocol's own action, the action is added here.
     pub(super) fn replace_input(
         &mut self,
         id: &str,
@@ -209,7 +210,7 @@ impl ToolCalls {
         said
     }
 
-    /// A call that runs is shown with what was put in place of its input.
+    /// Updates the display of a running call whose input was replaced.
     pub(super) fn show_edited_call(&mut self, id: &str, out: &mut ActionBuffer) {
         if self.running_call(id).is_some() {
             let confirmed = Some(ToolCallConfirmationReason::UserAction);
@@ -222,7 +223,7 @@ impl ToolCalls {
         self.calls.get(id)?.input.as_deref()
     }
 
-    /// A person has answered.
+    /// Records a person's answer.
     pub(super) fn record_answer(&mut self, id: &str, approved: bool, out: &mut ActionBuffer) {
         self.set_stage(id, if approved { ToolCallStage::Running } else { ToolCallStage::Finished });
         let Some(call) = self.calls.get(id).filter(|call| approved && call.is_sub_agent_call) else { return };
@@ -240,7 +241,7 @@ impl ToolCalls {
         ));
     }
 
-    /// Nobody is asked any more.
+    /// Withdraws the request for a confirmation.
     pub(super) fn withdraw_request(&mut self, id: &str, out: &mut ActionBuffer) {
         if self.calls.get(id).is_some_and(|call| call.stage == ToolCallStage::AwaitingConfirmation) {
             let why = "The agent did not wait for the answer.".to_owned();
@@ -259,7 +260,7 @@ impl ToolCalls {
     ) {
         let Some(call) = self.calls.get(id).filter(|call| call.stage != ToolCallStage::Finished) else { return };
         if outcome == ToolOutcome::Denied {
-            // AHP cancels a call only while it waits for a confirmation: ask and answer in one breath.
+            // AHP cancels a call only while it waits for a confirmation: request and cancel it at once.
             if call.stage != ToolCallStage::AwaitingConfirmation {
                 self.push_ready(id, ReadyDetails::default(), out);
             }
@@ -283,7 +284,7 @@ impl ToolCalls {
         out.push(self.complete_action(id, result));
     }
 
-    /// A call that runs.
+    /// A call, if it is running.
     pub(super) fn running_call(&mut self, id: &str) -> Option<&mut ToolCallEntry> {
         self.calls.get_mut(id).filter(|call| call.stage == ToolCallStage::Running)
     }
@@ -341,7 +342,7 @@ impl ToolCalls {
     }
 }
 
-/// What differs between the ways in which a call is ready.
+/// The fields in which the ready actions of calls differ.
 #[derive(Default)]
 struct ReadyDetails {
     confirmed: Option<ToolCallConfirmationReason>,
@@ -360,12 +361,12 @@ fn delta_action(turn: &str, id: String, content: Option<String>, present: Option
     })
 }
 
-/// Sentences about calls quote commands and paths in Markdown.
+/// Descriptions of calls quote commands and paths in Markdown.
 fn markdown(sentence: String) -> ahp_types::StringOrMarkdown {
     ahp_types::StringOrMarkdown::Markdown { markdown: sentence }
 }
 
-/// For a call that nobody has described.
+/// The display of a call without a description.
 fn default_display(tool: &str) -> ToolDisplay {
     ToolDisplay {
         name: tool.to_owned(),
@@ -375,7 +376,7 @@ fn default_display(tool: &str) -> ToolDisplay {
     }
 }
 
-/// The hints that VS Code renders calls by.
+/// The hints by which VS Code renders calls.
 pub(super) fn display_meta(display: &ToolDisplay, worker: Option<&SubAgentLink>) -> Option<JsonObject> {
     let mut meta = JsonObject::new();
     let kind = match display.kind {
@@ -403,7 +404,7 @@ pub(super) fn display_meta(display: &ToolDisplay, worker: Option<&SubAgentLink>)
     (!meta.is_empty()).then_some(meta)
 }
 
-/// What a call printed: all of it, or its beginning and the name of all of it.
+/// A call's output: complete, or its beginning and a reference to all of it.
 fn output_content(output: String, out: &mut ActionBuffer) -> Vec<ToolResultContent> {
     if output.is_empty() {
         return Vec::new();
@@ -431,7 +432,7 @@ fn file_edit_content(edit: FileEdit, out: &mut ActionBuffer) -> Option<ToolResul
 
 type FileEditSides = (Option<FileEditSide>, Option<FileEditSide>, FileEditDiffStats);
 
-/// A file before and after, by the names of its contents.
+/// A file before and after an edit, by references to its contents.
 fn file_edit_sides(edit: FileEdit, out: &mut ActionBuffer) -> Option<FileEditSides> {
     let uri = String::from(Url::from_file_path(&edit.path).ok()?);
     let mut side = |text: Option<String>| {

@@ -1,4 +1,7 @@
-//! The actor's hands: opening, prompting, interrupting and closing the agent.
+//! Opens, prompts, interrupts and closes the session's agent.
+//!
+//! Owns the agent's state: at most one process at a time. Results of its tasks return as [`AgentTaskEvent`]; what
+//! follows from them is decided by the turn machine.
 
 use std::sync::Arc;
 
@@ -21,45 +24,45 @@ use crate::agent_pool::AgentSlot;
 use crate::model_gateway::ModelLease;
 use crate::turn::TurnInput;
 
-/// Something that was started for the agent is finished. Each carries the attempt that it belongs to, so that news of
-/// an agent that is no longer meant changes nothing.
+/// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
+/// nothing.
 pub(crate) enum AgentTaskEvent {
-    /// There is a seat.
+    /// An agent slot was assigned.
     SlotAcquired { attempt: u64, slot: AgentSlot },
-    /// The handshake is finished, or it failed.
+    /// The handshake has succeeded or failed.
     Opened { attempt: u64, result: Result<OpenedConnection, OpenError> },
-    /// The folder was assessed; nothing is known if it could not be.
+    /// The folder was assessed; `None` if that failed.
     FolderAssessed {
         attempt: u64,
         purpose: AssessmentPurpose,
         trust_version: u64,
         assessment: Option<Box<TrustAssessment>>,
     },
-    /// An attempt to open was given up; nothing is left of it.
+    /// An attempt to open was cancelled; no process of it remains.
     OpenCancelled { attempt: u64 },
-    /// What follows the words of a message was read back from the store.
+    /// A message's attachments were read from the store.
     MessageLoaded { attempt: u64, message: LoadedMessage },
-    /// The prompt was written, or could not be.
+    /// The prompt was written, or writing failed.
     PromptSent { attempt: u64, result: Result<Uuid, ConnectionError> },
-    /// The agent works by these facts from now on, or it could not be told all of them.
+    /// The settings were applied, or the agent did not accept all of them.
     SettingsApplied { attempt: u64, settings: AgentSettings, result: Result<(), ConnectionError> },
-    /// The time for reacting to an interrupt is over.
+    /// The agent did not react to an interrupt in time.
     InterruptTimedOut { attempt: u64, interrupt: u64 },
-    /// An answer to a request was written, or came too late.
+    /// An answer to a request was written, or the request was no longer open.
     AnswerSent { result: Result<(), ConnectionError> },
-    /// A permission mode was taken, or was not.
+    /// The agent accepted or rejected a permission mode.
     PermissionModeApplied { attempt: u64, mode: &'static str, result: Result<(), ConnectionError> },
-    /// Pictures were taken out of the conversation, or were not.
+    /// Images were removed from the conversation, or removing them failed.
     ImagesRemoved { result: Result<usize, RemoveImagesError> },
-    /// The tree is empty.
+    /// The process tree is empty.
     Closed { attempt: u64 },
 }
 
-/// The agent's slot. At most one process at a time.
+/// The session's agent. At most one process at a time.
 #[derive(Default)]
 pub(super) struct SessionAgent {
     pub(super) attempt: u64,
-    /// Counts interrupts, so that the clock of an old one cannot end the wait for a new one.
+    /// Counts interrupts, so that the timeout of an old one cannot end the wait for a new one.
     pub(super) interrupt_count: u64,
     pub(super) state: AgentState,
 }
@@ -68,7 +71,7 @@ pub(super) struct SessionAgent {
 pub(super) enum AgentState {
     #[default]
     None,
-    /// All seats are taken, the folder is being assessed, or a person decides about it.
+    /// No slot is free, the folder is being assessed, or a person decides about it.
     Waiting {
         cancel: CancellationToken,
     },
@@ -77,12 +80,12 @@ pub(super) enum AgentState {
         settings: AgentSettings,
         permission_mode: String,
         lease: ModelLease,
-        /// Set as long as nobody has had a message for it.
+        /// Set until the agent receives its first message.
         prewarm: Option<PrewarmSpec>,
         folder_setup: FolderSetup,
     },
     Live(LiveAgent),
-    /// The process is being ended; its lease ends with it.
+    /// The process is being closed; its lease ends with it.
     Closing(#[expect(dead_code, reason = "held for its Drop")] Option<ModelLease>),
 }
 
@@ -93,19 +96,19 @@ pub(super) struct LiveAgent {
     pub(super) permission_mode: String,
     pub(super) lease: ModelLease,
     pub(super) prewarm: Option<PrewarmSpec>,
-    /// What it was opened with.
+    /// The folder configuration that it was opened with.
     pub(super) folder_configuration: FolderConfiguration,
-    /// The folder was assessed for the next message already.
+    /// Whether the folder was assessed for the next message already.
     pub(super) folder_assessed: bool,
 }
 
 impl SessionAgent {
-    /// The next event of the live agent; never, if there is none.
+    /// The next event of the live agent; pending forever without one.
     pub(super) async fn next_event(&mut self) -> Option<DriverEvent> {
         match &mut self.state {
             AgentState::Live(live) => match live.events.recv().await {
                 Some(event) => Some(event),
-                // The driver always says `Gone` before it closes the channel; should it not, this is it.
+                // The driver sends `ProcessExited` before it closes the channel; this covers a driver that does not.
                 None => Some(DriverEvent::ProcessExited {
                     status: "the driver ended".to_owned(),
                     stderr: StderrTail::default(),
@@ -115,7 +118,7 @@ impl SessionAgent {
         }
     }
 
-    /// An event that is there already.
+    /// The next event, if one is available.
     pub(super) fn try_next_event(&mut self) -> Option<DriverEvent> {
         match &mut self.state {
             AgentState::Live(live) => live.events.try_recv().ok(),
@@ -123,12 +126,12 @@ impl SessionAgent {
         }
     }
 
-    /// Whether anything of a process may still be there.
+    /// Whether a process may still exist.
     pub(super) fn has_process(&self) -> bool {
         !matches!(self.state, AgentState::None)
     }
 
-    /// What the agent was started with, or told since, and its right to use the gateway.
+    /// The current settings of the agent, and its lease of the gateway.
     pub(super) fn settings_and_lease(&self) -> Option<(&AgentSettings, &ModelLease)> {
         match &self.state {
             AgentState::Opening { settings: facts, lease, .. }
@@ -137,14 +140,14 @@ impl SessionAgent {
         }
     }
 
-    /// The live agent works by these facts now.
+    /// Stores the settings that the live agent has accepted.
     pub(super) fn set_settings(&mut self, new: AgentSettings) {
         if let AgentState::Live(LiveAgent { settings: facts, .. }) = &mut self.state {
             *facts = new;
         }
     }
 
-    /// The way to the live agent, and its attempt.
+    /// The connection of the live agent, and its attempt.
     pub(super) fn connection(&self) -> Option<(Arc<dyn AgentConnection>, u64)> {
         match &self.state {
             AgentState::Live(live) => Some((Arc::clone(&live.connection), self.attempt)),
@@ -157,7 +160,7 @@ impl SessionAgent {
         attempt == self.attempt && matches!(self.state, AgentState::Live(_))
     }
 
-    /// What the live agent was opened with.
+    /// The folder configuration that the live agent was opened with.
     pub(super) fn folder_configuration(&self) -> Option<&FolderConfiguration> {
         match &self.state {
             AgentState::Live(live) => Some(&live.folder_configuration),
@@ -165,7 +168,7 @@ impl SessionAgent {
         }
     }
 
-    /// Whether the folder was assessed for the next message; it is not for the one after that.
+    /// Whether the folder was assessed for the next message. Resets the flag, because it counts for one message.
     pub(super) fn take_folder_assessed(&mut self) -> bool {
         match &mut self.state {
             AgentState::Live(live) => std::mem::take(&mut live.folder_assessed),
@@ -173,14 +176,14 @@ impl SessionAgent {
         }
     }
 
-    /// The live agent works under this permission mode now.
+    /// Stores the permission mode of the live agent.
     pub(super) fn set_permission_mode(&mut self, mode: &str) {
         if let AgentState::Live(live) = &mut self.state {
             mode.clone_into(&mut live.permission_mode);
         }
     }
 
-    /// What the agent was opened with, if it was opened ahead and nobody has had a message for it.
+    /// The specification of a prewarmed agent that has received no message yet.
     pub(super) fn prewarm_spec(&self) -> Option<&PrewarmSpec> {
         match &self.state {
             AgentState::Opening { prewarm: warm, .. } | AgentState::Live(LiveAgent { prewarm: warm, .. }) => {
@@ -190,7 +193,7 @@ impl SessionAgent {
         }
     }
 
-    /// A message is here: the agent is like any other from now on. `false` if it was before.
+    /// Marks a prewarmed agent as used at its first message. `false` if it was not prewarmed.
     pub(super) fn clear_prewarm(&mut self) -> bool {
         match &mut self.state {
             AgentState::Live(live) => live.prewarm.take().is_some(),
@@ -198,7 +201,7 @@ impl SessionAgent {
         }
     }
 
-    /// The permission mode, in the agent's words, that the agent works under.
+    /// The agent's permission mode, by the agent's name for it.
     pub(super) fn permission_mode(&self) -> Option<&str> {
         match &self.state {
             AgentState::Opening { permission_mode, .. } | AgentState::Live(LiveAgent { permission_mode, .. }) => {
@@ -225,7 +228,7 @@ impl SessionActor {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         let id = self.mint_prompt_id();
-        // Not every build keeps the ids of commands.
+        // Not every build stores the ids of commands.
         self.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
         self.track_sent_message(&prompt, id);
         let prompt = prompt.with_id(id);
@@ -236,7 +239,7 @@ impl SessionActor {
         });
     }
 
-    /// The id of the next prompt, by which it is known to be ours wherever the agent keeps it.
+    /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     pub(super) fn mint_prompt_id(&self) -> Uuid {
         self.host.prompt_ids.mint(self.session.conversation)
     }
@@ -248,7 +251,7 @@ impl SessionActor {
         let interrupt = self.agent.interrupt_count;
         let grace = self.host.clock.sleep(self.host.interrupt_grace);
         self.tasks.spawn(async move {
-            // The answer does not matter: the turn's end is what counts, and the clock covers its absence.
+            // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {
                 if let Err(error) = connection.interrupt().await {
                     tracing::debug!(%error, "an interrupt was not answered");
@@ -337,7 +340,7 @@ impl SessionActor {
         }
     }
 
-    /// The agent that was being closed, or whose start was given up, is gone.
+    /// Handles that an agent was closed, or that its start was cancelled, and no process remains.
     pub(super) async fn handle_agent_closed(&mut self) {
         self.agent.state = AgentState::None;
         self.rewrite_metadata();
@@ -348,7 +351,7 @@ impl SessionActor {
         }
     }
 
-    /// The process ended by itself. The driver has swept its tree before it said so.
+    /// Handles that the process ended by itself. The driver has ended its process tree before.
     pub(super) async fn handle_agent_exited(&mut self, status: String, stderr: &StderrTail) {
         if !matches!(self.agent.state, AgentState::Live(_)) {
             return;
@@ -368,7 +371,7 @@ impl SessionActor {
         self.requeue_unreported_steering().await;
     }
 
-    /// Tells the agent what was decided. What follows from it arrives as events.
+    /// Sends an answer to the agent. Its effects arrive as events.
     pub(super) fn answer_agent(&mut self, request: AgentRequestId, answer: Answer) {
         let Some((connection, _)) = self.agent.connection() else { return };
         self.tasks.spawn(async move {

@@ -1,4 +1,4 @@
-//! The agent speaks: its events become what clients see.
+//! Handles the agent's events: maps them to actions, publishes them and drives the turn machine.
 
 use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, TurnFailure, TurnOutcome};
 use hostler_store::{AuditEntry, BatchDurability};
@@ -9,16 +9,16 @@ use crate::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::session_record::SessionRecord;
 use crate::turn::{TurnEffect, TurnInput};
 
-/// How many events that are waiting already are looked at together.
+/// Maximum number of available events that are handled together.
 const MAX_MERGED_EVENTS: usize = 256;
 
-/// Whether an agent has lost its directory. What comes back by that name is another one, in which another agent works.
+/// Whether an agent has lost its directory. A new directory at the same path needs another agent.
 fn has_lost_directory(outcome: &TurnOutcome) -> bool {
     matches!(outcome, TurnOutcome::Failed(failure) if failure.category == ApiErrorCategory::WorkingDirectory)
 }
 
 impl SessionActor {
-    /// Handles an event and whatever is waiting behind it. Nothing waits in order to be merged.
+    /// Handles an event and all events that are available already. It does not wait for events in order to merge them.
     pub(super) async fn handle_agent_events(&mut self, first: DriverEvent) {
         let mut actions = ActionBuffer::default();
         let mut next = Some(first);
@@ -126,7 +126,7 @@ impl SessionActor {
         self.publish_output(&mut actions).await;
     }
 
-    /// Writes down what the gate has decided, and whatever is waiting behind it.
+    /// Writes a decision of the gate to the audit log, with all decisions that are available already.
     pub(super) async fn write_gate_decisions(&mut self, first: AuditEntry) {
         let mut entries = vec![first];
         while entries.len() < MAX_UNWRITTEN_DECISIONS
@@ -145,7 +145,7 @@ impl SessionActor {
         self.store_resume_token(token).await;
     }
 
-    /// The model answers, so the agent has the turn's message: it must not get it again.
+    /// Records that the agent has received the turn's message, because the model answers: it must not be sent again.
     async fn mark_delivered(&mut self) {
         if !self.machine.is_answering() {
             return;
@@ -158,7 +158,7 @@ impl SessionActor {
         }
     }
 
-    /// Appends a private fact.
+    /// Appends a host record.
     pub(super) async fn append_record(&mut self, record: &SessionRecord) {
         match record.to_host_record(&self.session.chat_uri) {
             Ok(record) => {

@@ -1,4 +1,8 @@
-//! The actor at the desk: shows what the agent waits for, and takes it away again.
+//! Displays the agent's pending requests and withdraws them.
+//!
+//! A pending call that changes a file carries a diff preview if the gate allows the agent to read that file. The end of
+//! a turn withdraws its pending requests, except those of background sub-agents. Other requests outside a turn are
+//! denied, so that no agent waits without a reader. A resumed turn asks again with a new request.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -29,14 +33,14 @@ const TURN_OVER_DENIAL: &str = "The turn is over; this was not asked any more.";
 const CALL_OVER_DENIAL: &str = "The call is over already; nobody decides about it any more.";
 const NOT_DISPLAYED_DENIAL: &str = "The host could not show this to anybody, so it is denied.";
 
-/// How much of a plan that is in a file is shown.
+/// How much of a plan file is displayed.
 const MAX_PLAN_BYTES: u64 = 256 * 1024;
 
-/// How long a question waits for the picture of what is asked.
+/// Maximum time that a request waits for its diff preview.
 const DIFF_PREVIEW_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl SessionActor {
-    /// The agent asks in the middle of a turn.
+    /// Handles a request of the agent during a turn.
     pub(super) async fn handle_agent_request(&mut self, event: DriverEvent) {
         match event {
             DriverEvent::PermissionRequested(request) => self.handle_permission_request(request).await,
@@ -63,7 +67,7 @@ impl SessionActor {
         }
     }
 
-    /// The agent asks although no turn is running: it must not wait for ever.
+    /// Denies a request outside a turn: the agent must not wait forever.
     pub(super) fn deny_late_request(&mut self, event: DriverEvent) {
         let request = match event {
             DriverEvent::PermissionRequested(request) => request.request_id,
@@ -78,13 +82,13 @@ impl SessionActor {
         self.answer_agent(request, Answer::Deny { message: message.to_owned() });
     }
 
-    /// Some builds propose a plan whose text is in the call alone.
+    /// Some builds pass the text of a plan only in the call.
     fn plan_in_call(&self, call: &str) -> Option<String> {
         let input: serde_json::Value = serde_json::from_str(self.action_mapper.as_ref()?.call_input(call)?).ok()?;
         input.get("plan")?.as_str().filter(|plan| !plan.trim().is_empty()).map(str::to_owned)
     }
 
-    /// Others let the model write it into a file.
+    /// Other builds let the model write the plan into a file.
     async fn read_plan_file(&self) -> Option<String> {
         let file = self.gate.last_plan()?;
         let read = tokio::task::spawn_blocking(move || {
@@ -100,13 +104,13 @@ impl SessionActor {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
         let input = request.input.get();
         let ruling = self.gate.evaluate(Some(&call), &request.tool, input);
-        // A rule that asks is stronger than any that allows: no rule can be offered against it.
+        // An ask rule overrides every allow rule, so no allow rule is offered against it.
         let offers = ruling.decided_by != "rule";
         let edit = self.build_diff_preview(&request).await;
         let suggest =
             |scope| if offers { self.gate.suggest_rules(&call, &request.tool, input, scope) } else { Vec::new() };
         let choices = ToolCallOptions::new(&suggest(RuleScope::Session), &suggest(RuleScope::Workspace));
-        // One that works unseen asks in its parent's place.
+        // A sub-agent without a chat asks in its parent's chat.
         let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
         let home = self.target_of(worker.as_deref());
         let Some(options) = self.pending_requests.add_permission(request.clone(), worker.clone(), choices) else {
@@ -130,13 +134,13 @@ impl SessionActor {
         });
         self.publish_input_needed(needed).await;
         self.start_answer_timeout(id);
-        // Rules or mode have changed while the agent asked.
+        // Rules or permission mode changed after the agent asked.
         if ruling.decision != GateDecision::Ask {
             self.reevaluate_pending_calls().await;
         }
     }
 
-    /// Whether a sub-agent asks that works in a chat of its own, inside of a turn or not.
+    /// Whether the request is from a sub-agent with a chat of its own, during a turn or not.
     pub(super) fn is_sub_agent_request(&self, asked: &DriverEvent) -> bool {
         let DriverEvent::PermissionRequested(request) = asked else { return false };
         request.sub_agent.as_ref().is_some_and(|agent| self.sub_agents.chat_uri(agent).is_some())
@@ -147,7 +151,7 @@ impl SessionActor {
         turn.map(|turn| turn.id.clone()).unwrap_or_default()
     }
 
-    /// What the call would make of a file, if the agent may read that file without a question.
+    /// The change that the call would make to a file, if the agent may read that file without asking.
     async fn build_diff_preview(&self, request: &PermissionRequest) -> Option<FileEdit> {
         let proposal = ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory())?;
         let gate = Arc::clone(&self.gate);
@@ -157,7 +161,7 @@ impl SessionActor {
             let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
             readable.then(|| proposal.diff_preview(&place)).flatten()
         });
-        // A slow disk is no reason to let people wait for the question.
+        // A slow disk must not delay the request.
         tokio::time::timeout(DIFF_PREVIEW_TIMEOUT, picture).await.ok()?.ok()?
     }
 
@@ -168,7 +172,7 @@ impl SessionActor {
         }
     }
 
-    /// Shows questions, which wait for a person from then on. `false` if they could not be shown.
+    /// Displays questions, which are pending from then on. `false` if they could not be displayed.
     pub(super) async fn display_form(&mut self, asked: PendingInput) -> bool {
         let (request, call) = (asked.request_id.clone(), asked.call_id.clone());
         let id = request.to_string();
@@ -199,7 +203,7 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// The agent does not wait any longer.
+    /// Handles that the agent has withdrawn a request.
     pub(super) async fn handle_request_withdrawn(&mut self, request: &AgentRequestId) {
         let Some((id, open)) = self.pending_requests.withdraw(request) else { return };
         let mut output = ActionBuffer::default();
@@ -223,7 +227,7 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// The call that an event says is over, although it waits for a person.
+    /// The pending call that an event reports as finished.
     pub(super) fn finished_pending_call(&self, event: &DriverEvent) -> Option<String> {
         match event {
             DriverEvent::ToolFinished { id, .. } => {
@@ -233,7 +237,7 @@ impl SessionActor {
         }
     }
 
-    /// There is nothing left to decide about a call, and whoever waits for the decision hears no.
+    /// Closes the pending request of a finished call with a denial.
     pub(super) async fn close_finished_call(&mut self, call: &str) {
         let Some(open) = self.pending_requests.remove_permission(call) else { return };
         self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
@@ -242,14 +246,14 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// The turn is over, and with it everything that was asked in it: what the session says about that.
+    /// Adds the removal of the turn's pending requests from the session's `inputNeeded`.
     pub(super) fn remove_turn_input_needed(&self, change: SessionChange) -> SessionChange {
         let stays =
             |chat: &str| self.sub_agents.agent_in_chat(chat).is_some_and(|agent| self.sub_agents.is_background(agent));
         self.remove_input_needed_where(change, |chat| !stays(chat))
     }
 
-    /// The same about one chat.
+    /// Does the same for one chat.
     pub(super) fn remove_chat_input_needed(&self, chat: &str, change: SessionChange) -> SessionChange {
         self.remove_input_needed_where(change, |of| of == chat)
     }
@@ -260,12 +264,12 @@ impl SessionActor {
             SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
             _ => None,
         });
-        // What the session itself asks belongs to no turn.
+        // The session's own question belongs to no turn.
         let open = open.filter(|(id, chat)| *id != background_on_stop::STOP_QUESTION_REQUEST_ID && over(chat));
         open.fold(change, |change, (id, _)| change.session_action(input_needed_removed(id.clone())))
     }
 
-    /// The turn is over: nobody can answer what was asked in it, or by those that it waited for.
+    /// Withdraws the requests of an ended turn and of the sub-agents that it waited for.
     pub(super) async fn withdraw_turn_requests(&mut self) {
         let now = self.host.clock.now_ms();
         let Self { pending_requests: desk, sub_agents: workers, .. } = self;
@@ -274,7 +278,7 @@ impl SessionActor {
         self.write_audit(entries).await;
     }
 
-    /// A sub-agent is over: nobody can answer what it asked, and it hears no.
+    /// Withdraws the requests of an ended sub-agent; each is answered with a denial.
     pub(super) async fn withdraw_sub_agent_requests(&mut self, agent: &str) {
         let now = self.host.clock.now_ms();
         let closed = self.pending_requests.clear_sub_agent(agent);
@@ -285,12 +289,12 @@ impl SessionActor {
     }
 }
 
-/// The name of a call among what a session waits for.
+/// The id of a call in the session's `inputNeeded`.
 pub(super) fn permission_request_id(call: &str) -> String {
     format!("call:{call}")
 }
 
-/// The name of questions among what a session waits for.
+/// The id of questions in the session's `inputNeeded`.
 pub(super) fn input_request_id(id: &str) -> String {
     format!("input:{id}")
 }

@@ -1,4 +1,7 @@
-//! How an agent works: facts that are given at its start, told while it lives, or make it start anew.
+//! The agent's settings: model, effort, thinking budget and directories.
+//!
+//! The settings that a message needs are compared with those of the process. Settings that a live agent accepts are
+//! applied and awaited; for the others the agent is reopened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,13 +16,13 @@ use crate::clock::ClockExt as _;
 use crate::config;
 use crate::turn::{AgentPreparation, TurnInput};
 
-/// How long an agent may take to be told something.
+/// Maximum time that an agent may take to apply a setting.
 const SETTINGS_CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a process was started with, or told since.
+/// The settings that a process was started with or has accepted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentSettings {
-    /// By the id that clients use.
+    /// The id that clients use.
     pub(super) model: String,
     pub(super) effort: Option<String>,
     pub(super) thinking_budget: Option<u32>,
@@ -27,7 +30,7 @@ pub(crate) struct AgentSettings {
 }
 
 impl SessionActor {
-    /// How the agent is to work on the running turn.
+    /// The settings that the running turn needs.
     pub(super) fn wanted_settings(&self, default_model: &str) -> AgentSettings {
         let chosen = self.session.chat.active_turn.as_ref().and_then(|turn| turn.message.model.as_ref());
         let effort = chosen.and_then(|model| model.config.as_ref()?.get(config::EFFORT)?.as_str());
@@ -40,18 +43,18 @@ impl SessionActor {
         }
     }
 
-    /// The session's own model, or this one.
+    /// The model of the session's configuration, or this one.
     fn configured_model_or(&self, default: &str) -> String {
         self.session.config_value(config::MODEL).unwrap_or(default).to_owned()
     }
 
-    /// What the live agent needs before it can take the turn.
+    /// What the live agent needs before it can receive the turn's message.
     pub(super) fn agent_preparation(&self) -> AgentPreparation {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return AgentPreparation::None };
         if self.is_agent_stale() || self.is_prewarmed_stale() {
             return AgentPreparation::Reopen;
         }
-        // A message that names no model goes on with the one that is there.
+        // A message without a model uses the current one.
         let wanted = self.wanted_settings(&facts.model);
         if wanted == *facts {
             return AgentPreparation::None;
@@ -61,7 +64,7 @@ impl SessionActor {
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
-    /// Tells the agent how to work from now on, one fact after the other.
+    /// Applies the changed settings to the live agent, one after the other.
     pub(super) fn apply_settings(&mut self) {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return };
         let wanted = self.wanted_settings(&facts.model);
@@ -95,7 +98,7 @@ impl SessionActor {
         });
     }
 
-    /// The agent works as it should, or another one has to.
+    /// Continues with the turn if the settings were applied, or reopens the agent.
     pub(super) async fn handle_settings_applied(
         &mut self,
         attempt: u64,

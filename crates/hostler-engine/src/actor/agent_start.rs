@@ -1,4 +1,9 @@
-//! From a wish for an agent to a live one: a seat, a start, a handshake.
+//! Starts an agent: acquires a slot, assesses the folder, opens the process.
+//!
+//! A provisional session materializes with its first message: the engine leases a bearer from the gateway, the driver
+//! starts the agent under a supervisor and completes its handshake; then the session is ready and announced (a question
+//! about its folder announces it earlier). If the start fails, the turn ends with the reason, no process remains, the
+//! session is stored but not listed, and the next message tries again. A later message reuses the running process.
 
 use std::sync::Arc;
 
@@ -19,16 +24,16 @@ use crate::session_gate::SessionGate;
 use crate::turn::{AgentPhase, TurnInput, TurnPhase};
 
 impl SessionActor {
-    /// Opens an agent as soon as there is a seat for it.
+    /// Opens an agent as soon as a slot is free.
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
         self.prompt_in_flight = false;
         self.clear_agent_stale();
         if *self.machine.turn_phase() == TurnPhase::None {
-            // It is opened ahead, on a seat that was free.
+            // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening();
         }
-        // The process before this one is gone, and its seat is whose turn it is.
+        // The previous process has ended; its slot goes to the next request in order.
         self.idle_timer = IdleTimer::default();
         match self.host.agent_pool.acquire() {
             SlotAcquisition::Acquired(seat) => {
@@ -56,7 +61,7 @@ impl SessionActor {
         self.publish_output(&mut activity_action(Some(text)).into()).await;
     }
 
-    /// The seat is here, unless it was given up in the same moment; then it goes back.
+    /// Continues with the slot, or returns it if opening was cancelled meanwhile.
     pub(super) async fn handle_slot_acquired(&mut self, attempt: u64, seat: AgentSlot) {
         if attempt != self.agent.attempt {
             return;
@@ -70,7 +75,7 @@ impl SessionActor {
         }
     }
 
-    /// Starts the agent with what was decided about its folder.
+    /// Starts the agent with the folder configuration that applies.
     pub(super) async fn start_agent(&mut self, folder: FolderSetup) {
         let attempt = self.agent.attempt;
         let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
@@ -88,7 +93,7 @@ impl SessionActor {
         let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
         let ahead = warm.is_some();
         if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
-            // It could only find out for itself that it cannot work.
+            // Without the sign-in the agent would start and then fail.
             let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
             self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
@@ -98,7 +103,7 @@ impl SessionActor {
             self.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
         let checked = directories.map(|directory| self.host.resources.session_roots.check(&directory));
         if let Err(error) = checked.collect::<Result<(), _>>() {
-            // The setting is newer than the session, or a link leads elsewhere by now.
+            // The allowed directories have changed since the session was created, or a link has another target now.
             let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
             self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
@@ -137,7 +142,7 @@ impl SessionActor {
             prewarm: warm,
             folder_setup: folder,
         };
-        // Those of the agent before it, if there was one.
+        // Removes the folder rules of the previous agent.
         self.gate.set_folder_rules(&[]);
         if ahead {
             return;
@@ -161,19 +166,19 @@ impl SessionActor {
             }
         };
         if !meant {
-            // Given up in the very moment in which it succeeded: it closes itself.
+            // Opening was cancelled just before it succeeded: the connection is closed.
             self.tasks.spawn(async move {
                 opened.connection.close(CloseMode::Now).await;
                 SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
             });
             return;
         }
-        // Known before it is announced: whoever hears of the session may ask for its agent.
+        // Registered before it is announced: a client that sees the session may ask for its agent.
         let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
         let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
         self.host.register_agent(&self.session.uri, status);
         self.session.commands = commands;
-        // One that was opened ahead is announced with its first message.
+        // A prewarmed agent is announced with its first message.
         let announced =
             if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.announce_session().await };
         if let Err(error) = announced {
@@ -212,8 +217,8 @@ impl SessionActor {
         let OpenedConnection { connection, events, info: told } = opened;
         let connection = connection.into();
         let FolderSetup { configuration, trust_version: version, .. } = folder;
-        // A configuration that has changed since it was assessed is not applied, and asked about before the first message. So
-        // is one about which a decision was made during the start.
+        // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
+        // first message. The same holds if a trust decision was made during the start.
         let as_decided = told.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
         let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
         let folder = if told.applied_configuration { configuration } else { FolderConfiguration::Ignored };

@@ -1,4 +1,7 @@
-//! People answer what waits at the desk, or nobody does.
+//! Answers to pending requests: from a client, from changed rules, or by the unattended policy.
+//!
+//! The first answer wins. It is checked against the pending request; an approval is also checked against the gate. It
+//! is stored and published before the agent receives it.
 
 use ahp_types::actions::{
     ChatInputAnswerChangedAction, ChatInputCompletedAction, ChatToolCallConfirmedAction, SessionConfigChangedAction,
@@ -27,7 +30,7 @@ use crate::session_record::SessionRecord;
 const UNANSWERED_DENIAL: &str =
     "Nobody answered in time, so it is denied. Go on without it, or end the turn and say what is needed.";
 
-/// Who has decided, for the log.
+/// The decider of an answer, for the audit log.
 struct DecisionSource {
     decided_by: String,
     reason: Option<String>,
@@ -35,7 +38,7 @@ struct DecisionSource {
 }
 
 impl SessionActor {
-    /// A client's word about a call.
+    /// Handles a client's answer about a call.
     pub(super) async fn handle_tool_call_confirmed(
         &mut self,
         dispatch: &Dispatch,
@@ -60,7 +63,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Stores and publishes a decision about a call, then tells the agent.
+    /// Stores and publishes a decision about a call, then sends it to the agent.
     async fn apply_tool_call_answer(
         &mut self,
         confirmation: ToolCallAnswer,
@@ -134,13 +137,13 @@ impl SessionActor {
         Ok(())
     }
 
-    /// How a call is shown with an input that its agent has not named.
+    /// The display of a call whose input a person replaced.
     fn describe_tool_call(&self, tool: &str, input: &RawValue) -> ToolDisplay {
         let driver = self.host.drivers.get(&self.session.session.provider);
         driver.map(|driver| driver.tool_display(tool, input, self.gate.working_directory())).unwrap_or_default()
     }
 
-    /// Writes rules that hold for ever into the host's book.
+    /// Writes permanent rules to the host's rule store.
     async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), InvalidAnswer> {
         let (book, directory) = (self.host.rules.clone(), self.gate.working_directory().to_owned());
         let written = tokio::task::spawn_blocking(move || book.add(Some(&directory), &rules)).await;
@@ -154,7 +157,8 @@ impl SessionActor {
         }
     }
 
-    /// Rules or the mode have changed: what waits and is decided by them now is not asked any more.
+    /// Evaluates the pending calls again after a change of the rules or the mode. Calls that are decided now are no
+    /// longer pending.
     pub(super) async fn reevaluate_pending_calls(&mut self) {
         let waiting: Vec<_> = self.pending_requests.permissions().map(|open| open.call_id.clone()).collect();
         for call in waiting {
@@ -171,7 +175,7 @@ impl SessionActor {
         }
     }
 
-    /// The host itself decides about a call that waits.
+    /// Decides a pending call without a person.
     async fn decide_pending_call(
         &mut self,
         call: String,
@@ -204,7 +208,7 @@ impl SessionActor {
         }
     }
 
-    /// A client's draft of an answer, for all to see.
+    /// Publishes a client's draft of an answer to all clients.
     pub(super) async fn handle_input_answer_changed(
         &mut self,
         dispatch: &Dispatch,
@@ -215,7 +219,7 @@ impl SessionActor {
         let action = StateAction::ChatInputAnswerChanged(draft);
         let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
         self.commit(change).await.map_err(|error| error.to_string())?;
-        // Whoever hears the session alone sees the drafts as well.
+        // Clients that are subscribed to the session only receive the drafts as well.
         if let Some(request) = self.session.open_input_request(&id).cloned() {
             let chat = self.session.chat_uri.to_string();
             let needed = SessionChatInputRequest { id: input_request_id(&id), chat, request };
@@ -224,7 +228,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// A client's answers.
+    /// Handles a client's answers to questions.
     pub(super) async fn handle_input_completed(
         &mut self,
         dispatch: &Dispatch,
@@ -280,7 +284,7 @@ impl SessionActor {
         }
         self.commit(change).await.map_err(|error| error.to_string())?;
         if let Some((_, mode)) = mode {
-            // Before the agent goes on under it.
+            // The gate applies the mode before the agent continues.
             self.gate.set_mode(mode);
             self.agent.set_permission_mode(config::agent_mode_name(mode));
         }
@@ -294,9 +298,9 @@ impl SessionActor {
         Ok(())
     }
 
-    // ── Nobody answers ────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Unattended requests ───────────────────────────────────────────────────────────────────────────────────────
 
-    /// Starts the clock, if there is one.
+    /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
     pub(super) fn start_answer_timeout(&mut self, request: AgentRequestId) {
         match &self.host.permissions.unattended {
             UnattendedPolicy::Wait => {}
@@ -313,7 +317,7 @@ impl SessionActor {
         }
     }
 
-    /// Nobody has answered in time.
+    /// Answers a request according to the unattended policy.
     pub(super) async fn handle_unanswered(&mut self, request: &AgentRequestId) {
         let (approved, message) = match &self.host.permissions.unattended {
             UnattendedPolicy::Wait => return,

@@ -1,4 +1,4 @@
-//! What background work has written so far, from the file that the agent itself has named for it.
+//! Reads the output of background work from the file that the agent has named for it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use tokio::sync::oneshot;
 use super::SessionActor;
 use crate::EngineError;
 
-/// How much of the end is shown, in bytes.
+/// Maximum size of the returned output, counted from the end.
 const MAX_BACKGROUND_OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// The end of what a piece of background work has written so far.
+/// The last output of a piece of background work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackgroundOutput {
     /// The text.
     pub output: String,
-    /// Whether there is more before it.
+    /// Whether earlier output was left out.
     pub truncated: bool,
 }
 
 impl SessionActor {
-    /// A client wants to see what a piece of work has written.
+    /// Reads the output of a piece of work for a client.
     pub(super) fn read_background_output(
         &self,
         id: &str,
@@ -41,13 +41,13 @@ impl SessionActor {
         };
         self.host.tasks.spawn_blocking(move || {
             let output = read_file_tail(&path).map_err(|error| EngineError::Invalid(format!("its output: {error}")));
-            // Whoever asked may have left.
+            // The requester may have disconnected.
             let _ = reply.send(output);
         });
     }
 }
 
-/// The end of a regular file. A link must not lead out of its directory, nor to a file of another name.
+/// The end of a regular file. A link must not point out of its directory or to a file of another name.
 fn read_file_tail(path: &Path) -> Result<BackgroundOutput, FileError> {
     let directory = path.parent().map(PathBuf::from).ok_or(FileError::NotFound)?;
     let opened = Roots::new([directory]).open(path)?;

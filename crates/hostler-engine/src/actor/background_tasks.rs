@@ -1,4 +1,4 @@
-//! Work that goes on beside the turns.
+//! The agent's background work: commands and sub-agents that run beside the turns.
 
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatBackgroundWorkRemovedAction, ChatBackgroundWorkSetAction};
@@ -10,10 +10,10 @@ use super::SessionActor;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
 
-/// How many pieces of background work are told apart.
+/// Maximum number of tracked pieces of background work.
 const MAX_BACKGROUND_TASKS: usize = 256;
 
-/// How the end of one piece of work went.
+/// Result of stopping one piece of work.
 pub(crate) type StopTaskResult = Result<(), EngineError>;
 
 impl SessionActor {
@@ -55,7 +55,7 @@ impl SessionActor {
                 command: task.description,
                 terminal: None,
             })),
-            // One that works unseen cannot be shown here either.
+            // A sub-agent without a chat cannot be displayed here either.
             BackgroundTaskKind::SubAgent => Some(BackgroundWork::Subagent(BackgroundSubagentWork {
                 chat: self.sub_agents.chat_uri(&task.id)?.to_string(),
                 id: task.id,
@@ -71,7 +71,7 @@ impl SessionActor {
         self.publish_output(&mut action.into()).await;
     }
 
-    /// The process is gone, and everything that it did beside the turns.
+    /// Clears the background work of an ended process.
     pub(super) async fn clear_background_tasks(&mut self) {
         self.background_tasks.clear();
         self.clear_stop_question().await;
@@ -89,7 +89,7 @@ impl SessionActor {
         }
     }
 
-    /// A person wants one piece of work to end. What follows from it arrives as events.
+    /// Stops one piece of work on a client's request. Its effects arrive as events.
     pub(super) fn stop_background_task(&mut self, id: String, reply: oneshot::Sender<StopTaskResult>) {
         let connection = self.agent.connection().filter(|_| self.background_tasks.contains_key(&id));
         let Some((connection, _)) = connection else {
@@ -102,7 +102,7 @@ impl SessionActor {
                 ConnectionError::RequestNotOpen => EngineError::Invalid(format!("{id:?} is over already")),
                 other => EngineError::Invalid(other.to_string()),
             });
-            // Whoever asked may have left.
+            // The requester may have disconnected.
             let _ = reply.send(stopped);
         });
     }

@@ -1,7 +1,7 @@
-//! The actor's view of what the session uses: shown to clients, and limited as they say.
+//! Publishes the session's budget, and passes its configured limits to the gateway.
 //!
-//! The gateway counts and limits; this only tells. Totals change with every answer, so they are told at most every
-//! quarter of a second, and always at a turn's end. What a request waits for is told at once.
+//! The gateway counts and limits; this module only displays. Totals change with every answer, so they are published at
+//! most every quarter of a second, and always at a turn's end. A wait for a limit is published at once.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::budget::{LimitWait, SessionBudget, SessionBudgetLimits};
 use crate::config;
 use crate::turn::TurnEndReason;
 
-/// How long totals are gathered.
+/// Minimum time between two publications of the totals.
 const BUDGET_PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What clients know about the session's budget.
+/// The budget as clients know it.
 #[derive(Default)]
 pub(super) struct BudgetView {
-    /// What the running turn shows that it waits for.
+    /// The wait that the running turn displays.
     displayed_wait: Option<LimitWait>,
     published_at: Option<Instant>,
-    /// Whether the totals are about to be told.
+    /// Whether a publication of the totals is scheduled.
     publish_scheduled: bool,
 }
 
 impl SessionActor {
-    /// Sets the limits that the session is configured for, and shows what an earlier life left.
+    /// Sets the configured limits, and publishes the usage from before a restart.
     pub(super) async fn start_budget(&mut self) {
         if self.configured_limits() != SessionBudgetLimits::default() {
             self.apply_session_limits();
@@ -38,7 +38,7 @@ impl SessionActor {
         self.publish_budget().await;
     }
 
-    /// The session's configuration says how much it may use.
+    /// Passes the limits of the session's configuration to the gateway.
     pub(super) fn apply_session_limits(&self) {
         self.host.gateway.set_session_limits(&self.session.uri, self.configured_limits());
     }
@@ -47,7 +47,7 @@ impl SessionActor {
         self.session.session.config.as_ref().map(|config| config::session_limits(&config.values)).unwrap_or_default()
     }
 
-    /// Something has been used, a limit was changed, or a request waits or goes on.
+    /// Handles changes of usage, limits and waits.
     pub(super) async fn handle_budget_changed(&mut self) {
         let Some(budget) = self.host.gateway.to_session_budget(&self.session.uri) else { return };
         let moved = budget.waiting_for != self.budget_view.displayed_wait;
@@ -75,7 +75,7 @@ impl SessionActor {
         self.publish_budget().await;
     }
 
-    /// Tells the session's clients how things stand now.
+    /// Publishes the current budget to the session's clients.
     pub(super) async fn publish_budget(&mut self) {
         if let Some(budget) = self.host.gateway.to_session_budget(&self.session.uri) {
             self.publish_budget_meta(&budget).await;
@@ -89,7 +89,7 @@ impl SessionActor {
             .await;
     }
 
-    /// Shows in the running turn what it waits for.
+    /// Displays in the running turn which limit it waits for.
     async fn display_limit_wait(&mut self, budget: &SessionBudget) {
         if self.budget_view.displayed_wait == budget.waiting_for {
             return;
@@ -102,12 +102,12 @@ impl SessionActor {
         self.publish_output(&mut actions).await;
     }
 
-    /// The turn is over, and what it waited for with it.
+    /// Clears the wait of an ended turn.
     pub(super) fn clear_displayed_wait(&mut self) {
         self.budget_view.displayed_wait = None;
     }
 
-    /// If the agent gives up because of a budget: an error that says which, and how to go on.
+    /// The error of an agent that gave up because of a budget: which budget, and how to continue.
     pub(super) fn budget_failure(&self) -> Option<TurnErrorDetails> {
         let reached = self.host.gateway.to_session_budget(&self.session.uri)?.refused_by?;
         let message =
@@ -115,7 +115,8 @@ impl SessionActor {
         Some(TurnErrorDetails { error_type: ApiErrorCategory::Limit.as_str().to_owned(), message, stderr: None })
     }
 
-    /// An end for want of budget looks to the agent like any other refusal; here it gets its name.
+    /// Replaces the agent's generic error by the exceeded budget, because the agent cannot distinguish it from other
+    /// rejections.
     pub(super) fn explain_budget_failure(
         &self,
         end: TurnEndReason<TurnErrorDetails>,
@@ -133,7 +134,7 @@ impl SessionActor {
         }
     }
 
-    /// The session is gone for good.
+    /// Deletes the usage of a disposed session.
     pub(super) fn forget_budget(&self) {
         self.host.gateway.forget_session(&self.session.uri);
     }

@@ -1,4 +1,4 @@
-//! What the session can offer to somebody who is typing.
+//! Collects the session's part of completions: working directories, other chats and slash commands.
 
 use ahp_types::state::TurnState;
 use url::Url;
@@ -8,7 +8,7 @@ use crate::completion::CompletionContext;
 use crate::local_command;
 
 impl SessionActor {
-    /// What can be offered in a chat; `None` if it is not the session's.
+    /// The completion context of a chat; `None` if it is not a chat of this session.
     pub(super) fn completion_context(&self, channel: &str) -> Option<CompletionContext> {
         if channel != &*self.session.uri && self.session.chat_by_uri(channel).is_none() {
             return None;
@@ -22,7 +22,7 @@ impl SessionActor {
             "" => self.session.session.title.clone(),
             title => title.to_owned(),
         };
-        // Titles stand on one line.
+        // Titles are single lines.
         let line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(CompletionContext {
             directories: directories.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()).collect(),

@@ -1,4 +1,7 @@
-//! What clients may do to a session, with the preconditions that only the session's one writer can check.
+//! Handles clients' actions on a session.
+//!
+//! The actor checks a dispatch against the state at that moment. A rejection is published with its reason and changes
+//! nothing.
 
 use std::sync::Arc;
 
@@ -19,18 +22,18 @@ use crate::session::Dispatch;
 use crate::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
 use crate::turn::{TurnInput, TurnPhase};
 
-/// Why an action is refused, for a person.
+/// The reason of a rejection, for a person.
 pub(super) type RejectReason = String;
 
-/// How many clients may be active in a session.
+/// Maximum number of active clients of a session.
 const MAX_ACTIVE_CLIENTS: usize = 64;
 
-/// The longest title that is taken.
+/// Maximum length of a title.
 pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
 impl SessionActor {
     pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
-        // Here, in the session's one writer, so that a repetition cannot overtake what it repeats.
+        // Checked in the session's single writer, so that a repetition cannot overtake the original.
         if self.host.answer_duplicate_dispatch(&dispatch).await {
             return;
         }
@@ -94,7 +97,7 @@ impl SessionActor {
         }
     }
 
-    /// A sub-agent's chat can be read, and what it asks can be answered.
+    /// Handles actions on a sub-agent's read-only chat: answers, cancellation, and the read and archived flags.
     async fn handle_sub_agent_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
         if self.session.sub_agent_chat(&dispatch.channel).is_none() {
             return Err("there is no such chat".to_owned());
@@ -115,7 +118,7 @@ impl SessionActor {
         }
     }
 
-    /// Actions whose whole effect is the reducer's.
+    /// Checks actions whose whole effect is the reducer's.
     fn check_plain_action(&self, dispatch: &Dispatch) -> Result<(), RejectReason> {
         match &dispatch.action {
             StateAction::ChatDraftChanged(_)
@@ -167,7 +170,7 @@ impl SessionActor {
         }
     }
 
-    /// What people write about places in files.
+    /// Handles people's annotations of files.
     async fn handle_annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
         annotations::check_action(&self.session.annotations, &dispatch.action)?;
         self.accept_plain_action(dispatch).await
@@ -179,7 +182,8 @@ impl SessionActor {
             ActionEntry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
         let batch = self.new_batch(BatchDurability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
         let mut blobs = dispatch.attachment_contents.blobs().peekable();
-        // A provisional session is memory only, but contents are read from the store. What is never sent is collected.
+        // A provisional session is in memory only, but contents are read from the store. Contents that are never sent
+        // are collected.
         if !self.session.is_stored && blobs.peek().is_some() {
             let kept =
                 Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable).client_blobs(blobs.by_ref());
@@ -200,7 +204,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// A new title: of the session, or (VS Code says it on the chat's channel) of the chat's line in it.
+    /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
     async fn handle_title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), RejectReason> {
         if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
             return Err(format!("a title has 1 to {MAX_TITLE_BYTES} bytes"));
@@ -228,7 +232,7 @@ impl SessionActor {
     ) -> Result<(), RejectReason> {
         self.check_turn_start(dispatch, &action).await?;
         self.check_not_active_elsewhere().await?;
-        // A start time that no end can be counted from would make the turn impossible to end.
+        // The turn could not end if its start time allowed no valid end time.
         if !is_valid_start_time(&action.started_at) {
             action.started_at = self.host.clock.now_timestamp();
         }
@@ -260,7 +264,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether a turn of the session has this id, in memory or not.
+    /// Whether a turn of the session has this id, in memory or in the store.
     async fn is_turn_id_used(&self, turn: &str) -> Result<bool, RejectReason> {
         if self.session.has_turn(turn) || !self.session.has_evicted_turns() {
             return Ok(self.session.has_turn(turn));
@@ -281,7 +285,7 @@ impl SessionActor {
                 _ => "another turn is running".to_owned(),
             });
         }
-        // The client's own count; one that leads beyond all calendars would leave the turn open.
+        // The client computes the duration; one beyond the calendar's range would leave the turn open.
         action.duration = action.duration.clamp(0, MAX_TURN_DURATION_MS);
         let turn = action.turn_id.clone();
         let slot = self.resolve_steering_at_turn_end();

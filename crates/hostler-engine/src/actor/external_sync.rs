@@ -1,8 +1,16 @@
-//! The conversation goes on elsewhere: others write into the agent's record, too.
+//! External sync: appends turns that another process added to the agent's transcript.
 //!
-//! The journal is the truth about what this host ran, the record about what others did. Whose a turn is says the id of its
-//! message; a turn that the agent began by itself belongs to whoever led the one before it. What others did is appended as
-//! if it had happened here, each turn once: how far the record was heard is stored in the same commit.
+//! The journal is authoritative for turns of this host, the transcript for turns of other processes. The id of its
+//! message identifies the owner of a turn; a turn that the agent started by itself belongs to the process that ran the
+//! turn before it. The transcript is synced when a session is opened, before an agent is opened for it, and when the
+//! transcript changes. External turns are appended as durable changes, each once: the sync position is part of the same
+//! commit.
+//!
+//! - An idle agent is closed first, because it remembers another conversation; a working agent gets a note in its turn
+//!   and is closed after it.
+//! - While another process runs a turn, messages are rejected, queued ones wait, and the activity displays the reason.
+//! - External turns are stored in groups: opening a session waits briefly for the first group, sending a message waits
+//!   for all groups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +28,28 @@ use crate::clock::ClockExt as _;
 use crate::external_sessions::{is_active_elsewhere, is_recent};
 use crate::turn::{AgentPhase, TurnInput, TurnPhase};
 
-/// How long somebody waits for a look at the record. What it would show comes later then.
+/// Maximum time that a request waits for a transcript sync; later changes arrive as actions.
 pub(super) const TRANSCRIPT_SYNC_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long somebody waits for it who only wants to see the session.
+/// The same for opening a session.
 const FIRST_SYNC_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// When it is looked at again whether somebody else is still in the middle of a turn: nothing may ever say so.
+/// Interval of checks whether another process still runs a turn: its end may cause no notification.
 const EXTERNAL_SYNC_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The same, if the turn looks as if it were over: only the process says that it is not.
+/// The same for a turn that looks complete: only the process shows that it continues.
 const FINISHED_TURN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The longest time between two looks at a record that cannot be read.
+/// Maximum delay between two attempts to read an unreadable transcript.
 const MAX_SYNC_RETRY_DELAY: Duration = Duration::from_secs(10 * 60);
 
-/// How often it is looked at in vain before it is left alone until it changes, or somebody opens the session.
+/// Number of failed attempts after which the transcript is not read until it changes or the session is opened.
 const MAX_SYNC_FAILURES: u32 = 10;
 
-/// How often the record is looked at while a turn of ours runs, which changes it all the time.
+/// Minimum time between two syncs while a turn of this host runs, because that turn changes the transcript constantly.
 const RUNNING_TURN_SYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How many turns of others are stored at a time. Whoever opens the session does not wait for more.
+/// Maximum number of external turns that are stored together. Opening a session waits for one batch only.
 const MAX_EXTERNAL_BATCH_TURNS: usize = 16;
 
 const ACTIVE_ELSEWHERE_ACTIVITY: &str = "Continued elsewhere";
@@ -49,41 +57,41 @@ const ACTIVE_ELSEWHERE_ACTIVITY: &str = "Continued elsewhere";
 const CONTINUED_ELSEWHERE_NOTICE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
                     this turn.";
 
-/// What the actor knows about its agent's record.
+/// The state of the transcript sync.
 #[derive(Debug, Default)]
 pub(super) struct ExternalSync {
-    /// A look is under way.
+    /// Whether a sync is in progress.
     is_syncing: bool,
-    /// The record has changed since.
+    /// Whether the transcript has changed since it started.
     sync_again: bool,
-    /// When it was looked at last, by the host's clock.
+    /// Time of the last sync, by the host's clock.
     last_sync_at: Option<Duration>,
-    /// Somebody else is in the middle of a turn.
+    /// Whether another process is running a turn.
     is_active_elsewhere: bool,
-    /// It is looked at again soon.
+    /// Whether a check is scheduled.
     poll_scheduled: bool,
-    /// How often it could not be read since it was.
+    /// Number of failed reads since the last successful one.
     failures: u32,
-    /// The running turn says already that somebody else has continued.
+    /// Whether the running turn has the notice that another process continued the conversation.
     is_noted_in_turn: bool,
-    /// When our last turn began, and when it ended, by the host's clock.
+    /// Start and end of this host's last turn, by the host's clock.
     turn_started_ms: Option<i64>,
     turn_ended_ms: Option<i64>,
-    /// The agent remembers a conversation that has gone on without it.
+    /// Whether the conversation has continued without the agent.
     agent_is_stale: bool,
-    /// A message waits in the queue until somebody else is done.
+    /// Whether a queued message waits for another process's turn to end.
     queue_waits: bool,
 }
 
 impl ExternalSync {
-    /// Whether nothing is to be expected.
+    /// Whether neither a sync nor another process's turn is in progress or expected.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_syncing && !self.is_active_elsewhere && !self.poll_scheduled
     }
 }
 
 impl SessionActor {
-    /// The way to the agent's record of the conversation, where there is one.
+    /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
         let archive = self.host.drivers.get(&self.session.session.provider)?.transcript_store()?;
@@ -91,7 +99,7 @@ impl SessionActor {
         Some((archive, conversation))
     }
 
-    /// The record has changed, by whomever.
+    /// Handles a change of the transcript, by this host or another process.
     pub(super) fn handle_transcript_changed(&mut self) {
         let running = self.session.chat.active_turn.is_some();
         let now = self.host.clock.monotonic();
@@ -100,14 +108,14 @@ impl SessionActor {
             .last_sync_at
             .is_some_and(|looked| now.saturating_sub(looked) < RUNNING_TURN_SYNC_INTERVAL);
         if self.external_sync.is_syncing || (running && early) {
-            // The turn's end looks again.
+            // The turn's end syncs again.
             self.external_sync.sync_again = true;
             return;
         }
         self.start_sync();
     }
 
-    /// Somebody else was in the middle of a turn a while ago.
+    /// Checks whether another process still runs a turn.
     pub(super) fn poll_transcript(&mut self) {
         self.external_sync.poll_scheduled = false;
         self.handle_transcript_changed();
@@ -120,12 +128,12 @@ impl SessionActor {
         self.tasks.spawn(async move { SessionInput::TranscriptOpened(archive.open(conversation).await) });
     }
 
-    /// A turn of ours begins, or goes on.
+    /// Records that a turn of this host starts or continues.
     pub(super) fn mark_turn_started(&mut self) {
         (self.external_sync.turn_started_ms, self.external_sync.turn_ended_ms) = (Some(self.host.clock.now_ms()), None);
     }
 
-    /// The turn is over: what its own words have put off is looked at.
+    /// Records that the turn has ended, and starts the sync that was deferred during it.
     pub(super) fn mark_turn_ended(&mut self) {
         self.external_sync.is_noted_in_turn = false;
         self.external_sync.turn_ended_ms = Some(self.host.clock.now_ms());
@@ -149,7 +157,7 @@ impl SessionActor {
         }
     }
 
-    /// Looks at the record now, before something follows that builds on it. An agent of ours that waits may know less.
+    /// Syncs before something that depends on the whole conversation, because an idle agent may know less.
     pub(super) async fn sync_now(&mut self) {
         let Some((archive, conversation)) = self.transcript_source() else { return };
         match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, archive.open(conversation)).await {
@@ -162,7 +170,8 @@ impl SessionActor {
         }
     }
 
-    /// Looks at the record when the session is opened. Whoever opens it sees what can be told at once, and the rest as it comes.
+    /// Syncs when the session is opened. The client sees the turns that are available at once, and receives the others
+    /// as actions.
     pub(super) async fn sync_on_open(&mut self, chronicle: Option<Arc<dyn Transcript>>) {
         let Some((archive, conversation)) = self.transcript_source() else { return };
         let opened = match chronicle {
@@ -182,7 +191,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether something can be said here: not while somebody else is in the middle of a turn.
+    /// Checks that no other process is running a turn.
     pub(super) async fn check_not_active_elsewhere(&mut self) -> Result<(), RejectReason> {
         if self.session.chat.active_turn.is_none() {
             self.sync_now().await;
@@ -193,23 +202,23 @@ impl SessionActor {
         }
     }
 
-    /// The queue waits until somebody else is done. It goes on by itself then, and only then: after a restart of the host, for
-    /// example, a person has to see to it.
+    /// Holds the queue until another process's turn ends; then it continues automatically. After a restart of the host
+    /// a person has to continue it.
     pub(super) fn hold_queue_for_external_turn(&mut self) {
         self.external_sync.queue_waits = true;
     }
 
-    /// Whether the agent does not know what others have said meanwhile.
+    /// Whether the agent does not know turns of other processes.
     pub(super) fn is_agent_stale(&self) -> bool {
         self.external_sync.agent_is_stale
     }
 
-    /// An agent that is opened now reads the record as it is.
+    /// Clears the flag: an agent that is opened now reads the current transcript.
     pub(super) fn clear_agent_stale(&mut self) {
         self.external_sync.agent_is_stale = false;
     }
 
-    /// Closes an agent that does not know the conversation any more, once it has nothing to do.
+    /// Closes a stale agent once it is idle.
     pub(super) async fn retire_stale_agent(&mut self) {
         let waits = matches!(self.machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
         if self.external_sync.agent_is_stale && waits && *self.machine.turn_phase() == TurnPhase::None {
@@ -217,14 +226,14 @@ impl SessionActor {
         }
     }
 
-    // ── What others did ───────────────────────────────────────────────────────────────────────────────────────────
+    // ── External turns ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Hears what others did. `false` if there is more of it: then the same, or another look, goes on from there.
+    /// Appends new external turns. `false` if more remain: then another call continues from there.
     pub(super) async fn sync_transcript(&mut self, chronicle: Arc<dyn Transcript>) -> bool {
         self.external_sync.failures = 0;
         let (marks, strays) = (chronicle.turns(), chronicle.abandoned_turns());
         let Some(heard) = self.session.synced_through else {
-            // An earlier version led it up to here, under ids that say nothing.
+            // The session is from an earlier version, whose prompt ids do not identify the owner.
             self.session.synced_through = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
             return true;
         };
@@ -270,7 +279,7 @@ impl SessionActor {
             return true;
         }
         if news.iter().any(|new| !matches!(new, ExternalTurnRef::Abandoned(_))) {
-            // What it remembers is no longer the conversation.
+            // The agent remembers another conversation.
             self.external_sync.agent_is_stale |= self.machine.agent_phase() != AgentPhase::Absent;
         }
         let forgets = self.has_switched_branch(&chronicle, first, heard);
@@ -284,11 +293,11 @@ impl SessionActor {
         }
         self.update_summaries().await;
         self.save_snapshot().await;
-        // What could not be stored now is not tried again at once.
+        // Turns that could not be stored are not retried at once.
         all || !stored
     }
 
-    /// The place of the first turn of the record that was not looked at.
+    /// Index of the first turn of the transcript that is not synced.
     async fn first_unsynced_turn(&self, marks: &[TurnIndexEntry], ours: &[bool], heard: Uuid) -> usize {
         if heard.is_nil() {
             return 0;
@@ -296,7 +305,7 @@ impl SessionActor {
         if let Some(place) = marks.iter().position(|mark| mark.id == heard) {
             return place + 1;
         }
-        // Somebody has led the conversation back to an earlier turn, and on from there.
+        // The conversation has been continued from an earlier turn.
         for (place, (mark, ours)) in marks.iter().zip(ours).enumerate().rev() {
             if *ours || self.is_turn_stored(mark.id).await {
                 return place + 1;
@@ -305,22 +314,23 @@ impl SessionActor {
         0
     }
 
-    /// The place of the last turn that others led, if it was told before it was over. What follows when we go on from there
-    /// is in our own agent's words.
+    /// Index of the last external turn, if it was appended before it was complete. After a turn of this host, further
+    /// output is the own agent's.
     fn extended_turn(&self, marks: &[TurnIndexEntry], ours: &[bool]) -> Option<usize> {
         let told = self.session.last_external_turn?;
         let place = marks.iter().rposition(|mark| mark.id == told.turn && mark.record_count > told.length)?;
         (ours.get(place + 1) != Some(&true)).then_some(place)
     }
 
-    /// What others said while a turn of ours ran, if the conversation went on from ours. Where it went on from theirs it is
-    /// part of it; where they left their own turns behind, that was their wish.
+    /// External turns that were abandoned because the conversation continued from a concurrent turn of this host. If it
+    /// continued from the external ones, they are part of it; turns that another process abandoned for its own later
+    /// turn are left out.
     async fn abandoned_external_turns(&self, strays: &[AbandonedTurn], ours: &[bool]) -> Vec<ExternalTurnRef> {
         let (mut news, mut before) = (Vec::new(), None);
         for (place, AbandonedTurn { turn: mark, fork_index: fork }) in strays.iter().enumerate() {
             let others = match mark.message_id {
                 Some(id) => !self.is_own_prompt(id) && !mark.is_command,
-                // It is its who led the one before it.
+                // It belongs to the process that ran the turn before it.
                 None => before == Some((*fork, true)),
             };
             before = Some((*fork, others));
@@ -331,7 +341,7 @@ impl SessionActor {
         news
     }
 
-    /// Whether the conversation has left something that is here: it goes on from an earlier turn.
+    /// Whether the conversation has abandoned a stored turn: it continues from an earlier one.
     fn has_switched_branch(&self, chronicle: &Arc<dyn Transcript>, first: usize, heard: Uuid) -> bool {
         chronicle.abandoned_turns().iter().any(|AbandonedTurn { turn: mark, fork_index: fork }| {
             mark.id == heard || (*fork >= first && mark.message_id.is_some_and(|id| self.is_own_prompt(id)))
@@ -342,8 +352,8 @@ impl SessionActor {
         self.host.prompt_ids.is_minted_here(self.session.conversation, message)
     }
 
-    /// Which turns of the record were led by this host, as far as ids say so. One without a message is its who led the one before
-    /// it; of a command that was looked at before, the same is assumed.
+    /// Which turns of the transcript belong to this host, by their ids. A turn without a message belongs to the process
+    /// that ran the turn before it; the same is assumed for commands that were synced before.
     fn own_turns(&self, marks: &[TurnIndexEntry]) -> Vec<bool> {
         let owners = marks.iter().scan(false, |ours, mark| {
             *ours = mark.message_id.map_or(*ours, |id| self.is_own_prompt(id) || (mark.is_command && *ours));
@@ -352,17 +362,17 @@ impl SessionActor {
         owners.collect()
     }
 
-    /// Whether a turn of the record is here, since it was taken in.
+    /// Whether a turn of the transcript is stored here by an import or a sync.
     async fn is_turn_stored(&self, turn: Uuid) -> bool {
         let id = turn.to_string();
         if self.session.has_turn(&id) {
             return true;
         }
-        // A store that cannot be read must not be taken for one that has nothing.
+        // A store that cannot be read must not count as empty.
         self.host.store.find_turn(&self.session.uri, &id).await.map_or(true, |found| found.is_some())
     }
 
-    /// Whether somebody is still at the last turn.
+    /// Whether another process is still running the last turn.
     async fn is_turn_active(&self, chronicle: &Arc<dyn Transcript>, new: ExternalTurnRef, over: bool) -> bool {
         let Some((archive, conversation)) = self.transcript_source() else { return false };
         if let Some(led) = is_active_elsewhere(&*archive, conversation, over).await {
@@ -372,16 +382,16 @@ impl SessionActor {
         told.is_some_and(|turn| is_recent(&turn, self.host.clock.now_ms()))
     }
 
-    /// Whether a turn was begun while our last one ran. An agent may still be writing the end of ours down, so that the record
-    /// does not show yet that they are on two branches.
+    /// Whether a turn was started during this host's last turn. The agent may not have written the end of that turn
+    /// yet, so the transcript does not show the two branches yet.
     pub(super) fn is_concurrent_turn(&self, told: &LoadedTurn) -> bool {
         let began = told.started_at.as_ref().and_then(|began| began.parse::<Timestamp>().ok());
         let ran = self.external_sync.turn_started_ms.zip(self.external_sync.turn_ended_ms);
         began.zip(ran).is_some_and(|(at, (began, ended))| (began..=ended).contains(&at.as_millisecond()))
     }
 
-    /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
-    /// found to be known.
+    /// Advances the sync position. It is stored with the next snapshot; after a crash before that, the next sync
+    /// recognizes the turns as known.
     fn mark_synced_through(&mut self, marks: &[TurnIndexEntry], end: usize, claims: &ConfirmedCommands) {
         self.session.unconfirmed_commands.drain(..claims.confirmed_before(end));
         if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {
@@ -389,7 +399,7 @@ impl SessionActor {
         }
     }
 
-    /// Somebody else has continued while a turn of ours runs.
+    /// Adds a notice to the running turn that another process has continued the conversation.
     async fn note_external_turn(&mut self) {
         (self.external_sync.sync_again, self.external_sync.agent_is_stale) = (true, true);
         if std::mem::replace(&mut self.external_sync.is_noted_in_turn, true) {
@@ -402,11 +412,11 @@ impl SessionActor {
         self.publish_output(&mut output).await;
     }
 
-    /// Shows whether somebody else is in the middle of a turn, and looks again after this time if so.
+    /// Displays whether another process is running a turn, and schedules the next check after this time.
     async fn set_active_elsewhere(&mut self, led: Option<Duration>) {
         let news = std::mem::replace(&mut self.external_sync.is_active_elsewhere, led.is_some()) != led.is_some();
         let shown = self.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
-        // The end of a turn of ours takes away what was shown before it.
+        // The end of this host's turn clears the activity.
         let is_due = news || self.session.chat.active_turn.is_none();
         if shown != led.is_some() && is_due {
             self.publish_output(&mut activity_action(led.map(|_| ACTIVE_ELSEWHERE_ACTIVITY.to_owned())).into()).await;
@@ -427,7 +437,7 @@ impl SessionActor {
         });
     }
 
-    /// The record could not be read. Nobody goes on in one that is gone; another one may be read later.
+    /// Handles an unreadable transcript. No process continues in a missing one; another error is retried.
     async fn handle_transcript_error(&mut self, error: &TranscriptStoreError) {
         tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read");
         match error {
@@ -443,7 +453,7 @@ impl SessionActor {
         }
     }
 
-    /// Somebody opens the session: a record that was left alone is tried again.
+    /// Retries reading when the session is opened, after it was given up.
     pub(super) fn retry_sync_on_open(&mut self) {
         if self.external_sync.failures >= MAX_SYNC_FAILURES && !self.external_sync.is_syncing {
             self.external_sync.failures = 0;

@@ -1,4 +1,10 @@
-//! What others did, appended to the chat as if it had happened here: in groups, each with how far the record was heard.
+//! Appends external turns to the chat, in batches, each with the sync position.
+//!
+//! Two agents with separate memories fork a transcript: each appends to the entry that it remembers, and the
+//! conversation is the branch with the last message. An abandoned external turn beside a turn of this host is appended
+//! with a note that the agent remembers only one of them. If the conversation has abandoned a turn that is stored here,
+//! the first appended turn states that the agent does not remember it. Turns that another process abandoned for a later
+//! turn of its own are not shown.
 
 use std::sync::Arc;
 
@@ -19,14 +25,14 @@ const CONCURRENT_TURN_NOTICE: &str =
 
 const EXTENDED_TURN_NOTICE: &str = "This turn went on after it was taken over. This is all of it.";
 
-/// What others did.
+/// An external turn in the transcript.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ExternalTurnRef {
-    /// The turn at this place.
+    /// The turn at this index.
     Turn(usize),
-    /// The turn at this place, which was told before it was over.
+    /// The turn at this index, which was appended before it was complete.
     Extended(usize),
-    /// The turn at this place of those that the conversation has left.
+    /// The abandoned turn at this index.
     Abandoned(usize),
 }
 
@@ -42,7 +48,7 @@ impl ExternalTurnRef {
         }
     }
 
-    /// Where it stands in the conversation, if it is part of it.
+    /// Its index entry, if it is part of the conversation.
     fn mark(self, chronicle: &Arc<dyn Transcript>) -> Option<TurnIndexEntry> {
         match self {
             Self::Turn(place) | Self::Extended(place) => chronicle.turns().get(place).copied(),
@@ -55,13 +61,13 @@ impl ExternalTurnRef {
 #[derive(Default)]
 struct ExternalTurnBatch {
     change: SessionChange,
-    /// The last of them that is part of the conversation, by its mark and its id here.
+    /// The last of them that is part of the conversation, by its index entry and its id here.
     synced_through: Option<(TurnIndexEntry, String)>,
     turns: usize,
 }
 
 impl SessionActor {
-    /// Appends what others did. `false` if not all of it could be: then a later look does it.
+    /// Appends external turns. `false` if not all of them could be stored: then a later sync continues.
     pub(super) async fn append_external_turns(
         &mut self,
         chronicle: &Arc<dyn Transcript>,
@@ -85,13 +91,14 @@ impl SessionActor {
                 ExternalTurnRef::Turn(_) => self.is_concurrent_turn(&told).then_some(CONCURRENT_TURN_NOTICE),
                 ExternalTurnRef::Abandoned(_) => Some(CONCURRENT_TURN_NOTICE),
                 ExternalTurnRef::Extended(_) => {
-                    // As another one: what was stored is not changed, and nothing is missing.
+                    // The extended turn is appended as a new one: the stored turn does not change, and nothing is
+                    // missing.
                     told.id = mark.map_or(told.id, |mark| Uuid::new_v5(&mark.id, &mark.record_count.to_be_bytes()));
                     Some(EXTENDED_TURN_NOTICE)
                 }
             };
             told.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
-            // Its sub-agents become chats of the session, which the next turn has to find there.
+            // Its sub-agents become chats of the session, which must exist before the next turn is replayed.
             let alone = told.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
             if alone && !self.store_external_batch(std::mem::take(&mut group)).await {
                 return false;
@@ -106,7 +113,7 @@ impl SessionActor {
         stored
     }
 
-    /// Puts a turn to those that are stored together; its mark, where it is part of the conversation.
+    /// Adds a turn to a batch, with its index entry if it is part of the conversation.
     fn add_to_batch(&self, group: &mut ExternalTurnBatch, told: LoadedTurn, mark: Option<TurnIndexEntry>) {
         let turn = told.id.to_string();
         let retold = replay_turn(&self.session, told, &self.host.clock.now_timestamp());
@@ -124,14 +131,14 @@ impl SessionActor {
         group.turns += 1;
     }
 
-    /// Stores turns together with how far the record was heard.
+    /// Stores a batch together with the sync position.
     async fn store_external_batch(&mut self, group: ExternalTurnBatch) -> bool {
         let ExternalTurnBatch { mut change, synced_through: heard, turns } = group;
         if turns == 0 {
             return true;
         }
         if let Some((mark, turn)) = &heard {
-            // The agent has the message: should the turn be taken up again, it must not get it twice.
+            // The agent has the message: if the turn is resumed, it must not receive it twice.
             let heard = SessionRecord::TranscriptSynced { turn: mark.id, length: Some(mark.record_count) };
             change = change.record(heard).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
         }

@@ -1,8 +1,9 @@
-//! Workspace trust in a session: the folder is assessed before an agent is opened and before a message reaches a live one.
+//! Workspace trust in a session: the folder is assessed before an agent is opened and before a message reaches a live
+//! one.
 //!
-//! An assessment reads files, so it runs on a blocking thread and comes back as [`AgentNews::Assessed`]. Where a person has to
-//! decide, opening the agent waits for the answer, without a seat. The decisions are in `hostler_trust`; a decision that is
-//! made elsewhere reaches the session as another assessment.
+//! An assessment reads files, so it runs on a blocking thread and returns as [`AgentTaskEvent::FolderAssessed`]. Where
+//! a person has to decide, opening the agent waits for the answer, without a slot. The decisions are in
+//! `hostler_trust`; a decision that is made elsewhere reaches the session as another assessment.
 
 use std::sync::Arc;
 
@@ -25,41 +26,41 @@ use crate::clock::ClockExt as _;
 use crate::pending_requests::{InputForm, InvalidAnswer, PendingInput};
 use crate::turn::{TurnInput, TurnPhase};
 
-/// The key, below `hostler` in the session's `_meta`, that says whether the folder's configuration applies.
+/// The key, below `hostler` in the session's `_meta`, for whether the folder's configuration applies.
 const TRUST_META_KEY: &str = "trust";
 
 const AWAITING_TRUST_ACTIVITY: &str = "Waiting for your decision about this folder";
 const FOLDER_CHANGED_REASON: &str = "the configuration of this folder has changed; look at it again";
 
-/// What a folder is assessed for.
+/// The reason for an assessment.
 #[derive(Debug)]
 pub(crate) enum AssessmentPurpose {
     /// An agent is about to be opened.
     OpenAgent,
     /// A live agent is about to get the message of this turn.
     SendPrompt(String),
-    /// A decision was made somewhere.
+    /// A trust decision was made, here or elsewhere.
     TrustChanged,
 }
 
-/// What an agent is opened with.
+/// The folder configuration that an agent is opened with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FolderSetup {
     pub(super) configuration: FolderConfiguration,
-    /// The permission rules that count if the configuration is applied.
+    /// The permission rules of the configuration, effective if it is applied.
     pub(super) rules: Vec<FolderRule>,
-    /// The version of the decisions that it follows from.
+    /// The version of the trust decisions that it is based on.
     pub(super) trust_version: u64,
 }
 
 impl SessionActor {
-    /// Assesses the session's folder beside the actor. A token that is cancelled first gives the opening up.
+    /// Assesses the session's folder off the actor. If the token is cancelled first, opening is cancelled.
     fn assess_folder(&mut self, purpose: AssessmentPurpose, cancelled: CancellationToken) {
         let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
         let provider = self.session.session.provider.clone();
         let directory = self.session.working_directory().unwrap_or_default();
         self.tasks.spawn(async move {
-            // Taken before: a decision that is made meanwhile is noticed.
+            // Read before the assessment, so that a decision that is made meanwhile is noticed.
             let version = host.trust.version();
             let assessed = async {
                 let assessed = host.assess_folder_for_session(&provider, directory).await;
@@ -73,14 +74,14 @@ impl SessionActor {
         });
     }
 
-    /// There is a seat for the agent: what it is opened with depends on the folder.
+    /// Assesses the folder before the agent is opened.
     pub(super) fn assess_before_opening(&mut self) {
         let cancel = CancellationToken::new();
         self.assess_folder(AssessmentPurpose::OpenAgent, cancel.clone());
         self.agent.state = AgentState::Waiting { cancel };
     }
 
-    /// Writes the turn's prompt. Where the folder was not assessed for this turn already, that comes first.
+    /// Writes the turn's prompt, after the folder is assessed for this turn.
     pub(super) fn assess_and_send(&mut self, turn: String) {
         if self.agent.take_folder_assessed() {
             return self.send_prompt(turn);
@@ -89,7 +90,7 @@ impl SessionActor {
         self.assess_folder(AssessmentPurpose::SendPrompt(turn), CancellationToken::new());
     }
 
-    /// A decision about some folder was made, here or elsewhere.
+    /// Handles a trust decision that was made here or elsewhere.
     pub(super) fn handle_trust_changed(&mut self) {
         let is_announced = self.session.hostler_meta(TRUST_META_KEY).is_some();
         if is_announced || self.pending_requests.folder_question().is_some() {
@@ -115,7 +116,7 @@ impl SessionActor {
             AssessmentPurpose::OpenAgent => match self.agent.state {
                 AgentState::Waiting { .. } if is_late => self.assess_before_opening(),
                 AgentState::Waiting { .. } => self.open_with_assessment(assessment, version).await,
-                // Given up at the same moment.
+                // Opening was cancelled at the same moment.
                 _ => self.handle_agent_closed().await,
             },
             AssessmentPurpose::SendPrompt(_) if is_late => self.assess_folder(purpose, CancellationToken::new()),
@@ -123,7 +124,7 @@ impl SessionActor {
         }
     }
 
-    /// Whether a person is to be asked, who has not left the question open before.
+    /// Whether a person has to decide, and has not skipped the question before.
     fn should_ask_folder_trust(&self, assessment: &TrustAssessment) -> bool {
         assessment.needs_decision() && !self.folder_question_skipped
     }
@@ -132,7 +133,7 @@ impl SessionActor {
         match assessment {
             Some(assessment) if self.should_ask_folder_trust(&assessment) => {
                 if *self.machine.turn_phase() == TurnPhase::None {
-                    // Nothing is opened ahead before there is an answer.
+                    // No agent is prewarmed before the decision.
                     self.agent.state = AgentState::None;
                     self.drive(TurnInput::AgentOpenFailed(TurnErrorDetails::abandoned())).await;
                 } else {
@@ -152,7 +153,8 @@ impl SessionActor {
         }
     }
 
-    /// Sends, unless the live agent was opened with something else than what applies now.
+    /// Sends the prompt, unless the live agent was opened with another folder configuration than the one that applies
+    /// now.
     async fn send_with_assessment(&mut self, turn: String, assessment: Option<&TrustAssessment>) {
         if !matches!(self.machine.turn_phase(), TurnPhase::Running { turn: now, .. } if *now == turn) {
             return self.fail_unsent_prompt(turn, TurnErrorDetails::abandoned()).await;
@@ -168,7 +170,7 @@ impl SessionActor {
 
     // ── The question ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Asks in the turn. The seat goes to others meanwhile, and every client sees the session.
+    /// Asks in the turn. The slot is released meanwhile, and the session is announced.
     async fn ask_folder_trust(&mut self, assessment: TrustAssessment) {
         self.idle_timer = IdleTimer::default();
         let (cancel, attempt) = (CancellationToken::new(), self.agent.attempt);
@@ -192,7 +194,7 @@ impl SessionActor {
         }
     }
 
-    /// The question is settled: opening begins anew, with what applies now.
+    /// Restarts opening after the question is settled, with the configuration that applies now.
     async fn restart_opening(&mut self) {
         if let AgentState::Waiting { cancel } = &self.agent.state {
             cancel.cancel();
@@ -200,7 +202,7 @@ impl SessionActor {
         }
     }
 
-    /// The question is taken back if something else is to be asked now, or nothing.
+    /// Withdraws the question if another one, or none, applies now.
     async fn withdraw_outdated_folder_question(&mut self, assessment: Option<TrustAssessment>) {
         let Some((request, asked)) = self.pending_requests.folder_question() else { return };
         if assessment.as_ref() == Some(asked) {
@@ -215,7 +217,7 @@ impl SessionActor {
         self.restart_opening().await;
     }
 
-    /// An answer, or that there is none.
+    /// Handles an answer, or that the question was skipped.
     pub(super) async fn handle_folder_decision(
         &mut self,
         said: ChatInputCompletedAction,
@@ -277,7 +279,8 @@ impl SessionActor {
         }
     }
 
-    /// Says whether the folder's configuration applies, if that is news. A folder that never brought any is not mentioned.
+    /// Publishes whether the folder's configuration applies, if that has changed. A folder that never had a
+    /// configuration is not mentioned.
     async fn publish_trust(&mut self, assessment: &TrustAssessment) {
         let skipped = assessment.needs_decision() && self.folder_question_skipped;
         let trust = json!({

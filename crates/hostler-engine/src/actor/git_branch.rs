@@ -1,5 +1,5 @@
-//! The branch that the session's directory is on, as its configuration shows it. Git says so, off the actor: when the
-//! session begins or comes back, and after each turn.
+//! Reads the git branch of the session's directory for its configuration: when the session is created or loaded, and
+//! after each turn. Git runs off the actor.
 
 use ahp_types::StateAction;
 use ahp_types::actions::SessionConfigChangedAction;
@@ -10,7 +10,7 @@ use super::{SessionActor, SessionInput};
 use crate::{config, git};
 
 impl SessionActor {
-    /// Asks git, if it may know the directory.
+    /// Runs git, if the directory may be read.
     pub(super) fn read_git_branch(&mut self) {
         let shown = self.session.session.config.as_ref().map(|config| &config.schema.properties);
         let Some(directory) = self.session.working_directory() else { return };
@@ -23,7 +23,7 @@ impl SessionActor {
         });
     }
 
-    /// Git has answered. Between branches there is none.
+    /// Publishes the branch; a detached head has none.
     pub(super) async fn publish_git_branch(&mut self, branch: Option<String>) {
         let branch = branch.map_or(Value::Null, Value::from);
         let now = self.session.session.config.as_ref().and_then(|config| config.values.get(config::BRANCH));

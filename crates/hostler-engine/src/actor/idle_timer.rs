@@ -1,8 +1,9 @@
-//! An agent at rest: how long it is kept, what keeps it longer, and who may have its seat.
+//! Closes idle agents: when their idle window ends, or when the pool needs their slot.
 //!
-//! After every input the actor looks at where its agent stands: it tells the fleet whether the agent can be spared, and
-//! winds the clock that closes it. A close is decided here and nowhere else, in the session's one writer, so that a
-//! message is either before it (then the agent is not at rest) or after it (then it waits for the close and opens again).
+//! After every input the actor determines its agent's activity, reports it to the pool and sets the timer. The pool
+//! only notifies; the actor checks whether its agent is idle at that moment, as it does when the idle window ends, and
+//! the turn machine closes an agent only without a turn. A message that meets a close is held until the process tree is
+//! empty and then reopens the agent. Windows use the host's clock, which tests advance.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,35 +15,36 @@ use crate::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::agent_pool::{AgentPoolConfig, AgentSlot, SlotUse};
 use crate::turn::{AgentPhase, TurnInput, TurnPhase};
 
-/// Why an agent's rest may be over.
+/// Why an idle agent may have to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdleTimerEvent {
-    /// Its window is over.
+    /// Its idle window has ended.
     Elapsed,
-    /// Its seat is wanted.
+    /// The pool needs its slot.
     SlotRequested,
 }
 
-/// What is known about an agent at rest.
+/// The state of the idle timer.
 #[derive(Default)]
 pub(super) struct IdleTimer {
-    /// The right to have the process that is there or about to be.
+    /// The slot of the current or starting process.
     pub(super) slot: Option<AgentSlot>,
-    /// When the agent worked last, by the host's clock.
+    /// When the agent last worked, by the host's clock.
     last_worked_at: Duration,
-    /// Since when it has been where it stands.
+    /// When it entered its current activity.
     activity_since: Duration,
     activity: Option<AgentActivity>,
-    /// When it was heard of last, or a person last did something.
+    /// When the last event of the agent or action of a person arrived.
     last_input_at: Duration,
-    /// Its turn is shown as stalled.
+    /// Whether its turn is displayed as stalled.
     is_stalled: bool,
-    /// When the window is over, by the host's clock, and the wait for it (never locked: it only makes the actor `Sync`).
+    /// The end of the window by the host's clock, and the wait for it (the mutex is never locked; it only makes the
+    /// actor `Sync`).
     deadline: Option<(Duration, Mutex<BoxFuture<'static, ()>>)>,
 }
 
 impl IdleTimer {
-    /// Something that ends the rest, if there is one.
+    /// The next event of the timer.
     pub(super) async fn next_event(&mut self) -> IdleTimerEvent {
         let Self { slot: seat, deadline: window, .. } = self;
         let asked = async {
@@ -67,22 +69,22 @@ impl IdleTimer {
     }
 }
 
-/// Where an agent stands.
+/// The activity of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AgentActivity {
-    /// There is none.
+    /// There is no agent.
     Absent,
     /// It is being closed.
     Closing,
     /// It works, or is about to.
     Working,
-    /// It waits for a person in the middle of a turn.
+    /// It waits for a person's answer during a turn.
     AwaitingAnswer,
-    /// It has no turn, but work in the background.
+    /// It has no turn, but background work.
     Background,
-    /// It does nothing.
+    /// It has nothing to do.
     Idle,
-    /// It does nothing, and has never had a message.
+    /// It has nothing to do, and has never received a message.
     Prewarmed,
 }
 
@@ -103,12 +105,12 @@ impl SessionActor {
         }
     }
 
-    /// After every input: the fleet hears where the agent stands, and the window is wound.
+    /// Reports the agent's activity to the pool and sets the timer, after every input.
     pub(super) fn update_idle_timer(&mut self, moved: bool) {
         let standing = self.agent_activity();
         let usage = match standing {
             AgentActivity::Absent => {
-                // One that waits for a seat has none; one that has gone needs none.
+                // An agent that waits for a slot has none; an ended agent needs none.
                 self.idle_timer = IdleTimer::default();
                 return;
             }
@@ -126,7 +128,7 @@ impl SessionActor {
             self.idle_timer.activity_since = now;
         }
         let works = |standing| matches!(standing, AgentActivity::Working | AgentActivity::AwaitingAnswer);
-        // It worked up to this moment if it did before this input.
+        // An agent that worked before this input worked until now.
         let has_worked = before.is_some_and(works) && (before != Some(standing) || moved);
         if has_worked || standing == AgentActivity::Working {
             self.idle_timer.last_worked_at = now;
@@ -144,7 +146,7 @@ impl SessionActor {
             {
                 self.idle_timer.last_input_at.saturating_add(stall)
             }
-            // When work in the background is over the agent has something to say about it: it is given the time.
+            // After background work ends, the agent gets time to report it.
             AgentActivity::Idle => {
                 (self.idle_timer.activity_since + idle).min(self.idle_timer.last_worked_at + idle_max.max(idle))
             }
@@ -160,7 +162,7 @@ impl SessionActor {
         }
     }
 
-    /// The window is over, or the seat is wanted. Whether the agent is at rest is looked at now, not when that began.
+    /// Handles the end of the window or the pool's request. The activity is checked now, not when the wait started.
     pub(super) async fn handle_idle_timer(&mut self, why: IdleTimerEvent) {
         let standing = self.agent_activity();
         match (why, standing) {
@@ -197,7 +199,7 @@ impl SessionActor {
         }
     }
 
-    /// The agent works, or says that it does, and nothing is heard of it.
+    /// Displays that a working agent has sent nothing for a while.
     async fn publish_stall(&mut self) {
         self.idle_timer.is_stalled = true;
         let mut output = ActionBuffer::default();
@@ -207,7 +209,7 @@ impl SessionActor {
         self.publish_output(&mut output).await;
     }
 
-    /// Somebody looks at the session: an agent may be opened before there is a message for it.
+    /// Prewarms an agent when a client opens the session, if a slot is free.
     pub(super) async fn prewarm_agent(&mut self) {
         let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
         if !self.host.agent_pool.config.prewarm || !absent || self.host.stop.is_cancelled() {
@@ -221,13 +223,13 @@ impl SessionActor {
 }
 
 impl SessionInput {
-    /// Whether the agent or a person does something, so that an agent with an open question is not left alone.
+    /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
     pub(super) fn is_activity(&self) -> bool {
         matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
     }
 }
 
-/// A time in words.
+/// Formats a duration for people.
 fn format_duration(time: Duration) -> String {
     let (value, unit) = match time.as_secs() {
         seconds if seconds >= 3600 && seconds % 3600 == 0 => (seconds / 3600, "hour"),
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_in_the_largest_unit_that_fits() {
+    fn format_duration_uses_the_largest_exact_unit() {
         let said = [7200, 3600, 5400, 61, 0].map(|seconds| format_duration(Duration::from_secs(seconds)));
         assert_eq!(said, ["2 hours", "1 hour", "90 minutes", "61 seconds", "0 seconds"]);
     }

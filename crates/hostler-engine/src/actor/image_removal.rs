@@ -1,7 +1,7 @@
-//! Pictures are taken out of a conversation, so that it can go on without them.
+//! Removes images from a conversation, so that it can continue without them.
 //!
-//! The agent's own record is changed while no process leads the conversation: the idle agent is closed first, and a turn
-//! that is accepted meanwhile waits, as it waits for any close.
+//! The transcript is changed while no process runs the conversation: an idle agent is closed first, and a turn that is
+//! accepted meanwhile waits, as it waits for any close.
 
 use ahp_types::StateAction;
 use hostler_driver::{ImageSelection, RemoveImagesError};
@@ -14,10 +14,10 @@ use crate::EngineError;
 use crate::attachments::images_dropped_action;
 use crate::turn::{AgentPhase, TurnInput};
 
-/// How many pictures are gone, or why they are not.
+/// Number of removed images, or why they were not removed.
 pub(crate) type ImageRemovalResult = Result<usize, EngineError>;
 
-/// A wish that waits for the agent's end.
+/// A request that waits for the agent to close.
 pub(super) struct PendingImageRemoval {
     images: ImageSelection,
     reply: oneshot::Sender<ImageRemovalResult>,
@@ -58,7 +58,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// The agent is gone. `true` if its conversation is changed before another one may be opened.
+    /// Starts a pending removal after the agent has ended. `true` if another agent may open only after it.
     pub(super) fn start_pending_image_removal(&mut self) -> bool {
         let due = self.image_removal.is_some();
         if due {
@@ -77,13 +77,14 @@ impl SessionActor {
             .spawn(async move { SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await }) });
     }
 
-    /// The record was changed, or could not be: whoever waits for an agent gets one now.
+    /// Handles the result of a removal; a waiting turn can open an agent now.
     pub(super) async fn handle_images_removed(&mut self, result: Result<usize, RemoveImagesError>) {
         let outcome = match (result, &self.image_removal) {
             (Ok(count), Some(dropping)) => {
                 let meta = images_dropped_action(&self.session.session, &self.session.chat, dropping.images);
                 let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
-                // The record is changed whatever the store says; only the count of what it holds would be too high.
+                // The transcript is changed even if the commit fails; then only the count of carried images is too
+                // high.
                 self.commit(change).await.map(|()| count).map_err(EngineError::from)
             }
             (Ok(count), None) => Ok(count),
@@ -95,7 +96,7 @@ impl SessionActor {
 
     fn finish_image_removal(&mut self, outcome: ImageRemovalResult) {
         if let Some(dropping) = self.image_removal.take() {
-            // Whoever wanted it may be gone.
+            // The requester may have disconnected.
             let _ = dropping.reply.send(outcome);
         }
     }

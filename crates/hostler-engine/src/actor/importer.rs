@@ -1,4 +1,9 @@
-//! A conversation that only its agent knew becomes a session of the store: its last turns at once, the others after them.
+//! Imports an external session: its last turns at once, older turns in batches, newest first.
+//!
+//! Positions of older turns are fixed from the start (`EvictedTurns::count`). The snapshot stores how many turns are
+//! missing and before which turn of the transcript, so that a restarted host continues
+//! (`external_sessions/startup_cleanup.rs`). A turn that the transcript no longer contains is replaced by a
+//! placeholder; a temporary read error is retried instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +23,25 @@ use crate::session_catalog::summary_changes;
 use crate::turn_storage::{EvictedTurns, TurnStorage};
 use crate::{EngineError, sub_agent_chat, uri};
 
-/// The longest time between two looks at a record that cannot be read.
+/// Maximum delay between two attempts to read an unreadable transcript.
 const MAX_IMPORT_RETRY_DELAY: Duration = Duration::from_secs(10 * 60);
 
-/// How often a record is tried in vain before it is left alone until it changes or somebody wants to see it. One that is not
-/// there so often, in this life of the host or in several, is gone.
+/// Number of failed attempts after which the import pauses until the transcript changes or a client opens the chat. A
+/// transcript that is missing this often, also across restarts, counts as deleted.
 const MAX_IMPORT_ATTEMPTS: usize = 10;
 
-/// How older turns come in.
+/// The state of the import of older turns.
 #[derive(Debug, Default)]
 pub(super) struct Importer {
-    /// A piece is under way.
+    /// Whether a batch is being loaded.
     is_loading: bool,
-    /// The next try has its time.
+    /// Whether a retry is scheduled.
     retry_scheduled: bool,
-    /// How often it was tried in vain since it went well, not counting what people have asked for in between.
+    /// Number of failed attempts since the last success, without attempts that clients requested.
     failed_attempts: usize,
 }
 
-/// Makes a stored session of a found one.
+/// Imports an external session into the store.
 pub(super) async fn import_session(
     host: &Arc<Host>,
     uri: &Arc<str>,
@@ -62,7 +67,7 @@ pub(super) async fn import_session(
     Ok((session, chronicle))
 }
 
-/// It may have been in the list before, or not: that is a matter of what people want to see there.
+/// Publishes an imported session: added or changed, depending on whether the external session was listed.
 fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSummary) {
     let known = host.catalog.summary(&session);
     host.catalog.upsert(&session, &line);
@@ -77,7 +82,7 @@ fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::sta
 }
 
 impl SessionActor {
-    /// Takes older turns in, as long as there are any. Whoever wants one of them waits for it.
+    /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
     pub(super) fn import_older_turns(&mut self, chronicle: Option<Arc<dyn Transcript>>) {
         self.host.unimported_turns.set_missing(&self.session.chat_uri, self.session.unimported_turns);
         if self.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
@@ -103,26 +108,26 @@ impl SessionActor {
         });
     }
 
-    /// Somebody wants to see the chat: what is missing is tried at once.
+    /// Retries at once, because a client opens the chat.
     pub(super) fn resume_import(&mut self) {
         if self.session.unimported_turns > 0 && !self.importer.is_loading {
             self.import_older_turns(None);
         }
     }
 
-    /// The record has changed: it may be read again.
+    /// Retries because the transcript has changed.
     pub(super) fn restart_import(&mut self) {
         self.importer.failed_attempts = 0;
         self.resume_import();
     }
 
-    /// A pause is over.
+    /// Retries after a delay.
     pub(super) fn retry_import(&mut self) {
         self.importer.retry_scheduled = false;
         self.resume_import();
     }
 
-    /// Older turns are told, or cannot be at the moment.
+    /// Handles a loaded batch, or a read error.
     pub(super) async fn handle_older_turns(&mut self, told: Result<Box<ImportBatch>, TranscriptStoreError>) {
         self.importer.is_loading = false;
         match told {
@@ -131,7 +136,7 @@ impl SessionActor {
         }
     }
 
-    /// A disk that is away comes back, and what it has is not lost.
+    /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
     async fn handle_import_error(&mut self, error: TranscriptStoreError) {
         tracing::warn!(session = &*self.session.uri, %error, "older turns of a record cannot be told yet");
         let missing = error == TranscriptStoreError::Missing;
@@ -142,7 +147,7 @@ impl SessionActor {
         self.importer.failed_attempts += 1;
         if missing {
             self.session.missing_transcript_count += 1;
-            // In the middle of a turn its end does so.
+            // During a turn, the turn's end saves the snapshot.
             if self.session.chat.active_turn.is_none() {
                 self.save_snapshot().await;
             }
@@ -160,7 +165,7 @@ impl SessionActor {
         }
     }
 
-    /// Older turns get their rows, and their sub-agents their chats.
+    /// Stores the rows of older turns, and the chats of their sub-agents.
     async fn import_batch(&mut self, piece: Box<ImportBatch>) {
         match self.store_import_batch(&piece).await {
             Ok(session) => {
@@ -173,7 +178,7 @@ impl SessionActor {
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "older turns could not be stored yet");
                 self.host.unimported_turns.fail(&self.session.chat_uri, error.into());
-                // It is under way as long as it is here.
+                // The batch stays in progress until it is stored.
                 self.importer.is_loading = true;
                 self.importer.failed_attempts += 1;
                 let pause = self.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
@@ -185,7 +190,7 @@ impl SessionActor {
         }
     }
 
-    /// Commits a piece, and gives the session as it is with it.
+    /// Commits a batch, and returns the session that includes it.
     async fn store_import_batch(&self, piece: &ImportBatch) -> Result<Session, StoreError> {
         let encode = |error: serde_json::Error| StoreError::Database(format!("a turn cannot be encoded: {error}"));
         let row = |chat: &Arc<str>, position: usize, turn: &ahp_types::state::Turn| {
@@ -211,7 +216,7 @@ impl SessionActor {
             for (at, turn) in chat.turns.iter().enumerate() {
                 rows.push(row(&worker.uri, at, turn)?);
             }
-            // Memory does not hold them: somebody who wants to see them is rare.
+            // The turns are not kept in memory, because they are rarely read.
             worker.state = Arc::new(clone_without_turns(chat));
             let completed = !chat.turns.is_empty();
             worker.turn_storage = TurnStorage::for_import(EvictedTurns {
@@ -234,7 +239,7 @@ impl SessionActor {
     }
 }
 
-/// How long to wait after so many failures: longer and longer.
+/// The delay after this many failures; it doubles up to the maximum.
 fn import_retry_delay(tries: usize) -> Duration {
     let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
     MAX_IMPORT_RETRY_DELAY.min(STORE_RETRY_DELAY.saturating_mul(2u32.saturating_pow(doublings)))
@@ -245,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_the_longest_one() {
+    fn import_retry_delay_doubles_up_to_the_maximum() {
         let pauses = [0, 1, 2, 3, 10, 11, 12, 1000].map(|tries| import_retry_delay(tries).as_millis());
         assert_eq!(pauses, [500, 500, 1_000, 2_000, 256_000, 512_000, 600_000, 600_000]);
     }

@@ -1,7 +1,7 @@
-//! Local turns: what a person wants of the host itself.
+//! Local turns: messages that the host carries out itself.
 //!
-//! A command runs in the session's directory as the person's own act: nobody is asked, a rule that denies it is stronger, and
-//! the audit log tells of it. It is read piece by piece in tasks, each of which ends in an input.
+//! A command runs in the session's directory on behalf of the person who sent it: it needs no confirmation, a deny rule
+//! overrides it, and the audit log records it. Tasks read its output in chunks, each of which ends in an input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,26 +22,26 @@ use crate::session_gate::summarize_input;
 use crate::terminals::ToolCallTerminal;
 use crate::turn::{TurnInput, TurnPhase};
 
-/// What a running command prints is gathered for this long before it is shown.
+/// How long a running command's output is collected before it is published.
 const OUTPUT_PUBLISH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How many lines are read at once.
+/// Maximum number of lines per read.
 const MAX_LINES_PER_READ: usize = 10_000;
 
-/// Who is said to have decided about a command whose client is not known any more: it waited in the queue.
+/// The decider in the audit log for a queued command, whose client is no longer known.
 const QUEUE_AUDIT_NAME: &str = "queue";
 
-/// A command that runs.
+/// A running command.
 pub(super) struct LocalCommandRun {
     turn: String,
     cancel: CancellationToken,
 }
 
-/// A piece of a command's output, or its end.
+/// A chunk of a command's output, or its end.
 pub(crate) struct LocalCommandEvent {
     turn: String,
     output: OutputTail,
-    /// Where it is shown besides, if there is such a place.
+    /// The terminal that displays the output as well, if there is one.
     printer: Option<ToolCallTerminal>,
     state: LocalCommandState,
 }
@@ -49,18 +49,18 @@ pub(crate) struct LocalCommandEvent {
 enum LocalCommandState {
     Running(Box<dyn RunningCommand>),
     Ended(CommandExit),
-    /// It did not start; why.
+    /// The reason why it did not start.
     NotStarted(String),
     Stopped,
 }
 
 impl SessionActor {
-    /// Whether a message that is for the host itself can be carried out.
+    /// Checks whether a local command can be carried out.
     pub(super) fn check_local_command(&self, message: &Message) -> Result<(), RejectReason> {
         local_command::validate(self.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
     }
 
-    /// The turn of a message is accepted: the agent works on it, or the host.
+    /// The input for an accepted message: a turn of the agent, or a local turn.
     pub(super) fn build_accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
         match self.host.local_command(text) {
             Some(_) => TurnInput::AcceptedLocal(turn),
@@ -68,9 +68,9 @@ impl SessionActor {
         }
     }
 
-    /// Begins a local turn. `true` if it is over at once.
+    /// Starts a local turn. `true` if it ends at once.
     pub(super) async fn run_local_turn(&mut self, turn: &str) -> bool {
-        // It has a turn, so it is there for everybody, although no agent is.
+        // A session with a turn is announced, even without an agent.
         if let Err(error) = self.announce_session().await {
             tracing::error!(session = &*self.session.uri, %error, "a session could not be announced");
         }
@@ -158,7 +158,7 @@ impl SessionActor {
         false
     }
 
-    /// A command has printed something, or is over.
+    /// Handles output or the end of a command.
     pub(super) async fn handle_local_command_event(&mut self, news: LocalCommandEvent) {
         let LocalCommandEvent { turn, output: kept, printer, state } = news;
         let Some(run) = self.local_commands.iter().find(|run| run.turn == turn) else { return };
@@ -182,7 +182,7 @@ impl SessionActor {
         }
     }
 
-    /// Shows what is printed. The end has all of it, so that this need not be kept.
+    /// Publishes recent output. It is not stored, because the end of the command repeats it.
     async fn publish_command_output(&mut self, of: &str, text: String, terminal: Option<ToolResultContent>) {
         if !matches!(self.machine.turn_phase(), TurnPhase::Local(turn) if turn == of) {
             return;
@@ -209,13 +209,13 @@ impl SessionActor {
         self.publish_output(&mut output).await;
     }
 
-    /// Ends all commands, with everything that they have started.
+    /// Stops all commands and their process trees.
     pub(super) fn stop_local_commands(&mut self) {
         self.local_commands.iter().for_each(|run| run.cancel.cancel());
     }
 }
 
-/// Reads until there is something to show, the command is over, or somebody wants it to end.
+/// Reads until there is output to publish, the command has ended, or it is cancelled.
 async fn read_output(
     turn: String,
     mut kept: OutputTail,
@@ -237,7 +237,7 @@ async fn read_output(
                 Some(line) => {
                     kept.push_line(&line);
                     if let Some(printer) = printer.as_mut() {
-                        // Its terminal may let it wait.
+                        // The terminal may apply backpressure.
                         tokio::select! {
                             () = stop.cancelled() => {}
                             () = printer.write_line(&line) => {}

@@ -1,4 +1,4 @@
-//! What follows the words of a message on its way to the agent: read back from the store, beside the actor.
+//! Sends messages with attachments to the agent; the contents are read from the store off the actor.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::action_mapper::TurnErrorDetails;
 use crate::attachments::{attachment_history, check_fits, has_blocks, load_blocks, message_blocks};
 use crate::turn::{TurnInput, TurnPhase};
 
-/// Contents that were read back for the live agent.
+/// A message for the live agent, with its contents.
 pub(crate) enum LoadedMessage {
-    /// A turn's whole prompt.
+    /// A turn's prompt.
     Prompt { turn: String, result: Result<Prompt, TurnErrorDetails> },
-    /// Words for the running turn, with what is attached to them.
+    /// A steering message for the running turn.
     Steer { load: u64, result: Result<SteeringMessage, TurnErrorDetails> },
 }
 
 impl SessionActor {
-    /// Writes a turn's message to the agent; what is attached to it is read first.
+    /// Sends a turn's message to the agent, after its attachments are read.
     pub(super) fn send_message(&mut self, turn: String, message: &Message) {
         if !has_blocks(message) {
             return self.write_prompt(Prompt::new(message.text.clone()));
@@ -42,7 +42,7 @@ impl SessionActor {
         });
     }
 
-    /// Gives the driver a message for the running turn; what is attached to it is read first.
+    /// Passes a steering message to the driver, after its attachments are read.
     pub(super) fn steer_with_message(&mut self, id: String, message: &Message) {
         let Some((connection, attempt)) = self.agent.connection() else { return };
         if !has_blocks(message) {
@@ -67,7 +67,7 @@ impl SessionActor {
         });
     }
 
-    /// Contents are there. What they were for may be over.
+    /// Handles loaded contents. Their turn may have ended.
     pub(super) async fn handle_loaded_message(&mut self, loaded: LoadedMessage) {
         match loaded {
             LoadedMessage::Prompt { turn, result } => {
@@ -78,10 +78,10 @@ impl SessionActor {
                     Err(failure) => self.fail_unsent_prompt(turn, failure).await,
                 }
             }
-            // Another message may have taken its place, or it was taken back.
+            // Another message may have replaced it, or it was withdrawn.
             LoadedMessage::Steer { load: reading, .. } if self.steer_load != Some(reading) => {}
-            // What cannot be read stays where it is: at the turn's end it becomes the first of the queue, and its own turn
-            // says what is wrong.
+            // A steering message that cannot be read stays in its slot: at the turn's end it becomes the head of the
+            // queue, and its own turn displays the error.
             LoadedMessage::Steer { result, .. } => {
                 self.steer_load = None;
                 if let (Ok(steer), Some((connection, _)), true) = (result, self.agent.connection(), self.can_steer()) {

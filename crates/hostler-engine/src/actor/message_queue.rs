@@ -1,4 +1,4 @@
-//! Messages that wait for their turn: one durable queue per chat, in the order of their arrival.
+//! The queue of a chat: messages that wait for the running turn to end, stored durably in order of arrival.
 
 use ahp_types::StateAction;
 use ahp_types::actions::{
@@ -19,11 +19,11 @@ use crate::session::Dispatch;
 use crate::state::complete_queue_order;
 use crate::turn::TurnInput;
 
-/// The key, below `hostler` in the session's `_meta`, that says that the queue waits for a person.
+/// The key, below `hostler` in the session's `_meta`, for whether the queue waits for a person.
 const QUEUE_PAUSED_KEY: &str = "queuePaused";
 
 impl SessionActor {
-    /// A message is to wait for its turn, or to be folded into the running one.
+    /// Handles a message for the queue, or for the running turn.
     pub(super) async fn handle_pending_message_set(
         &mut self,
         dispatch: &Dispatch,
@@ -40,7 +40,7 @@ impl SessionActor {
         }
     }
 
-    /// A message joins the queue, or takes the place of the one that it corrects.
+    /// Appends a message to the queue, or replaces the queued message with its id.
     pub(super) async fn queue_message(
         &mut self,
         dispatch: &Dispatch,
@@ -103,7 +103,7 @@ impl SessionActor {
         if self.session.queued_messages().is_empty() {
             return Err("no message is queued".to_owned());
         }
-        // Every id is named, since reducers differ about those that are not.
+        // The order names every id, because reducers treat missing ids differently.
         let order = complete_queue_order(&self.session.chat, &action.order);
         let action = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
         let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
@@ -113,7 +113,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// What the machine must know of the queue.
+    /// The state of the queue as input for the turn machine.
     pub(super) fn queue_changed_input(&self, go_on: bool) -> TurnInput<TurnErrorDetails> {
         TurnInput::QueueChanged {
             head: self.session.queued_messages().first().map(|message| message.id.clone()),
@@ -121,9 +121,9 @@ impl SessionActor {
         }
     }
 
-    /// The head of the queue becomes a turn: one action takes it out and starts it.
+    /// Starts a turn with the head of the queue: one action removes the message and starts the turn.
     ///
-    /// Not while somebody else is in the middle of a turn: then it waits until the record says that they are done.
+    /// While another process runs a turn, the queue waits until the transcript shows that it has ended.
     pub(super) async fn start_queued_turn(&mut self, id: &str) -> Vec<TurnInput<TurnErrorDetails>> {
         if self.check_not_active_elsewhere().await.is_err() {
             self.hold_queue_for_external_turn();
@@ -153,7 +153,7 @@ impl SessionActor {
         }
     }
 
-    /// Says whether the queue waits for a person, if that is news.
+    /// Publishes whether the queue waits for a person, if that has changed.
     pub(super) async fn publish_queue_paused(&mut self) {
         let paused = self.machine.is_queue_paused();
         let told = self.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
@@ -163,7 +163,7 @@ impl SessionActor {
     }
 }
 
-/// What every message of a person must be.
+/// Checks that apply to every message of a person.
 pub(super) fn check_message(message: &Message, dispatch: &Dispatch) -> Result<(), RejectReason> {
     if message.origin.kind != MessageKind::User {
         return Err("a client can only send messages of its user".to_owned());

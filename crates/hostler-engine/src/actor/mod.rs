@@ -1,7 +1,7 @@
-//! The session's actor: the one writer of a session.
+//! The session's actor: the single writer of a session.
 //!
-//! One loop, one [`Input`], one `match`. It checks preconditions at the moment of reducing, feeds the turn machine and
-//! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, feeds the turn
+//! machine and carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
 mod agent_events;
@@ -82,83 +82,83 @@ use crate::session_record::SessionRecord;
 use crate::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 use crate::{EngineError, config, session_restore};
 
-/// How many requests may wait for one session.
+/// Maximum number of inputs that wait for one session.
 const MAILBOX_CAPACITY: usize = 256;
 
-/// How often a session that stops tries to store the end of its turn, after the store has refused it.
+/// How often a stopping session tries to store the end of its turn.
 const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
-/// Everything that can happen to a session.
+/// Inputs of a session's actor.
 pub(crate) enum SessionInput {
-    /// A client wants something.
+    /// A client's action.
     Dispatch(Box<Dispatch>),
-    /// A client wants to hear a channel.
+    /// A client subscribes to a channel.
     Subscribe(SubscribeRequest),
-    /// Somebody asks whether a channel is this session's.
+    /// Asks whether a channel belongs to this session.
     HasChannel(String, oneshot::Sender<bool>),
-    /// Somebody looks at a chat.
+    /// Asks for the current state of a chat.
     ViewChat(String, oneshot::Sender<Option<ChatView>>),
-    /// The line in the list is due.
+    /// The session summary is due for publication.
     PublishSummary,
-    /// A client's time to come back is over.
+    /// The time for a client to reconnect is over.
     ClientReconnectTimeout(String),
-    /// A client has left.
+    /// A client has left the session.
     ClientLeft(String),
-    /// The agent did something.
+    /// An event of the agent.
     AgentEvent(DriverEvent),
-    /// Something that was started for the agent is finished.
+    /// A task for the agent has finished.
     AgentTask(AgentTaskEvent),
-    /// The gate has decided something.
+    /// The gate has made a decision.
     GateDecided(AuditEntry),
     /// The host's rules have changed.
     RulesChanged,
-    /// A decision about a folder was made.
+    /// A trust decision was made.
     TrustChanged,
-    /// The agent has been at rest for long enough, or its seat is wanted.
+    /// The idle window has ended, or the pool needs the agent's slot.
     IdleTimer(IdleTimerEvent),
-    /// Nobody has answered a request in time.
+    /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
-    /// The session has used something, a limit was changed, or a request waits or goes on.
+    /// Usage, limits or waits for limits have changed.
     BudgetChanged,
-    /// The totals have been gathered long enough.
+    /// The totals are due for publication.
     PublishBudget,
-    /// A queued message could not be started; try again.
+    /// Starting a queued message failed; try again.
     RetryQueue,
-    /// The turn's end could not be stored; try again.
+    /// Storing the turn's end failed; try again.
     RetryTurnEnd(String, TurnEndReason<TurnErrorDetails>),
-    /// The ends of sub-agents could not be stored; try again.
+    /// Storing the ends of sub-agents failed; try again.
     RetrySubAgentEnds,
-    /// Somebody wants a piece of background work to end.
+    /// Stops a piece of background work.
     StopBackgroundTask(String, oneshot::Sender<StopTaskResult>),
-    /// Somebody wants to see what a piece of background work has written.
+    /// Reads the output of a piece of background work.
     ReadBackgroundOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
-    /// Somebody wants pictures out of the conversation.
+    /// Removes images from the conversation.
     RemoveImages(ImageSelection, oneshot::Sender<ImageRemovalResult>),
-    /// Somebody who is typing in a chat wants to know what can be offered.
+    /// Asks for the completion context of a chat.
     CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
-    /// A person's command has printed something, or is over.
+    /// Output or end of a local command.
     LocalCommand(LocalCommandEvent),
-    /// It is time to look whether somebody else is still in the middle of a turn.
+    /// Checks whether another process still runs a turn.
     PollTranscript,
-    /// It was read, or could not be.
+    /// The transcript was opened, or opening failed.
     TranscriptOpened(Result<Arc<dyn Transcript>, TranscriptStoreError>),
-    /// Older turns of the agent's record are told, or cannot be at the moment.
+    /// Older turns were loaded from the transcript, or loading failed.
     OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
-    /// It is time to try older turns again.
+    /// Retries the import of older turns.
     RetryImport,
-    /// The agent's record of the conversation looks like this now.
+    /// The transcript has changed; its current metadata.
     TranscriptChanged(Box<ExternalConversation>),
-    /// A person has put a tag on the session, or taken it off.
+    /// A person has set or removed the session's tag.
     TagChanged(Option<String>),
-    /// Git has said which branch the directory is on.
+    /// The git branch of the directory was read.
     GitBranchRead(Option<String>),
-    /// Forget the session.
+    /// Deletes the session.
     Dispose(oneshot::Sender<DisposeResult>),
-    /// The host is going down.
+    /// The host is shutting down.
     Shutdown(oneshot::Sender<()>),
 }
 
-/// A subscription on its way through the actor.
+/// A subscription request for the actor.
 pub(crate) struct SubscribeRequest {
     pub(crate) channel: String,
     pub(crate) extent: SnapshotTurns,
@@ -167,14 +167,14 @@ pub(crate) struct SubscribeRequest {
     pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
 }
 
-/// Where a session comes from.
+/// The source of a session.
 #[derive(Clone)]
 pub(crate) enum SessionSource {
-    /// Just created.
+    /// Newly created.
     Provisional(Box<Session>),
-    /// Known to the store.
+    /// In the store.
     Stored { uri: Arc<str>, listed: bool },
-    /// Known to its agent alone.
+    /// Only in an agent's transcripts.
     External { uri: Arc<str>, external: Box<ExternalSession> },
 }
 
@@ -187,14 +187,14 @@ impl SessionSource {
     }
 }
 
-/// The way to a session's actor.
+/// A handle to a session's actor.
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
     mailbox: mpsc::Sender<SessionInput>,
 }
 
 impl SessionHandle {
-    /// Starts an actor. It ends by itself after a dispose or a shutdown.
+    /// Starts an actor. It ends after a dispose, an unload or a shutdown.
     pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
         let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
         let task_host = Arc::clone(host);
@@ -202,12 +202,12 @@ impl SessionHandle {
         Self { mailbox }
     }
 
-    /// Sends without waiting. `false` if the session is too busy, or gone.
+    /// Sends without waiting. `false` if the mailbox is full or the actor has ended.
     pub(crate) fn try_send(&self, input: SessionInput) -> bool {
         self.mailbox.try_send(input).is_ok()
     }
 
-    /// Whether nobody else can send anything.
+    /// Whether no other handle can send inputs.
     fn is_last_handle(&self) -> bool {
         self.mailbox.strong_count() == 1
     }
@@ -338,7 +338,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         actor.update_idle_timer(moved);
         calm.record_input(&actor);
     }
-    // Whoever waits for turns that were still to be taken in need not wait any longer.
+    // Readers that wait for missing turns need not wait any longer.
     actor.host.unimported_turns.set_missing(&actor.session.chat_uri, 0);
 }
 
@@ -358,56 +358,57 @@ pub(super) struct SessionActor {
     idle_timer: IdleTimer,
     /// Decides on every call.
     gate: Arc<SessionGate>,
-    /// What the gate has decided and nobody has written down yet.
+    /// Decisions of the gate that are not in the audit log yet.
     unwritten_decisions: mpsc::Receiver<AuditEntry>,
-    /// What waits for a person.
+    /// Requests that wait for a person.
     pending_requests: PendingRequests,
-    /// What the agent does beside the turns.
+    /// The agent's background work.
     background_tasks: HashMap<String, BackgroundTask>,
-    /// The sub-agents that work.
+    /// The running sub-agents.
     sub_agents: ActiveSubAgents,
-    /// What is asked about the work beside a turn that was stopped.
+    /// The question about background work after a turn was stopped.
     stop_question: Option<StopQuestion>,
-    /// A person has left the question about the folder open: its configuration is ignored and it is not asked again.
+    /// A person has skipped the question about the folder: its configuration is ignored, and the question is not
+    /// repeated.
     folder_question_skipped: bool,
     /// The steering message that the driver holds for the agent.
     steer_in_driver: Option<String>,
-    /// Contents of the steering message are being read back, by the number of the reading.
+    /// The load that reads the steering message's contents, if one is in progress.
     steer_load: Option<u64>,
     steer_load_count: u64,
-    /// Pictures that are on their way out of the conversation.
+    /// A pending removal of images.
     image_removal: Option<PendingImageRemoval>,
-    /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
+    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
     prompt_in_flight: bool,
-    /// By which id the agent's record will have that prompt, if it keeps it.
+    /// The id of that prompt in the transcript, if the agent stores it.
     sent_prompt_id: Option<Uuid>,
-    /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
+    /// Requested changes of the permission mode, in order; the agent has not accepted the first one yet.
     pending_mode_changes: VecDeque<(Box<Dispatch>, PermissionMode)>,
-    /// How many modes the agent was set to and has not answered.
+    /// Number of mode changes that the agent has not answered.
     modes_in_flight: usize,
-    /// The mode that the agent reported last while it was being set to another one.
+    /// The last mode that the agent reported while a mode change was in progress.
     reported_mode: Option<String>,
-    /// What others do in the conversation.
+    /// The sync with turns of other processes.
     external_sync: ExternalSync,
-    /// How older turns of the record come in.
+    /// The import of older turns.
     importer: Importer,
-    /// The session was given a name while an agent was there that may know an older one.
+    /// The title was set while an agent was running that may know an older one.
     title_set_beside_agent: bool,
-    /// The same of a tag.
+    /// The same for the tag.
     tag_set_beside_agent: bool,
-    /// What was sent to the agent and is not written down yet.
+    /// Host records about sent commands that are not written yet.
     unwritten_records: Vec<SessionRecord>,
-    /// The commands of people that run.
+    /// The running local commands.
     local_commands: Vec<LocalCommandRun>,
-    /// The client that has started the turn.
+    /// The client that started the turn.
     turn_client_id: Option<String>,
     budget_view: BudgetView,
-    /// The running turn's parts.
+    /// Maps the running turn's events.
     action_mapper: Option<ActionMapper>,
     turn_started_at: Instant,
-    /// Whether the line in the list is about to be brought up to date.
+    /// Whether a publication of the session summary is scheduled.
     summary_scheduled: bool,
-    /// The line in the list as clients were told last.
+    /// The last published session summary.
     published_summary: Option<SessionSummary>,
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     tasks: JoinSet<SessionInput>,
@@ -478,9 +479,9 @@ impl SessionActor {
         LoopControl::Continue(())
     }
 
-    // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Ends the turn as cancelled and the agent with everything it started.
+    /// Ends the turn as cancelled, and the agent with its whole process tree.
     async fn stop_session(&mut self) {
         self.drive(TurnInput::Stop).await;
         if self.summary_scheduled {
@@ -511,7 +512,7 @@ impl SessionActor {
 
     // ── Small helpers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// A batch of this session; memory only as long as the session is provisional.
+    /// A batch of this session; in memory only while the session is provisional.
     fn new_batch(&self, durability: BatchDurability) -> Batch {
         let durability = if self.session.is_stored { durability } else { BatchDurability::Memory };
         Batch::new(Some(Arc::clone(&self.session.uri)), durability)
@@ -524,7 +525,7 @@ impl SessionActor {
     }
 }
 
-/// The catalogue's row of a session.
+/// The catalog row of a session.
 pub(super) fn build_catalog_put(
     session: &Arc<str>,
     listed: bool,

@@ -1,9 +1,9 @@
-//! The permission mode of a session that lives. The gate is as strict as the old and the new mode together until the
-//! agent has taken the new one; only then does the state say so. An agent that does not take it is ended. Wishes that come
-//! meanwhile wait, count in the gate like the first one, and are carried out in their order: the last one wins.
+//! Changes of the permission mode in a live session. Until the agent confirms a new mode, the gate is as strict as the
+//! old and the new mode together; then the state changes. An agent that does not accept the mode is closed. Further
+//! changes wait, count in the gate like the first one, and are carried out in order: the last one wins.
 //!
-//! The session follows an agent that changes its mode on its own (`EnterPlanMode`): a stricter mode holds at once, is stored
-//! and announced. A mode that is looser than what a person chose is taken back from the agent.
+//! The session follows an agent that changes its mode on its own (`EnterPlanMode`): a stricter mode applies at once, is
+//! stored and published. If the mode is looser than a person's choice, the agent is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +24,20 @@ use crate::pending_requests::InvalidAnswer;
 use crate::session::Dispatch;
 use crate::turn::TurnInput;
 
-/// How many wishes for a mode may wait for the agent.
+/// Maximum number of mode changes that wait for the agent.
 const MAX_PENDING_MODE_CHANGES: usize = 16;
 
-/// How long an agent may take to take a mode.
+/// Maximum time that an agent may take to accept a mode.
 const MODE_CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SessionActor {
-    /// The mode that the session is configured for.
+    /// The mode of the session's configuration.
     pub(super) fn configured_mode(&self) -> PermissionMode {
         let name = self.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
         config::parse_mode(name, self.host.permissions.allow_bypass)
     }
 
-    /// The configuration as it will be when the agent has taken all wishes that wait.
+    /// The configuration after all pending changes.
     pub(super) fn pending_config_values(&self) -> JsonObject {
         let mut values = self.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
         for (dispatch, _) in &self.pending_mode_changes {
@@ -48,7 +48,7 @@ impl SessionActor {
         values
     }
 
-    /// A client wants the session to be configured otherwise.
+    /// Handles a client's change of the session's configuration.
     pub(super) async fn handle_config_changed(
         &mut self,
         dispatch: &Dispatch,
@@ -75,7 +75,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Carries out the wishes for a mode in their order, until the agent has to be waited for.
+    /// Carries out pending mode changes in order, until one has to wait for the agent.
     async fn apply_pending_modes(&mut self) {
         while let Some(word) = self.pending_mode_changes.front().map(|(_, mode)| config::agent_mode_name(*mode)) {
             if self.agent.permission_mode().is_some_and(|known| known != word) && self.send_mode_to_agent(word) {
@@ -85,7 +85,7 @@ impl SessionActor {
         }
     }
 
-    /// The first wish comes about, if it can be stored.
+    /// Accepts the first pending change, if it can be stored.
     async fn accept_mode_change(&mut self) {
         let Some((dispatch, _)) = self.pending_mode_changes.pop_front() else { return };
         match self.accept_plain_action(&dispatch).await {
@@ -100,7 +100,7 @@ impl SessionActor {
         }
     }
 
-    /// Brings an agent that was opened under another mode to the session's.
+    /// Sets an agent that was opened under another mode to the session's mode.
     pub(super) fn sync_agent_mode(&mut self) {
         let word = config::agent_mode_name(self.configured_mode());
         if self.agent.permission_mode().is_some_and(|known| known != word) {
@@ -108,7 +108,7 @@ impl SessionActor {
         }
     }
 
-    /// `false` if there is no agent to be told.
+    /// Sends a mode to the agent. `false` if there is no agent.
     fn send_mode_to_agent(&mut self, word: &'static str) -> bool {
         let Some((connection, attempt)) = self.agent.connection() else { return false };
         let clock = Arc::clone(&self.host.clock);
@@ -122,7 +122,7 @@ impl SessionActor {
         true
     }
 
-    /// The agent has taken a mode, or it has not.
+    /// Handles the agent's answer to a mode change.
     pub(super) async fn handle_mode_applied(
         &mut self,
         attempt: u64,
@@ -134,15 +134,15 @@ impl SessionActor {
         match result {
             Ok(()) if meant => self.agent.set_permission_mode(word),
             Err(error) if meant => return self.close_distrusted_agent(&error).await,
-            // It is gone; the next one is opened under the mode that holds then.
+            // The agent has ended; the next one is opened under the mode that applies then.
             _ => {}
         }
-        // Another change may have been told before this one.
+        // An earlier change may have been sent with another mode.
         if self.pending_mode_changes.front().is_some_and(|(_, mode)| config::agent_mode_name(*mode) == word) {
             self.accept_mode_change().await;
             self.apply_pending_modes().await;
             if self.pending_mode_changes.is_empty() {
-                // If it could not be stored, the agent works under a mode that the session does not have.
+                // If it could not be stored, the agent's mode differs from the session's.
                 self.sync_agent_mode();
             }
         }
@@ -153,9 +153,9 @@ impl SessionActor {
         }
     }
 
-    /// The agent says which mode it works under.
+    /// Handles a report of the agent about its mode.
     pub(super) async fn handle_mode_reported(&mut self, word: String) {
-        // It may have been said before the agent took the mode that it is being set to.
+        // The report may be older than the mode change that is in progress.
         if self.modes_in_flight > 0 {
             self.reported_mode = Some(word);
         } else {

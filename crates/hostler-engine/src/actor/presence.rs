@@ -1,4 +1,4 @@
-//! Who is there: clients that subscribe, come back, or stay away.
+//! Presence of clients: subscribe, reconnect, and removal after an absence.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::attachments::ChatView;
 use crate::state::ChannelState;
 
 impl SessionActor {
-    /// The clients that were part of the session in an earlier life have some time to come back.
+    /// Starts the reconnect timeouts of clients that were active in the session before a restart.
     pub(super) async fn start_reconnect_timeouts(&mut self) {
         let active = self.session.session.active_clients.iter();
         let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
@@ -32,19 +32,19 @@ impl SessionActor {
         }
     }
 
-    /// A client that is still away is gone. One that was here in between has a time of its own.
+    /// Removes a client that has not reconnected. A client that reconnected meanwhile has a timeout of its own.
     pub(super) async fn handle_reconnect_timeout(&mut self, client: &str) {
         match self.host.broadcaster.clients.away_since(client) {
             Some(since) if self.host.clock.monotonic() >= since + self.host.client_absence_timeout => {
                 self.remove_active_client(client).await
             }
             Some(_) => {}
-            // It may have been unknown before.
+            // The client may have been unknown before.
             None => self.host.broadcaster.clients.mark_participant(client),
         }
     }
 
-    /// A client that does not come back is no longer part of the session.
+    /// Removes an absent client from the session's active clients.
     pub(super) async fn remove_active_client(&mut self, client: &str) {
         if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
             let client_id = client.to_owned();
@@ -53,7 +53,7 @@ impl SessionActor {
         }
     }
 
-    /// The session and one of its chats, as they are now.
+    /// The current state of the session and one of its chats.
     pub(super) fn view_chat(&self, channel: &str) -> Option<ChatView> {
         let (chat, kept) = self.session.chat_with_storage(channel)?;
         Some(ChatView {
@@ -64,7 +64,7 @@ impl SessionActor {
         })
     }
 
-    /// Takes the snapshot and the subscription at one number.
+    /// Takes the snapshot and the subscription at one sequence number.
     pub(super) async fn handle_subscribe(&mut self, subscribe: SubscribeRequest) {
         let SubscribeRequest { channel, extent, subscriber, token, reply } = subscribe;
         let result = if let Some((chat, kept)) = self.session.chat_with_storage(&channel) {

@@ -1,4 +1,4 @@
-//! Agents that are opened ahead: used once, and only if they are what would be opened now.
+//! Prewarmed agents: used once, and only if an agent that is opened now would be the same.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use hostler_driver::{ConversationStart, Driver};
 use super::SessionActor;
 use crate::action_mapper::TurnErrorDetails;
 
-/// What an agent was opened with that it cannot be told while it lives. Secrets that are minted for each process are no
-/// part of it.
+/// The parts of a prewarmed agent that cannot be changed while it runs. Secrets that are created for each process are
+/// not included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PrewarmSpec {
     conversation: ConversationStart,
     working_directory: PathBuf,
-    /// A fingerprint of the files that it is configured by.
+    /// A fingerprint of its configuration files.
     settings_fingerprint: String,
 }
 
@@ -28,8 +28,8 @@ impl SessionActor {
         }
     }
 
-    /// The model of a message that names none: the one of the messages before, so that it makes no difference whether the
-    /// agent was closed in between. Before there is a message, it is the one of what is being written.
+    /// The model of a message without one: the model of the draft or of the last message, so that it makes no
+    /// difference whether the agent was closed in between.
     pub(super) fn inherited_model_or(&self, default: &str) -> String {
         let chat = &self.session.chat;
         let written = chat.draft.as_ref().filter(|_| chat.active_turn.is_none());
@@ -39,14 +39,14 @@ impl SessionActor {
         model.map(|model| model.id.clone()).or_else(earlier).unwrap_or_else(|| default.to_owned())
     }
 
-    /// Whether the agent was opened ahead and is not what would be opened now, whatever it is told.
+    /// Whether the agent is prewarmed and differs from one that would be opened now.
     pub(super) fn is_prewarmed_stale(&self) -> bool {
         let Some(facts) = self.agent.prewarm_spec() else { return false };
         let driver = self.host.drivers.get(&self.session.session.provider);
         driver.is_none_or(|driver| self.prewarm_spec(&**driver) != *facts)
     }
 
-    /// The first message for an agent that was opened ahead: now its session is announced.
+    /// Announces the session at the first message for a prewarmed agent.
     pub(super) async fn use_prewarmed_agent(&mut self) -> Result<(), TurnErrorDetails> {
         if !self.agent.clear_prewarm() {
             return Ok(());
@@ -57,7 +57,7 @@ impl SessionActor {
             message: error.to_string(),
             stderr: None,
         })?;
-        // What the agent said before the session was stored.
+        // The resume token that the agent sent before the session was stored.
         if let Some(token) = self.session.resume_token.clone() {
             self.store_resume_token(token).await;
         }

@@ -1,4 +1,4 @@
-//! Telling the world: the session's line in the list, its chat's line in the session, and what is kept on disk.
+//! Publishes the session's summary in the list and its chats' summaries in the session, and saves snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::session::HOSTLER_META_KEY;
 use crate::session_catalog::summary_changes;
 use crate::uri;
 
-/// How long changes of the line in the list are gathered.
+/// How long changes of the session summary are collected.
 const SUMMARY_PUBLISH_DELAY: Duration = Duration::from_millis(100);
 
 impl SessionActor {
-    /// `session/ready`, the catalogue's row and `root/sessionAdded`: once, after the handshake.
+    /// Publishes `session/ready`, the catalog row and `root/sessionAdded`: once, after the handshake.
     pub(super) async fn announce_session(&mut self) -> Result<(), StoreError> {
         if self.session.is_listed {
             return Ok(());
@@ -45,13 +45,13 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Brings the session's lines about its chats up to date, and soon afterwards the session's line in the list.
+    /// Updates the chats' summaries in the session, and schedules the session's summary in the list.
     pub(super) async fn update_summaries(&mut self) {
         for action in self.session.chat_projections() {
             self.publish_session_action(action).await;
         }
         if self.session.is_listed {
-            // Whoever asks for the list gets the truth; only the telling is gathered.
+            // A request for the list returns the current summary; only the notifications are delayed.
             self.host.catalog.upsert(&self.session.uri, &self.session.summary());
         }
         if self.session.is_stored && !self.summary_scheduled {
@@ -63,7 +63,7 @@ impl SessionActor {
         }
     }
 
-    /// A streamed action on the session's own channel.
+    /// Publishes a stream action on the session's own channel.
     pub(super) async fn publish_session_action(&mut self, action: StateAction) {
         let channel = Arc::clone(&self.session.uri);
         self.session.apply(&channel, &action);
@@ -86,7 +86,7 @@ impl SessionActor {
             .await;
     }
 
-    /// The session's line in the list, in memory, on disk and for everybody who watches it.
+    /// Updates the session's summary in memory and on disk, and publishes it to subscribers of the list.
     pub(super) async fn publish_summary(&mut self) {
         self.summary_scheduled = false;
         let summary = self.session.summary();
@@ -120,7 +120,7 @@ impl SessionActor {
         self.submit(batch).await;
     }
 
-    /// After a turn there is something to read.
+    /// Marks the session as unread after a turn.
     pub(super) async fn mark_unread(&mut self) {
         if self.session.session.status & SessionStatus::IsRead.bits() != 0 {
             self.publish_session_action(StateAction::SessionIsReadChanged(SessionIsReadChangedAction {
@@ -130,7 +130,7 @@ impl SessionActor {
         }
     }
 
-    /// Writes the session's state down, so that the journal before it can go.
+    /// Stores a snapshot of the session, so that the journal before it can be removed.
     pub(super) async fn save_snapshot(&mut self) {
         match self.session.snapshot_row() {
             Ok(row) => {

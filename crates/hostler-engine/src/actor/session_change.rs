@@ -1,4 +1,4 @@
-//! What the actor changes together: actions of the chat and of the session, and the facts beside them.
+//! `SessionChange`: actions on chats and the session, with host records and contents, that are committed together.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::action_mapper::ActionBuffer;
 use crate::attachments::named_in_draft;
 use crate::session_record::SessionRecord;
 
-/// Where an action goes.
+/// The channel of an action.
 #[derive(Debug, Clone)]
 pub(super) enum ActionTarget {
     Chat,
@@ -20,14 +20,14 @@ pub(super) enum ActionTarget {
     SubAgentChat(Arc<str>),
 }
 
-/// Actions and facts that are stored and published together, or not at all.
+/// Actions and host records that are stored and published together, or not at all.
 #[derive(Debug, Default)]
 pub(super) struct SessionChange {
     actions: Vec<(ActionTarget, StateAction, Option<ActionOrigin>)>,
     blobs: Vec<Blob>,
     audit: Vec<AuditEntry>,
     records: Vec<SessionRecord>,
-    /// A turn begins with it, or a message waits for one: it is the end of a provisional session.
+    /// The change starts a turn or queues a message, which makes a provisional session durable.
     persists_session: bool,
 }
 
@@ -37,26 +37,26 @@ impl SessionChange {
         self
     }
 
-    /// A client's own action on the chat.
+    /// A client's action on the chat.
     pub(super) fn client_chat_action(mut self, action: StateAction, origin: Option<ActionOrigin>) -> Self {
         self.actions.push((ActionTarget::Chat, action, origin));
         self
     }
 
-    /// An action on some chat, a client's own or the host's.
+    /// An action on any chat, by a client or the host.
     pub(super) fn action_on(mut self, home: ActionTarget, action: StateAction, origin: Option<ActionOrigin>) -> Self {
         self.actions.push((home, action, origin));
         self
     }
 
-    /// What happens on some chat.
+    /// Output on any chat.
     pub(super) fn output_on(mut self, home: &ActionTarget, output: ActionBuffer) -> Self {
         self.actions.extend(output.actions.into_iter().map(|action| (home.clone(), action, None)));
         self.blobs.extend(output.blobs);
         self
     }
 
-    /// Contents that the actions name.
+    /// Contents that the actions refer to.
     pub(super) fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.blobs.extend(blobs);
         self
@@ -67,8 +67,7 @@ impl SessionChange {
         self
     }
 
-    /// A turn begins with this, or a message waits for one. For a provisional session it is stored together with the
-    /// session itself.
+    /// Marks that the change starts a turn or queues a message. A provisional session is stored together with it.
     pub(super) fn persist_session(mut self) -> Self {
         self.persists_session = true;
         self
@@ -90,7 +89,7 @@ impl SessionChange {
 }
 
 impl SessionActor {
-    /// Commits a change, then reduces it: a failed commit leaves the state untouched.
+    /// Commits a change, then reduces it: a failed commit leaves the state unchanged.
     pub(super) async fn commit(&mut self, change: SessionChange) -> Result<(), StoreError> {
         let SessionChange { actions: entries, blobs, audit, records, persists_session: opens } = change;
         let mut batch = match opens {
@@ -114,7 +113,7 @@ impl SessionActor {
             self.host.sessions().conversation_owners.insert(self.session.conversation, Some(uri));
         }
         if opens {
-            // After a crash the row tells, without reading the journal, that a turn was running.
+            // After a crash the catalog row shows, without reading the journal, that a turn was running.
             let mut summary = self.session.summary();
             summary.status = SessionStatus::InProgress.bits();
             batch = batch.catalog(build_catalog_put(&self.session.uri, self.session.is_listed, &summary)?);
@@ -128,7 +127,7 @@ impl SessionActor {
         }
         self.host.store.sequencer().commit(batch).await?;
         self.session.is_stored |= opens;
-        // What was streamed before it is committed with it at the latest.
+        // Earlier stream batches are committed with it at the latest.
         self.session.mark_turns_committed();
         for (home, action, _) in &entries {
             let channel = self.channel_uri(home);
@@ -138,7 +137,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// What the draft names: whoever stores it brings it, since nothing has held it until now.
+    /// The contents of the draft, which are stored with the session, because nothing referred to them until now.
     async fn load_draft_blobs(&self) -> Vec<Blob> {
         let mut contents = Vec::new();
         for hash in self.session.chat.draft.iter().flat_map(named_in_draft) {
@@ -155,13 +154,13 @@ impl SessionActor {
         }
     }
 
-    /// Reduces and publishes streamed actions of the chat. Where they name contents, those are stored first. `false` if
-    /// that failed; then nothing was said.
+    /// Reduces and publishes stream actions of the chat, after the contents that they refer to are stored. `false` if
+    /// that failed; then nothing is published.
     pub(super) async fn publish_output(&mut self, output: &mut ActionBuffer) -> bool {
         self.publish_output_on(&ActionTarget::Chat, output).await
     }
 
-    /// The same on some chat.
+    /// Does the same on any chat.
     pub(super) async fn publish_output_on(&mut self, home: &ActionTarget, output: &mut ActionBuffer) -> bool {
         let output = std::mem::take(output);
         if output.is_empty() {
@@ -180,13 +179,13 @@ impl SessionActor {
         let of_activity = output.actions.iter().any(|action| matches!(action, StateAction::ChatActivityChanged(_)));
         self.publish_streamed(home, BatchDurability::Stream, output).await;
         if of_activity {
-            // What the agent does stands in the list of sessions, too.
+            // The agent's activity is part of the session summary.
             self.update_summaries().await;
         }
         true
     }
 
-    /// Reduces and publishes actions of the chat that something later says again: they are never written.
+    /// Reduces and publishes actions of the chat that a later action repeats: they are never stored.
     pub(super) async fn publish_transient(&mut self, output: ActionBuffer) {
         if !output.is_empty() {
             self.publish_streamed(&ActionTarget::Chat, BatchDurability::Memory, output).await;
@@ -206,7 +205,7 @@ impl SessionActor {
         self.submit(batch).await;
     }
 
-    /// Writes decisions down.
+    /// Writes decisions to the audit log.
     pub(super) async fn write_audit(&mut self, entries: Vec<AuditEntry>) {
         if !entries.is_empty() {
             let batch = self.new_batch(BatchDurability::Stream).audit(entries);

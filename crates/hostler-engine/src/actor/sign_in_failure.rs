@@ -1,4 +1,4 @@
-//! Turns that need a sign-in: they end with what to do, and the next message finds everything as it was.
+//! Turns that need a sign-in: they end with instructions, and the next message tries again.
 
 use hostler_driver::{ApiErrorCategory, TurnOutcome};
 
@@ -7,14 +7,14 @@ use crate::action_mapper::TurnErrorDetails;
 use crate::turn::TurnEndReason;
 
 impl SessionActor {
-    /// The model that the turn is to work with.
+    /// The model of the turn.
     fn turn_model(&self) -> String {
         let driver = self.host.drivers.get(&self.session.session.provider);
         let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
         self.wanted_settings(&self.inherited_model_or(&default)).model
     }
 
-    /// A refused credential looks to the agent like any other; here the sign-in that is needed gets its name.
+    /// Replaces the agent's generic credential error by the sign-in that is needed.
     pub(super) fn explain_sign_in_failure(
         &self,
         end: TurnEndReason<TurnErrorDetails>,

@@ -1,7 +1,9 @@
-//! The one message that is to be folded into the running turn.
+//! Steering: one message at a time for the running turn.
 //!
-//! It stays in the chat's slot until the agent's answer to it begins: there the turn is split, so that the transcript
-//! reads in order. What the agent could not be told becomes the first of the queue.
+//! A steer stays in the chat's steering slot until its receipt. Where the answer to it starts, the turn is split:
+//! `turnComplete` (with `continuedIn`), then `turnStarted` with the steer's text (`continues`). An undelivered steer
+//! becomes the head of the queue. A receipt that is still outstanding when the turn ends is awaited, so the text is
+//! neither lost nor sent twice.
 
 use ahp_types::actions::{
     ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
@@ -25,19 +27,19 @@ use crate::session::Dispatch;
 use crate::session_record::SessionRecord;
 use crate::turn::{AgentPhase, TurnEffect, TurnInput, TurnPhase};
 
-/// How a turn shows what the agent was told and did not answer any more.
+/// Prefix of the notice about a steer that the agent received and did not answer.
 const STEERING_NOTICE_PREFIX: &str = "You said, while the agent was working: ";
 
-/// What becomes of the slot when its turn is over.
+/// What happens to the steering slot at the turn's end.
 #[derive(Debug, Default)]
 pub(super) struct SteeringAtTurnEnd {
-    /// The agent was told, and has not answered any more: the turn says so before its end.
+    /// The notice before the turn's end, if the agent received the steer and did not answer.
     pub(super) notice: Option<String>,
     actions_after_end: Vec<StateAction>,
 }
 
 impl SteeringAtTurnEnd {
-    /// What follows the turn's end.
+    /// Adds the actions after the turn's end.
     pub(super) fn add_actions_to(self, change: SessionChange) -> SessionChange {
         self.actions_after_end.into_iter().fold(change, SessionChange::chat_action)
     }
@@ -52,9 +54,9 @@ impl SessionActor {
         let running = matches!(self.machine.turn_phase(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
         let words = Prompt::new(action.message.text.clone());
         let fits = SteeringMessage { id: SteeringMessageId(action.id.clone()), prompt: words }.is_within_size_limit();
-        // What the host does itself is nothing that an agent could be told.
+        // Local commands cannot be steered into an agent's turn.
         let fits = fits && self.host.local_command(&action.message.text).is_none();
-        // A second one takes the place of the first only while the agent was not told.
+        // A second steer replaces the first only while the agent has not received it.
         if !running || !fits || !self.recall_steering() {
             let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
             return self.queue_message(dispatch, action).await;
@@ -71,7 +73,7 @@ impl SessionActor {
         committed
     }
 
-    /// A client takes the message in the slot back.
+    /// Withdraws a steer on a client's request.
     pub(super) fn withdraw_steering(&mut self, id: &str) -> Result<(), RejectReason> {
         match self.session.steering_message() {
             Some((message, _)) if message.id == id => {}
@@ -80,7 +82,8 @@ impl SessionActor {
         if self.recall_steering() { Ok(()) } else { Err("the agent was told already".to_owned()) }
     }
 
-    /// Whether the slot is empty, or what is in it was not told and will not be any more.
+    /// Recalls the steer from the driver. `true` if the slot is empty, or if the agent has not received the steer and
+    /// will not.
     fn recall_steering(&mut self) -> bool {
         let Some((message, injected)) = self.session.steering_message() else { return true };
         if self.steer_in_driver.as_ref() != Some(&message.id) {
@@ -97,12 +100,12 @@ impl SessionActor {
         taken
     }
 
-    /// Whether the agent works on a turn that something can be folded into.
+    /// Whether the agent works on a turn that can be steered.
     pub(super) fn can_steer(&self) -> bool {
         matches!(self.machine.turn_phase(), TurnPhase::Running { .. }) && self.machine.agent_phase() == AgentPhase::Busy
     }
 
-    /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
+    /// Passes the steer to the driver, if a running turn can be steered.
     pub(super) fn hand_over_steering(&mut self) {
         let Some((message, false)) = self.session.steering_message() else { return };
         if self.steer_in_driver.is_some() || self.steer_load.is_some() || self.prompt_in_flight || !self.can_steer() {
@@ -112,7 +115,8 @@ impl SessionActor {
         self.steer_with_message(id, &message);
     }
 
-    /// The agent was told. Written down at once: it must not hear it again after a restart.
+    /// Handles that the agent received the steer. It is stored at once, so that the steer is not sent again after a
+    /// restart.
     pub(super) async fn handle_steer_injected(&mut self, id: SteeringMessageId) {
         self.steer_in_driver.take_if(|handed| *handed == id.0);
         let Some((message, _)) = self.session.steering_message().filter(|(message, _)| message.id == id.0) else {
@@ -130,7 +134,7 @@ impl SessionActor {
         }
     }
 
-    /// The turn is over; the agent remembers it all the same, and so must the transcript.
+    /// Records a steer whose receipt arrived after the turn's end: the agent remembers it, so the chat must contain it.
     async fn record_late_steering(&mut self, PendingMessage { id, message }: PendingMessage) {
         let mut output = ActionBuffer::default();
         let change = if let (Some(_), Some(transcript)) = (&self.session.chat.active_turn, self.action_mapper.as_mut())
@@ -158,16 +162,16 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// The agent's work ended before it could be told.
+    /// Handles that the agent's turn ended before it received the steer.
     pub(super) async fn handle_steer_undelivered(&mut self, id: SteeringMessageId) {
         self.steer_in_driver.take_if(|handed| *handed == id.0);
-        // The end of the turn, which follows, sees to it.
+        // During a turn, its end handles the steer.
         if !self.can_steer() {
             self.requeue_steering().await;
         }
     }
 
-    /// The process is gone, and nobody will say any more what it was told.
+    /// Queues a steer whose receipt is outstanding when the process has ended.
     pub(super) async fn requeue_unreported_steering(&mut self) {
         let handed = self.steer_in_driver.take();
         if handed.is_some() && matches!(self.machine.turn_phase(), TurnPhase::None) {
@@ -175,7 +179,7 @@ impl SessionActor {
         }
     }
 
-    /// What is in the slot becomes the first of the queue, after its turn is over.
+    /// Moves the steer to the head of the queue after its turn.
     async fn requeue_steering(&mut self) {
         if let Some((message, false)) = self.session.steering_message() {
             let actions = self.requeue_first_actions(message);
@@ -204,7 +208,7 @@ impl SessionActor {
         vec![steering_removed(id.clone()), queued, first]
     }
 
-    /// The agent begins its answer to what it was told: from here on it is another turn.
+    /// Splits the turn where the agent starts to answer the steer.
     pub(super) async fn split_turn(&mut self) {
         let Some(PendingMessage { id, message }) = self.injected_message() else { return };
         let Some(transcript) = self.action_mapper.as_ref().filter(|transcript| !transcript.has_open_calls()) else {
@@ -243,8 +247,7 @@ impl SessionActor {
         self.session.steering_message().filter(|(_, injected)| *injected).map(|(message, _)| message.clone())
     }
 
-    /// What the end of the turn means for what is in the slot. Where the driver has told the agent and not said so yet,
-    /// nothing: its word is waited for.
+    /// Determines what happens to the steer at the turn's end: nothing while the driver's receipt is outstanding.
     pub(super) fn resolve_steering_at_turn_end(&mut self) -> SteeringAtTurnEnd {
         let taken = self.recall_steering();
         match self.session.steering_message() {
@@ -260,8 +263,8 @@ impl SessionActor {
     }
 }
 
-/// What a person said right before the turn broke off. An agent that dies with a call takes with it what it was told at the
-/// call's beginning, so whoever takes the turn up again has to say it once more.
+/// The person's last steer before the turn broke off. An agent that dies during a call loses the text that it received
+/// at the call's start, so a resume has to repeat it.
 pub(super) fn last_steering_message(parts: &[ResponsePart]) -> Option<&str> {
     let last = parts.iter().rev().find(|part| !matches!(part, ResponsePart::Error(_)))?;
     match last {

@@ -1,7 +1,7 @@
-//! A turn is stopped while something goes on beside it: that goes on, is stopped too, or is asked about.
+//! Background work after a turn is stopped: it continues, is stopped too, or the session asks.
 //!
-//! The question is the session's and not the turn's, which is over: it is an entry of `inputNeeded` that stays until
-//! it is answered or nothing is left to be stopped.
+//! The question belongs to the session and not to the turn, which has ended: it is an entry of `inputNeeded` that
+//! remains until it is answered or no background work remains.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::pending_requests::{FormOutcome, InputForm, InvalidAnswer};
 use crate::session::Dispatch;
 use crate::turn::AgentPhase;
 
-/// The one question, whose options are the pieces of work.
+/// The id of the question whose options are the pieces of work.
 const WORK_QUESTION_ID: &str = "work";
 
-/// What the session asks about the work that outlives a stop.
+/// The question about background work that outlives a stopped turn.
 #[derive(Debug)]
 pub(super) struct StopQuestion {
     id: String,
@@ -36,7 +36,7 @@ impl SessionActor {
         own.unwrap_or(self.host.background_on_stop)
     }
 
-    /// A person has stopped the turn.
+    /// Handles that a person has stopped the turn.
     pub(super) async fn handle_turn_stopped(&mut self) {
         match self.background_on_stop() {
             BackgroundOnStop::Keep => {}
@@ -51,7 +51,7 @@ impl SessionActor {
         }
     }
 
-    /// Something begins beside the turns. What belongs to a turn that was just stopped shares its lot.
+    /// Handles new background work. Work of a turn that was just stopped is treated like that turn's other work.
     pub(super) async fn handle_background_started(&mut self, id: &str) {
         if self.machine.agent_phase() != AgentPhase::Interrupting {
             return;
@@ -63,7 +63,7 @@ impl SessionActor {
         }
     }
 
-    /// Brings the question up to date with what there is to be stopped.
+    /// Updates the question to the current background work.
     pub(super) async fn update_stop_question(&mut self) {
         let form = stop_question_form(
             self.background_tasks.values().map(|task| (task.id.as_str(), task.description.as_str())),
@@ -85,7 +85,7 @@ impl SessionActor {
         }
     }
 
-    /// Nothing is left that could be stopped, in this life of the host or since the last one.
+    /// Removes the question when no background work remains, also one from before a restart.
     pub(super) async fn clear_stop_question(&mut self) {
         self.stop_question = None;
         if background_on_stop::has_stop_question(&self.session.session) {
@@ -95,12 +95,12 @@ impl SessionActor {
         }
     }
 
-    /// Whether answers are to the session's own question.
+    /// Whether a request id is that of the session's own question.
     pub(super) fn is_stop_question(&self, request: &str) -> bool {
         self.stop_question.as_ref().is_some_and(|asked| asked.id == request)
     }
 
-    /// A person says what is to be stopped.
+    /// Handles a person's answer.
     pub(super) async fn handle_stop_question_answer(
         &mut self,
         dispatch: &Dispatch,
@@ -118,8 +118,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Stops pieces of work, one after the other. What follows from it arrives as events; what cannot be stopped stays
-    /// listed.
+    /// Stops pieces of work, one after the other. Effects arrive as events; work that cannot be stopped remains listed.
     pub(super) fn stop_background_tasks(&mut self, ids: Vec<String>) {
         let Some((connection, _)) = self.agent.connection().filter(|_| !ids.is_empty()) else { return };
         let session = Arc::clone(&self.session.uri);
@@ -134,7 +133,7 @@ impl SessionActor {
     }
 }
 
-/// The question about some work, by ids and what people call it; none about nothing.
+/// The question about pieces of work, by id and label; `None` without work.
 fn stop_question_form<'a>(work: impl Iterator<Item = (&'a str, &'a str)>) -> Option<InputForm> {
     let option =
         |(id, label): (&str, &str)| QuestionOption { id: id.to_owned(), label: label.to_owned(), description: None };
@@ -154,7 +153,7 @@ fn stop_question_form<'a>(work: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
     Some(InputForm::new(Some(message), vec![question]))
 }
 
-/// The work that an answer names; none if nobody wants to say.
+/// The work that an answer selects; none if the question was declined.
 fn chosen_tasks(form: &InputForm, said: &ChatInputCompletedAction) -> Result<Vec<String>, InvalidAnswer> {
     if said.response != ChatInputResponseKind::Accept {
         return Ok(Vec::new());

@@ -1,4 +1,8 @@
-//! Sub-agents end: by themselves, with whom they work for, by a person's word, or with the process.
+//! Ends of sub-agents.
+//!
+//! Sub-agents that the turn waits for end in the same commit as the turn. Background sub-agents end by themselves, with
+//! their parent, on a client's request, with the process, or, if the session is configured to stop or to ask
+//! (`actor/stop_question.rs`), after the turn is stopped.
 
 use std::sync::Arc;
 
@@ -15,7 +19,7 @@ use crate::action_mapper::{ActionBuffer, TurnErrorDetails, chat_error_action, ma
 use crate::session::Dispatch;
 use crate::turn::TurnEndReason;
 
-/// What is said where a sub-agent has worked whose chat the store never took.
+/// The notice in the parent's chat about a sub-agent whose chat could not be stored.
 const UNSTORED_SUB_AGENT_NOTICE: &str = "A sub-agent worked unseen: the host could not store what it did.";
 
 impl SessionActor {
@@ -42,7 +46,7 @@ impl SessionActor {
         self.end_sub_agents(ends).await;
     }
 
-    /// The turn ends, and with it the sub-agents that it waited for. They are forgotten once that is stored.
+    /// Adds the ends of the sub-agents that the turn waits for to the turn's end. They are removed once it is stored.
     pub(super) fn end_foreground_sub_agents(&mut self, mut change: SessionChange) -> SessionChange {
         let waited_for = self.sub_agents.active.values_mut().filter(|worker| !worker.is_background);
         for worker in waited_for {
@@ -51,12 +55,12 @@ impl SessionActor {
         change
     }
 
-    /// The end of the turn is stored.
+    /// Removes them after the turn's end is stored.
     pub(super) fn forget_foreground_sub_agents(&mut self) {
         self.sub_agents.active.retain(|_, worker| worker.is_background);
     }
 
-    /// The process is gone, and all sub-agents with it.
+    /// Ends all sub-agents after the process has ended.
     pub(super) async fn end_all_sub_agents(&mut self) {
         self.sub_agents.unpublished_starts.clear();
         let ends = self
@@ -68,7 +72,7 @@ impl SessionActor {
         self.end_sub_agents(ends).await;
     }
 
-    /// The turns of sub-agents that were running when the host died end now.
+    /// Ends the turns of sub-agents that were running when the host died.
     pub(super) async fn end_interrupted_sub_agents(&mut self) {
         let mut change = SessionChange::default();
         let mut any = false;
@@ -88,7 +92,7 @@ impl SessionActor {
         }
     }
 
-    /// Ends sub-agents. Whoever of them waits for a person waits no longer.
+    /// Ends sub-agents and withdraws their pending requests.
     async fn end_sub_agents(&mut self, ends: Vec<(String, TurnEndReason<TurnErrorDetails>)>) {
         let mut said = Vec::new();
         let mut ended = Vec::new();
@@ -103,7 +107,7 @@ impl SessionActor {
         }
         let waiting = !self.sub_agents.unstored_ends.is_empty();
         self.sub_agents.unstored_ends.extend(said);
-        // Ends are stored in their order: one that was refused is tried again soon, and these with it.
+        // Ends are stored in order: a failed one is retried soon, together with these.
         if !waiting {
             self.store_sub_agent_ends().await;
         }
@@ -113,7 +117,7 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// Stores and publishes ends. What the store refuses is tried again, as a turn's end is.
+    /// Stores and publishes ends. If the store fails, they are retried like a turn's end.
     pub(super) async fn store_sub_agent_ends(&mut self) {
         let mut change = SessionChange::default();
         for (chat, said) in &self.sub_agents.unstored_ends {
@@ -134,7 +138,7 @@ impl SessionActor {
         }
     }
 
-    /// Ends that the store has refused are tried again.
+    /// Retries ends that could not be stored.
     pub(super) async fn retry_sub_agent_ends(&mut self) {
         if !self.sub_agents.unstored_ends.is_empty() {
             self.store_sub_agent_ends().await;
@@ -142,15 +146,15 @@ impl SessionActor {
         }
     }
 
-    /// The ends of those that a sub-agent has made, directly or not: they end with it.
+    /// The ends of a sub-agent's direct and indirect children: they end with it.
     fn descendant_ends(&self, agent: &str) -> Vec<(String, TurnEndReason<TurnErrorDetails>)> {
         let all = self.sub_agents.with_descendants(agent).into_iter();
         all.filter(|id| id != agent).map(|id| (id, TurnEndReason::Cancelled)).collect()
     }
 
-    // ── A person stops one ────────────────────────────────────────────────────────────────────────────────────────
+    // ── Cancelled by a client ─────────────────────────────────────────────────────────────────────────────────────
 
-    /// A client stops the turn of a sub-agent's chat. That is possible where nobody waits for it.
+    /// Handles a client's cancellation of a sub-agent's turn. Only background sub-agents can be cancelled.
     pub(super) async fn handle_sub_agent_cancelled(
         &mut self,
         dispatch: &Dispatch,
@@ -193,7 +197,7 @@ impl ActiveSubAgent {
         self.end_actions(end).into_iter().fold(change, |change, action| change.action_on(home.clone(), action, None))
     }
 
-    /// What is said in its chat at its end.
+    /// The actions that end its chat's turn.
     fn end_actions(&mut self, end: TurnEndReason<TurnErrorDetails>) -> Vec<StateAction> {
         let duration = i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX);
         let mut output = ActionBuffer::default();

@@ -1,6 +1,9 @@
-//! Sub-agents at work: each has a chat of its own, which the session's one writer moves like the default chat.
+//! Running sub-agents: each has a read-only chat in its parent's session, which the session's actor writes like the
+//! default chat.
 //!
-//! What their parent waits for ends with the turn; what goes on in the background ends by itself, or with the process.
+//! The driver reports their work as `DriverEvent::SubAgent`, from the agent's messages or, for a build that prints
+//! none, from our hooks. `session/chatAdded` creates the chat in the journal, so a restore needs nothing else. The turn
+//! machine does not know sub-agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,29 +23,29 @@ use crate::session::{new_message, title_from_text};
 use crate::turn::{TurnEffect, TurnInput};
 use crate::{sub_agent_chat, uri};
 
-/// The sub-agents that work, by the driver's names for them.
+/// The running sub-agents, by the driver's ids.
 #[derive(Debug, Default)]
 pub(super) struct ActiveSubAgents {
     pub(super) active: BTreeMap<String, ActiveSubAgent>,
-    /// Those whose beginning the store has refused, and which are shown as soon as it takes it.
+    /// Sub-agents whose start could not be stored yet.
     pub(super) unpublished_starts: BTreeMap<String, SubAgentStart>,
-    /// Ends that the store has refused: the chats, and what is to be said in them.
+    /// Ends that could not be stored yet: the chats and their actions.
     pub(super) unstored_ends: Vec<(Arc<str>, Vec<StateAction>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct ActiveSubAgent {
     pub(super) chat_uri: Arc<str>,
-    /// The sub-agent that made it.
+    /// The sub-agent that started it.
     pub(super) parent: Option<String>,
     pub(super) action_mapper: ActionMapper,
     pub(super) started_at: Instant,
-    /// Nobody waits for it: it outlives the turn.
+    /// Whether it outlives the turn.
     pub(super) is_background: bool,
 }
 
 impl ActiveSubAgents {
-    /// The chat of a sub-agent that works.
+    /// The chat of a running sub-agent.
     pub(super) fn chat_uri(&self, agent: &str) -> Option<&Arc<str>> {
         self.active.get(agent).map(|worker| &worker.chat_uri)
     }
@@ -52,7 +55,7 @@ impl ActiveSubAgents {
         self.active.iter().find(|(_, worker)| *worker.chat_uri == *chat).map(|(agent, _)| agent.as_str())
     }
 
-    /// The running turn of a sub-agent.
+    /// The mapper of a sub-agent's running turn.
     pub(super) fn action_mapper(&mut self, agent: &str) -> Option<&mut ActionMapper> {
         self.active.get_mut(agent).map(|worker| &mut worker.action_mapper)
     }
@@ -62,7 +65,7 @@ impl ActiveSubAgents {
         self.active.get(agent).is_some_and(|worker| worker.is_background)
     }
 
-    /// Nobody waits for a sub-agent any more, nor for those that it has made.
+    /// Moves a sub-agent and its descendants to the background.
     pub(super) fn move_to_background(&mut self, agent: &str) {
         for agent in self.with_descendants(agent) {
             if let Some(worker) = self.active.get_mut(&agent) {
@@ -71,7 +74,7 @@ impl ActiveSubAgents {
         }
     }
 
-    /// A sub-agent behind all those that it has made, directly or not.
+    /// A sub-agent after all its direct and indirect children.
     pub(super) fn with_descendants(&self, agent: &str) -> Vec<String> {
         let mut found = vec![agent.to_owned()];
         let mut at = 0;
@@ -101,7 +104,7 @@ impl SessionActor {
                 Some(parent) => (ActionTarget::SubAgentChat(Arc::clone(&parent.chat_uri)), parent.is_background),
                 None => return,
             },
-            // What begins behind the turn's end belongs to what was cancelled.
+            // A sub-agent that starts after the turn's end belongs to the cancelled work and is ignored.
             None if self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput) => {
                 (ActionTarget::Chat, false)
             }
@@ -173,7 +176,7 @@ impl SessionActor {
         }
     }
 
-    /// The running turn of a sub-agent, or of the chat itself.
+    /// The mapper of the running turn of a sub-agent, or of the chat itself.
     pub(super) fn action_mapper_of(&mut self, agent: Option<&str>) -> Option<&mut ActionMapper> {
         match agent {
             Some(agent) => self.sub_agents.action_mapper(agent),
@@ -181,7 +184,7 @@ impl SessionActor {
         }
     }
 
-    /// Where a sub-agent, or the agent itself, is shown.
+    /// The chat of a sub-agent, or of the agent itself.
     pub(super) fn target_of(&self, agent: Option<&str>) -> ActionTarget {
         let chat = agent.and_then(|agent| self.sub_agents.chat_uri(agent));
         chat.map_or(ActionTarget::Chat, |chat| ActionTarget::SubAgentChat(Arc::clone(chat)))

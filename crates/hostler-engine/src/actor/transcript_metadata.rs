@@ -1,9 +1,9 @@
-//! The agent's own record of the conversation: whose it is, and the name and the tag in it.
+//! Syncs title and tag between the session and the agent's transcript, and tracks the conversation's id.
 //!
-//! Both go both ways. What people put on the session here is written into the record, and what somebody writes there is taken
-//! over, if it is news: what stood there before changes nothing, so that the two cannot chase each other. What the record
-//! does not say yet is *due*: it is written when there is a record, when an agent is gone that may know an older word, and in
-//! another life of the host.
+//! Both directions: a title or tag that people set on the session is written to the transcript, and one that another
+//! program writes there is adopted if it is new; a known value changes nothing, so the two cannot alternate. Values
+//! that the transcript lacks are *pending*: they are written when there is a transcript, when an agent has ended that
+//! may know an older value, and after a restart.
 
 use ahp_types::StateAction;
 use ahp_types::actions::{
@@ -20,7 +20,7 @@ use super::session_change::SessionChange;
 use crate::external_sessions::{MetadataUpdate, TAG_META_KEY, session_tag};
 use crate::session_record::{MetadataSync, SessionRecord};
 
-/// What is to be written.
+/// The metadata to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PendingMetadata {
     Title,
@@ -29,7 +29,7 @@ enum PendingMetadata {
 }
 
 impl SessionActor {
-    /// The conversation that the agent leads now.
+    /// The id of the agent's current conversation.
     pub(super) fn current_conversation(&self) -> Uuid {
         let token = self.session.resume_token.as_ref();
         token.and_then(|token| self.conversation_of_token(token)).unwrap_or(self.session.conversation)
@@ -39,7 +39,7 @@ impl SessionActor {
         self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
     }
 
-    /// How the conversation goes on from here, and under which id.
+    /// Stores the resume token, and the conversation's owner.
     pub(super) async fn store_resume_token(&mut self, token: ResumeToken) {
         let conversation = self.conversation_of_token(&token);
         let record = match (SessionRecord::Resume { token }).to_host_record(&self.session.chat_uri) {
@@ -55,14 +55,14 @@ impl SessionActor {
         self.write_pending_metadata(PendingMetadata::Both);
     }
 
-    /// A person has named the session: the agent's record is to say so, as soon as there is one.
+    /// Writes a person's title to the transcript, as soon as there is one.
     pub(super) async fn write_title_to_transcript(&mut self) {
         self.title_set_beside_agent |= self.agent.has_process();
         self.store_metadata_sync(MetadataSync { is_title_pending: true, ..self.session.metadata_sync.clone() }).await;
         self.write_pending_metadata(PendingMetadata::Title);
     }
 
-    /// A person has put a tag on the session, or taken it off; the record says so already, where there is one.
+    /// Handles that a person has set or removed the tag; the transcript, if there is one, contains it already.
     pub(super) async fn handle_tag_changed(&mut self, tag: Option<String>) {
         self.tag_set_beside_agent |= self.agent.has_process();
         self.store_metadata_sync(MetadataSync {
@@ -73,7 +73,7 @@ impl SessionActor {
         self.set_tag(tag).await;
     }
 
-    /// What is due is written after whatever is to be written there before it.
+    /// Enqueues pending metadata after earlier writes to the same transcript.
     fn write_pending_metadata(&self, due: PendingMetadata) {
         if self.session.resume_token.is_none() {
             return;
@@ -90,12 +90,13 @@ impl SessionActor {
         }
     }
 
-    /// The session is opened: what an earlier life has left undone is done now.
+    /// Resumes pending writes from before a restart when the session is opened.
     pub(super) fn resume_metadata_writes(&self) {
         self.write_pending_metadata(PendingMetadata::Both);
     }
 
-    /// The agent is gone. Some builds write the name and the tag once more then that they knew when they began.
+    /// Writes the metadata again after the agent has ended, because some builds rewrite the title and tag that they
+    /// knew at their start.
     pub(super) fn rewrite_metadata(&mut self) {
         let beside = (std::mem::take(&mut self.title_set_beside_agent), std::mem::take(&mut self.tag_set_beside_agent));
         match beside {
@@ -106,7 +107,7 @@ impl SessionActor {
         }
     }
 
-    /// The record looks like this now.
+    /// Handles a change of the transcript's metadata.
     pub(super) async fn handle_transcript_metadata(&mut self, record: ExternalConversation) {
         if record.id == self.session.conversation {
             self.restart_import();
@@ -115,7 +116,7 @@ impl SessionActor {
             return;
         }
         self.handle_transcript_changed();
-        // What stands there beside an agent may be replaced by what it knows.
+        // A title beside a running agent may be replaced by the one that the agent knows.
         if !self.title_set_beside_agent {
             self.sync_title(record.id, record.custom_title).await;
         }
@@ -124,7 +125,7 @@ impl SessionActor {
         }
     }
 
-    /// The record has this tag, or none, or it was not seen.
+    /// Adopts the transcript's tag if it is new, or writes the session's pending one.
     async fn sync_tag(&mut self, conversation: Uuid, tag: &ConversationTag) {
         let is_news = tag.differs_from(session_tag(self.session.session.meta.as_ref()));
         match self.session.metadata_sync.is_tag_pending {
@@ -140,7 +141,7 @@ impl SessionActor {
         }
     }
 
-    /// The record has this name, or none that was seen.
+    /// Adopts the transcript's title if it is new, or writes the session's pending one.
     async fn sync_title(&mut self, conversation: Uuid, title: Option<String>) {
         let MetadataSync { transcript_title: before, is_title_pending: title_due, .. } = &self.session.metadata_sync;
         let (is_old, is_due) = (title.is_none() || title == *before, *title_due);
@@ -175,7 +176,7 @@ impl SessionActor {
         }
     }
 
-    /// Remembers what is known of the record.
+    /// Stores what is known about the transcript's metadata.
     async fn store_metadata_sync(&mut self, notes: MetadataSync) {
         if self.session.metadata_sync != notes {
             self.session.metadata_sync = notes.clone();
@@ -192,7 +193,7 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// Another title: the only chat that people write in has the session's title as its own.
+    /// Sets the title: the default chat has the session's title.
     pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
         let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
         let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };

@@ -1,4 +1,4 @@
-//! The machine moves: its effects are carried out, and turns begin and end.
+//! Drives the turn machine, carries out its effects, and starts and ends turns.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::local_command::LocalCommand;
 use crate::session::{new_message, title_from_message};
 use crate::turn::{TurnEffect, TurnEndReason, TurnInput, TurnPhase};
 
-/// How long to wait before something is stored again after a failure.
+/// Delay before a failed store operation is retried.
 pub(super) const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl SessionActor {
-    /// Feeds the machine and carries out what it says, until nothing follows.
+    /// Feeds the machine and carries out its effects, until no input follows.
     pub(super) async fn drive(&mut self, input: TurnInput<TurnErrorDetails>) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -59,10 +59,10 @@ impl SessionActor {
         self.publish_queue_paused().await;
     }
 
-    // ── Turns begin ───────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Start of turns ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Makes a turn durable and shows it: for a session's first message together with the session itself, in one
-    /// transaction, and with what the message names.
+    /// Stores and publishes the start of a turn: for a session's first message together with the session itself, in one
+    /// transaction, and with the contents that the message refers to.
     pub(super) async fn begin_turn(
         &mut self,
         action: ChatTurnStartedAction,
@@ -86,7 +86,7 @@ impl SessionActor {
         Ok(())
     }
 
-    /// The chat shows a turn that has just begun, or that goes on.
+    /// Sets the running turn's mapper after a turn has started or continued.
     pub(super) async fn set_running_turn(&mut self, transcript: ActionMapper) {
         self.turn_started_at = Instant::now();
         self.mark_turn_started();
@@ -94,7 +94,7 @@ impl SessionActor {
         self.update_summaries().await;
     }
 
-    /// The agent works without having been asked: a turn of its own shows what it does.
+    /// Starts a turn for work that the agent began by itself.
     async fn start_agent_turn(&mut self, reason: String) -> TurnInput<TurnErrorDetails> {
         let turn_id = Uuid::new_v4().to_string();
         let action = ChatTurnStartedAction {
@@ -113,7 +113,7 @@ impl SessionActor {
         }
     }
 
-    /// The agent does something of its own before it comes to the turn's message.
+    /// Adds a note that the agent does other work before it handles the turn's message.
     async fn note_agent_work(&mut self, reason: String) {
         let mut output = ActionBuffer::default();
         if let Some(transcript) = self.action_mapper.as_mut() {
@@ -122,9 +122,9 @@ impl SessionActor {
         self.publish_output(&mut output).await;
     }
 
-    // ── Turns end ─────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── End of turns ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Stores and publishes a turn's end. `false` if the store refused; then it is tried again later.
+    /// Stores and publishes a turn's end. `false` if the store failed; then it is retried later.
     pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let duration = self.turn_duration_ms();
         let mut output = ActionBuffer::default();
@@ -159,7 +159,7 @@ impl SessionActor {
         }
     }
 
-    /// Forgets what belonged to the turn alone.
+    /// Clears the state of the ended turn.
     pub(super) async fn clear_running_turn(&mut self) {
         self.action_mapper = None;
         self.read_git_branch();
@@ -172,7 +172,7 @@ impl SessionActor {
         i64::try_from(self.turn_started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// The end of a turn is tried again, after the store has refused it.
+    /// Retries storing the end of a turn.
     pub(super) async fn retry_turn_end(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) {
         if matches!(self.machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn)
             && self.end_turn(turn, end).await
@@ -183,7 +183,7 @@ impl SessionActor {
         }
     }
 
-    /// Something that the store has refused is tried again soon.
+    /// Schedules a retry after the store failed.
     pub(super) fn schedule_queue_retry(&mut self) {
         let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
         self.tasks.spawn(async move {
@@ -192,7 +192,7 @@ impl SessionActor {
         });
     }
 
-    /// A turn that was running when the host died ends now.
+    /// Ends a turn that was running when the host died.
     pub(super) async fn end_interrupted_turn(&mut self) {
         let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
             self.update_summaries().await;
@@ -215,7 +215,7 @@ impl SessionActor {
         if let Err(error) = self.commit(change).await {
             tracing::error!(%error, "an interrupted turn could not be ended");
         }
-        // It was acknowledged, so it is listed, even if its agent never came up.
+        // The message was acknowledged, so the session is listed, even if its agent never started.
         if !self.session.is_listed
             && let Err(error) = self.announce_session().await
         {

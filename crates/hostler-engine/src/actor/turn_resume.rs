@@ -1,4 +1,7 @@
-//! A turn that could not go on is taken up again.
+//! Resumes a failed or interrupted turn (`chat/turnResume`).
+//!
+//! If the model had started to answer (a host record states it), the agent is asked to continue; otherwise it receives
+//! the original message.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnResumeAction;
@@ -15,18 +18,18 @@ use crate::clock::ClockExt as _;
 use crate::session::Dispatch;
 use crate::turn::TurnInput;
 
-/// What the agent is told when it has the turn's message already.
+/// The prompt for an agent that has the turn's message already.
 const CONTINUE_PROMPT: &str = "Continue where you left off.";
 
-/// The words that take a turn up again whose message the agent has.
+/// The prompt that resumes a turn whose message the agent has.
 pub(super) fn continue_prompt(parts: &[ResponsePart]) -> String {
     with_last_steering(CONTINUE_PROMPT.to_owned(), parts)
 }
 
-/// The words, and after them what the agent was told last: nobody knows how much of that it has kept.
+/// The prompt, followed by the last steer: it is unknown how much of it the agent has stored.
 pub(super) fn with_last_steering(mut words: String, parts: &[ResponsePart]) -> String {
     if let Some(last) = last_steering_message(parts) {
-        // Not in front: words that begin with a slash would become a command.
+        // Appended, because a prompt that starts with a slash would become a command.
         words.push_str("\n\nWhat I said last:\n\n");
         words.push_str(last);
     }
@@ -67,8 +70,8 @@ impl SessionActor {
         Ok(())
     }
 
-    /// Agents write their records behind their words: one that died at its first words knows nothing of the message when it
-    /// is opened again. It gets it once more then.
+    /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
+    /// when it is opened again. Then the message is sent once more.
     async fn recheck_delivered(&mut self, turn: &str) {
         if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
             tracing::info!(session = &*self.session.uri, "the agent has not kept the message; it gets it again");
@@ -76,21 +79,21 @@ impl SessionActor {
         }
     }
 
-    /// Whether an agent that is opened now does not know the message that the last one had.
+    /// Whether an agent that is opened now does not know the message that the last one received.
     async fn has_lost_message(&mut self) -> bool {
         if self.agent.has_process() {
             return false;
         }
         let archive = self.host.transcript_store(&self.session.session.provider);
         let (Some(prompt), Some(archive)) = (self.session.delivered_prompt_id, archive) else {
-            // Without a token it begins a conversation.
+            // Without a token the agent starts a new conversation.
             return self.session.resume_token.is_none();
         };
         match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, archive.open(self.current_conversation())).await {
             Some(Ok(record)) => !record.turns().iter().any(|mark| mark.message_id == Some(prompt)),
             Some(Err(TranscriptStoreError::Missing)) => {
                 if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
-                    // There is nothing to go on with yet.
+                    // There is no conversation to resume yet.
                     self.session.resume_token = None;
                 }
                 true

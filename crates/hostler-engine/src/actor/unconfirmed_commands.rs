@@ -1,8 +1,9 @@
-//! Commands of ours in the agent's record.
+//! Recognizes this host's own commands in the agent's transcript.
 //!
-//! A message is known by its id, wherever the agent keeps it. Not so a command: one build gives commands ids of its own, and
-//! another writes a change of the model as one. So the host remembers what it has sent, in order, until it has heard of it in
-//! the record: a command that nobody here has sent was given elsewhere.
+//! A message is recognized by its id. A command may appear in the transcript under an id that this host did not create:
+//! one build gives commands ids of its own, another writes a model change as a command. It counts as ours if it has the
+//! text of a command that was sent and is not confirmed yet. Sent commands are stored in order until the transcript
+//! contains them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,34 +14,34 @@ use uuid::Uuid;
 use super::SessionActor;
 use crate::session_record::{SessionRecord, UnconfirmedCommand};
 
-/// How a change of the model is written down.
+/// The command by which a model change appears in the transcript.
 const MODEL_COMMAND: &str = "/model";
 
-/// Which turns of a record are ours, beyond their ids.
+/// The turns of a transcript that are this host's commands.
 #[derive(Debug, Default)]
 pub(super) struct ConfirmedCommands {
-    /// How much of what was sent is heard of at a place of the record.
+    /// Index of a turn, and the number of sent commands that are confirmed up to it.
     confirmed: Vec<(usize, usize)>,
 }
 
 impl ConfirmedCommands {
-    /// How much of what was sent is heard of before a place.
+    /// Number of sent commands that are confirmed before an index.
     pub(super) fn confirmed_before(&self, end: usize) -> usize {
         self.confirmed.iter().take_while(|(place, _)| *place < end).last().map_or(0, |(_, heard)| *heard)
     }
 }
 
 impl SessionActor {
-    /// A message is on its way to the agent.
+    /// Tracks a message that is being sent to the agent.
     pub(super) fn track_sent_message(&mut self, prompt: &Prompt, id: Uuid) {
         let command = prompt.expose().trim_start().starts_with('/').then(|| normalize_whitespace(prompt.expose()));
-        // Where nothing is waited for, there is nothing to be in order with.
+        // A message matters only as a position after unconfirmed commands.
         if command.is_some() || !self.session.unconfirmed_commands.is_empty() {
             self.add_unconfirmed_command(UnconfirmedCommand { prompt_id: Some(id), command_text: command });
         }
     }
 
-    /// The agent was told to use another model.
+    /// Tracks a model change that was sent to the agent.
     pub(super) fn track_model_change(&mut self) {
         self.add_unconfirmed_command(UnconfirmedCommand {
             prompt_id: None,
@@ -53,14 +54,14 @@ impl SessionActor {
         self.session.add_unconfirmed_command(sent);
     }
 
-    /// Writes down what was sent.
+    /// Writes the host records of sent commands.
     pub(super) async fn write_unwritten_records(&mut self) {
         for record in std::mem::take(&mut self.unwritten_records) {
             self.append_record(&record).await;
         }
     }
 
-    /// Finds the commands that the host itself has sent, from a place of the record on, and says whose those turns are.
+    /// Finds this host's commands in the transcript from an index on, and marks the owners of these turns.
     pub(super) async fn confirm_own_commands(
         &self,
         chronicle: &Arc<dyn Transcript>,
@@ -86,7 +87,7 @@ impl SessionActor {
                 *ours = owner;
             }
             if let Some(heard) = heard {
-                // What was sent before it, and does not stand before it, was never written down.
+                // Earlier commands that the transcript lacks were never written.
                 sent.drain(..=heard);
                 claims.confirmed.push((place, self.session.unconfirmed_commands.len() - sent.len()));
             }
@@ -95,7 +96,7 @@ impl SessionActor {
     }
 }
 
-/// What was sent that a turn of the record is, by its words.
+/// The unconfirmed command with the text of a turn in the transcript.
 async fn find_unconfirmed_command(
     chronicle: &Arc<dyn Transcript>,
     place: usize,
@@ -112,7 +113,7 @@ async fn find_unconfirmed_command(
     sent.iter().position(|sent| sent.command_text.as_deref().is_some_and(is_it))
 }
 
-/// A command, however it was spaced.
+/// A command with normalized whitespace.
 fn normalize_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

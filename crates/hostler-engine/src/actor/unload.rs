@@ -1,4 +1,7 @@
-//! The end of an actor that is no end of the host: its session is forgotten, or goes back to where it came from.
+//! Ends an actor while the host continues: disposes or unloads its session.
+//!
+//! An actor without agent, subscriber and work for some minutes unloads its session: under the lock of the session
+//! registry, and only if no other handle to it exists, so no request is lost.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,23 +18,23 @@ use crate::session::Session;
 use crate::turn::{AgentPhase, TurnPhase};
 use crate::{EngineError, uri};
 
-/// How a dispose went.
+/// Result of a dispose.
 pub(crate) type DisposeResult = Result<DisposedSession, DisposeFailure>;
 
-/// A session that is gone.
+/// A disposed session.
 pub(crate) struct DisposedSession {
-    /// Whether the agent has led its conversation, and is to forget it, too.
+    /// Whether the agent has a conversation, which is deleted as well.
     pub(crate) has_conversation: bool,
 }
 
-/// A session that could not be forgotten: it is still where it comes from.
+/// A session that could not be deleted: it remains at its source.
 pub(crate) struct DisposeFailure {
     pub(crate) source: SessionSource,
     pub(crate) error: EngineError,
 }
 
-/// A session that could not be opened goes back to where it comes from. Everybody who wanted it is told why, and may try
-/// again; whoever wants to be rid of it is.
+/// Returns a session that could not be opened to its source. Waiting requests receive the error and may be repeated; a
+/// dispose is carried out.
 pub(super) async fn unload_unopened(
     host: &Arc<Host>,
     mut inputs: mpsc::Receiver<SessionInput>,
@@ -41,7 +44,7 @@ pub(super) async fn unload_unopened(
     tracing::warn!(session = &**origin.uri(), %error, "a session could not be opened");
     {
         let mut sessions = host.sessions();
-        // One that is not there any more is about to be disposed of: that wish is still to come.
+        // A session that is no longer registered is about to be disposed: that input is still to come.
         if sessions.live.remove(origin.uri()).is_some() {
             sessions.restore_entry(origin.clone());
             inputs.close();
@@ -60,14 +63,14 @@ pub(super) async fn unload_unopened(
     }
 }
 
-/// Forgets a session that could not be opened.
+/// Deletes a session that could not be opened.
 async fn dispose_unopened(host: &Arc<Host>, origin: SessionSource) -> DisposeResult {
     let forgotten = match &origin {
         SessionSource::Provisional(_) => Ok(DisposedSession { has_conversation: false }),
         SessionSource::Stored { uri, listed } => {
             let chats = vec![uri::default_chat_uri(uri).into()];
             let batch = Batch::new(Some(Arc::clone(uri)), BatchDurability::Durable);
-            // What the world knows has had an agent.
+            // A listed session has had an agent.
             let batch = with_session_removal(host, batch, uri, *listed).after_publish(after_session_removed(
                 host,
                 Arc::clone(uri),
@@ -100,19 +103,19 @@ fn refuse_input(input: SessionInput, error: &EngineError) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// After this time, and at the latest after twice of it, a session that nobody needs gives its actor up.
+/// After this time, and at the latest after twice this time, an unused session is unloaded.
 const QUIESCENCE_INTERVAL: Duration = Duration::from_secs(7 * 60);
 
-/// How long nothing has happened in a session without an agent.
+/// How long a session without an agent has been inactive.
 #[derive(Default)]
 pub(super) struct Quiescence {
     interval: Option<BoxFuture<'static, ()>>,
-    /// Something has happened since the wait began.
+    /// Whether an input arrived during the interval.
     had_input: bool,
 }
 
 impl Quiescence {
-    /// Something has happened.
+    /// Records an input.
     pub(super) fn record_input(&mut self, actor: &SessionActor) {
         self.had_input = true;
         if actor.machine.agent_phase() != AgentPhase::Absent || !actor.session.is_stored {
@@ -122,7 +125,7 @@ impl Quiescence {
         }
     }
 
-    /// Waits until it is over.
+    /// Waits for the end of the interval.
     pub(super) async fn elapsed(&mut self) {
         match &mut self.interval {
             Some(wait) => wait.await,
@@ -130,7 +133,7 @@ impl Quiescence {
         }
     }
 
-    /// It is over. Says whether nothing has happened in it; another one begins.
+    /// Starts another interval. Returns whether no input arrived during the last one.
     pub(super) fn restart_if_quiet(&mut self, actor: &SessionActor) -> bool {
         self.interval = Some(actor.host.clock.sleep(QUIESCENCE_INTERVAL));
         !std::mem::take(&mut self.had_input)
@@ -138,7 +141,7 @@ impl Quiescence {
 }
 
 impl SessionActor {
-    /// Whether the actor does nothing for anybody.
+    /// Whether the actor has neither work nor users.
     fn is_quiescent(&self) -> bool {
         let Session { is_stored: stored, unimported_turns: untold, session, chat, .. } = &self.session;
         let quiet = self.tasks.is_empty()
@@ -165,13 +168,13 @@ impl SessionActor {
             || hub.has_subscribers(&uri::annotations_uri(&self.session.uri))
     }
 
-    /// Gives the session back to the store, if nobody needs its actor. Nobody can come between: whoever has a way to the actor
-    /// got it under the lock, and keeps it until its wish is in the mailbox.
+    /// Returns the session to the store, if it is quiescent. No request can be lost: a handle is obtained under the
+    /// lock, and kept until its input is in the mailbox.
     pub(super) async fn try_unload(&self, inputs: &mpsc::Receiver<SessionInput>) -> bool {
         if !self.is_quiescent() {
             return false;
         }
-        // What was streamed before is committed with it, so that whoever opens the session next reads all of it.
+        // Commits earlier stream batches, so that the next load reads all of them.
         if self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
             return false;
         }
@@ -188,11 +191,11 @@ impl SessionActor {
         true
     }
 
-    /// Removes the session from the store and the list. `began` says whether its agent was there just now.
+    /// Removes the session from the store and the list. `began` is whether its agent was running until now.
     pub(super) async fn dispose_session(&mut self, began: bool) -> DisposeResult {
         let session = Arc::clone(&self.session.uri);
         let chats = self.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
-        // An agent begins its record before it says how the conversation is resumed.
+        // An agent creates its transcript before it reports a resume token.
         let led = began || self.session.resume_token.is_some() || self.session.delivered_turn.is_some();
         let led = led && self.session.is_listed;
         let mut batch = self.new_batch(BatchDurability::Durable);
@@ -219,8 +222,8 @@ impl SessionActor {
     }
 }
 
-/// A batch that removes a session from the store. The records that its agent has `led` go after that, at the latest in the
-/// next life of the host.
+/// A batch that removes a session from the store. The transcripts of its agent (if `led`) are deleted afterwards, at
+/// the latest after the next start.
 fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, led: bool) -> Batch {
     for conversation in host.sessions().conversations_of(session).iter().filter(|_| led) {
         batch = batch.deletion(conversation.to_string(), true);
@@ -228,7 +231,7 @@ fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, led: 
     batch.catalog(CatalogChange::Remove { session: Arc::clone(session) })
 }
 
-/// What follows when the store has forgotten a session.
+/// Publishes the removal of a session.
 fn after_session_removed(
     host: &Arc<Host>,
     session: Arc<str>,

@@ -1,21 +1,20 @@
-//! Who may have an agent, and whose agent has to go: a pure function of who asked when and who is idle.
+//! Assigns agent slots: a pure function of the order of requests and the use of slots.
 //!
-//! A *seat* is the right to have one agent process. It is taken before the process is started and given back when its
-//! tree is empty, so there are never more processes than seats. Whoever finds no seat free waits in the order of asking;
-//! for everybody who waits, one agent that can be spared is told to leave: those that were opened ahead first, then the
-//! ones that have been idle for longest.
+//! A slot is the right to run one agent process. It is acquired before the process is started and released when its
+//! process tree is empty, so there are never more processes than slots. Slots are assigned in request order. For each
+//! waiting request, one unused agent is asked to close: prewarmed agents are evicted first, then the longest idle ones.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Names a wish for a seat, and the seat that it becomes.
+/// The id of a slot request, and of the slot that it becomes.
 pub(crate) type AgentSlotId = u64;
 
-/// How many agents there may be.
+/// Maximum numbers of agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentPoolLimits {
-    /// Agents altogether, at least 1.
+    /// All agents, at least 1.
     pub max_agents: usize,
-    /// Agents that were opened before there was a message for them.
+    /// Prewarmed agents.
     pub max_prewarmed: usize,
 }
 
@@ -25,49 +24,49 @@ impl Default for AgentPoolLimits {
     }
 }
 
-/// What a seat's agent does.
+/// The use of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotUse {
-    /// Something that must not be disturbed.
+    /// Its agent works and must not be closed.
     Working,
-    /// Nothing; its next message would find it ready.
+    /// Its agent is idle and could receive a message at once.
     Idle,
-    /// Nothing, and it has never had a message.
+    /// Its agent is idle, and has never received a message.
     Prewarmed,
-    /// It is being closed, or was told to leave.
+    /// Its agent is being closed, or was asked to close.
     Evicting,
 }
 
-/// What has to happen.
+/// What the pool has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotCommand {
-    /// This wish has become a seat.
+    /// Assign a slot to this request.
     Admit(AgentSlotId),
-    /// This seat's agent is to leave.
+    /// Ask this slot's agent to close.
     Evict(AgentSlotId),
 }
 
-/// How many agents there are.
+/// Numbers of agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentPoolStatus {
-    /// Seats that are taken: agents that start, live or are being closed.
+    /// Slots in use: agents that start, run or are being closed.
     pub live: usize,
-    /// Those that could be spared.
+    /// Idle agents.
     pub idle: usize,
-    /// Those that were opened ahead and have not been used.
+    /// Prewarmed agents that are not used yet.
     pub prewarmed: usize,
-    /// Turns that wait for an agent.
+    /// Turns that wait for a slot.
     pub waiting: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct SlotState {
     usage: SlotUse,
-    /// Grows with every change of use: the smallest has been as it is for longest.
+    /// Increases with every change of use: the smallest value has been in its use for longest.
     since: u64,
 }
 
-/// The seats of a host.
+/// The slots of a host.
 #[derive(Debug)]
 pub(crate) struct AgentSlots {
     limits: AgentPoolLimits,
@@ -87,14 +86,14 @@ impl AgentSlots {
         self.limits
     }
 
-    /// Somebody wants a seat. [`balance`](Self::balance) says what follows.
+    /// Enqueues a request for a slot. [`rebalance`](Self::rebalance) returns what follows.
     pub(crate) fn enqueue(&mut self) -> AgentSlotId {
         self.last_id += 1;
         self.waiting.push_back(self.last_id);
         self.last_id
     }
 
-    /// Somebody wants a seat for an agent without a message: now, and at nobody's expense.
+    /// Occupies a slot for a prewarmed agent: at once, and without an eviction.
     pub(crate) fn try_occupy_prewarm(&mut self) -> Option<AgentSlotId> {
         let warm = self.count(SlotUse::Prewarmed);
         if warm >= self.limits.max_prewarmed
@@ -108,13 +107,13 @@ impl AgentSlots {
         Some(self.last_id)
     }
 
-    /// A wish is taken back, or a seat given back.
+    /// Withdraws a request, or releases a slot.
     pub(crate) fn release(&mut self, id: AgentSlotId) {
         self.waiting.retain(|waiting| *waiting != id);
         self.occupied.remove(&id);
     }
 
-    /// The seat's agent does something else. One that was told to leave can only stay by working.
+    /// Sets the use of a slot. An agent that was asked to close is kept only if it works.
     pub(crate) fn set_use(&mut self, id: AgentSlotId, usage: SlotUse) {
         let Some(seat) = self.occupied.get_mut(&id) else { return };
         if seat.usage == usage || (seat.usage == SlotUse::Evicting && usage != SlotUse::Working) {
@@ -137,7 +136,7 @@ impl AgentSlots {
         self.occupied.values().filter(|seat| seat.usage == usage).count()
     }
 
-    /// Gives free seats to those who wait, and makes room for the rest as far as somebody can be spared.
+    /// Assigns free slots to waiting requests, and evicts unused agents for the others.
     pub(crate) fn rebalance(&mut self) -> Vec<SlotCommand> {
         let mut orders = Vec::new();
         while self.occupied.len() < self.limits.max_agents {
@@ -154,7 +153,7 @@ impl AgentSlots {
         orders
     }
 
-    /// The agent that is missed least.
+    /// The agent to evict next.
     fn eviction_candidate(&self) -> Option<AgentSlotId> {
         let oldest = |usage: SlotUse| {
             let these = self.occupied.iter().filter(move |(_, seat)| seat.usage == usage);

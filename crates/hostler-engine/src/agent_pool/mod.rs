@@ -1,5 +1,5 @@
-//! The fleet: all agent processes of a host, and how many there may be. [`seats`] decides; this hands seats out and
-//! rings at those who have to leave.
+//! The agent pool: all agent processes of a host, and their limits. [`agent_slots`] decides; this module hands out
+//! slots and signals evictions.
 
 mod agent_slots;
 #[cfg(test)]
@@ -15,18 +15,18 @@ pub(crate) use self::agent_slots::SlotUse;
 pub use self::agent_slots::{AgentPoolLimits, AgentPoolStatus};
 use self::agent_slots::{AgentSlotId, AgentSlots, SlotCommand};
 
-/// How agents are kept while nobody needs them.
+/// Limits and timeouts of agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentPoolConfig {
     /// How long an agent is kept after its last turn.
     pub idle_timeout: Duration,
-    /// How long at most, if work in the background or an open question keeps it.
+    /// Maximum time if background work or a pending request keeps it.
     pub max_idle_timeout: Duration,
-    /// How long an agent that works may say nothing before its turn is shown as stalled; zero: for ever.
+    /// How long a working agent may send nothing before its turn is displayed as stalled; zero disables this.
     pub stall_timeout: Duration,
-    /// How many agents there may be.
+    /// Maximum numbers of agents.
     pub limits: AgentPoolLimits,
-    /// Whether an agent is opened when a client looks at a session, before there is a message for it.
+    /// Whether an agent is opened when a client opens a session, before its first message.
     pub prewarm: bool,
 }
 
@@ -55,22 +55,22 @@ struct AgentPoolState {
     eviction_signals: HashMap<AgentSlotId, Arc<Notify>>,
 }
 
-/// What came of a wish for a seat.
+/// Result of a request for a slot.
 pub(crate) enum SlotAcquisition {
-    /// There was one.
+    /// A slot was free.
     Acquired(AgentSlot),
-    /// There will be one.
+    /// The request waits.
     Waiting(SlotWaiter),
 }
 
-/// The right to have one agent process. Dropped when its tree is empty.
+/// The right to run one agent process. Dropped when its process tree is empty.
 pub(crate) struct AgentSlot {
     pool: Arc<AgentPool>,
     id: AgentSlotId,
     eviction_signal: Arc<Notify>,
 }
 
-/// A place in the line. Dropped by whoever does not want to wait any longer.
+/// A waiting request. Dropping it withdraws the request.
 pub(crate) struct SlotWaiter {
     pool: Arc<AgentPool>,
     id: AgentSlotId,
@@ -95,7 +95,7 @@ impl AgentPool {
         self.lock().slots.status()
     }
 
-    /// A seat for an agent that has a message to work on.
+    /// Requests a slot for an agent that has a message.
     pub(crate) fn acquire(self: &Arc<Self>) -> SlotAcquisition {
         let (sender, receiver) = oneshot::channel();
         let id = {
@@ -112,7 +112,7 @@ impl AgentPool {
         }
     }
 
-    /// A seat for an agent that nobody has a message for yet, if there is room.
+    /// Acquires a slot for a prewarmed agent, if one is free.
     pub(crate) fn try_acquire_prewarm(self: &Arc<Self>) -> Option<AgentSlot> {
         let mut state = self.lock();
         let id = state.slots.try_occupy_prewarm()?;
@@ -137,7 +137,7 @@ impl AgentPool {
                 }
             }
         }
-        // Without the lock: where nobody waits any more the seat comes straight back.
+        // Outside the lock: if the waiter is gone, the slot is dropped and released at once.
         for (waiting, seat) in admitted {
             if let Some(waiting) = waiting {
                 let _ = waiting.send(seat);
@@ -165,7 +165,7 @@ impl AgentPoolState {
 }
 
 impl AgentSlot {
-    /// Says what the agent does now.
+    /// Reports the use of the slot.
     pub(crate) fn set_use(&self, usage: SlotUse) {
         let changed = {
             let mut state = self.pool.lock();
@@ -178,12 +178,12 @@ impl AgentSlot {
         }
     }
 
-    /// Waits until the agent is asked to leave.
+    /// Waits until the agent is asked to close.
     pub(crate) async fn eviction_requested(&self) {
         self.eviction_signal.notified().await;
     }
 
-    /// Whether the agent is still to leave.
+    /// Whether the agent still has to close.
     pub(crate) fn is_evicting(&self) -> bool {
         self.pool.lock().slots.slot_use(self.id) == Some(SlotUse::Evicting)
     }
@@ -196,16 +196,16 @@ impl Drop for AgentSlot {
 }
 
 impl SlotWaiter {
-    /// The seat, when its turn has come.
+    /// Waits for the slot.
     pub(crate) async fn acquired(mut self) -> AgentSlot {
         match (&mut self.slot).await {
             Ok(seat) => seat,
-            // The fleet gives every wish an answer as long as it is there, and this holds it.
+            // The pool answers every request while it exists, and this holds a reference to it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// What people see meanwhile.
+    /// The text for people during the wait.
     pub(crate) fn status_text(&self) -> String {
         let state = self.pool.lock();
         let (working, live) = (state.slots.count(SlotUse::Working), state.slots.limits().max_agents);
@@ -218,7 +218,7 @@ impl SlotWaiter {
 
 impl Drop for SlotWaiter {
     fn drop(&mut self) {
-        // A seat that has arrived is another matter: it goes with the receiver.
+        // A slot that was sent already is released with the receiver.
         let mut state = self.pool.lock();
         if state.waiters.remove(&self.id).is_some() {
             state.slots.release(self.id);

@@ -1,3 +1,5 @@
+//! Property test of slot assignment against a model, and tests of the pool.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -25,12 +27,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A world that believes the orders and checks each of them.
+/// A model of the pool that carries out all commands and checks each of them.
 struct World {
     seats: AgentSlots,
     caps: AgentPoolLimits,
     waiting: Vec<AgentSlotId>,
-    /// In the order in which they came to their use, longest first.
+    /// In the order in which they entered their use, longest first.
     taken: Vec<(AgentSlotId, SlotUse)>,
 }
 
@@ -114,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn caps_hold_and_nobody_waits_in_vain(
+    fn limits_hold_and_every_waiter_gets_a_slot(
         live in 1_usize..5,
         warm in 0_usize..3,
         steps in prop::collection::vec(step(), 1..80),
@@ -124,7 +126,7 @@ proptest! {
         for step in &steps {
             world.apply(step);
         }
-        // When everybody leaves, everybody who waits gets in, in order.
+        // When all slots are released, all waiting requests get one, in order.
         while let Some((id, _)) = world.taken.first().copied() {
             world.taken.remove(0);
             world.seats.release(id);
@@ -149,7 +151,7 @@ fn later(place: SlotAcquisition) -> super::SlotWaiter {
 }
 
 #[tokio::test]
-async fn a_seat_that_is_dropped_goes_to_the_first_in_the_line() {
+async fn dropped_slot_goes_to_the_first_waiter() {
     let fleet = AgentPool::new(AgentPoolConfig {
         limits: AgentPoolLimits { max_agents: 1, max_prewarmed: 1 },
         ..AgentPoolConfig::default()
@@ -165,7 +167,7 @@ async fn a_seat_that_is_dropped_goes_to_the_first_in_the_line() {
     assert_eq!(last.status_text(), "Making room for the agent");
     drop(seat);
     let seat = first.acquired().await;
-    // It is given back in the very moment in which it is passed on.
+    // The slot is released as soon as it is assigned.
     drop(seat);
     drop(last);
     let warm = fleet.try_acquire_prewarm().unwrap();
@@ -175,7 +177,7 @@ async fn a_seat_that_is_dropped_goes_to_the_first_in_the_line() {
 }
 
 #[test]
-fn counts_are_by_use() {
+fn status_counts_agents_by_use() {
     let mut seats = AgentSlots::new(AgentPoolLimits { max_agents: 0, max_prewarmed: 0 });
     assert_eq!(seats.limits().max_agents, 1, "there is always one seat");
     let ids: BTreeMap<_, _> = [("a", seats.enqueue()), ("b", seats.enqueue())].into();

@@ -1,4 +1,4 @@
-//! The blocks of an accepted message: named in its `_meta`, read back when it is sent.
+//! The content blocks of an accepted message: referenced in its `_meta`, loaded when it is sent.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::action_mapper::{TurnErrorDetails, content_hash, content_uri};
 /// The key below `hostler` in a message's `_meta`.
 pub(super) const BLOCKS_META_KEY: &str = "blocks";
 
-/// A block by its contents' name.
+/// A reference to a block's contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum BlockRef {
-    /// A picture.
+    /// An image.
     Image { uri: String, content_type: String, bytes: usize },
     /// A PDF document.
     Pdf { uri: String, title: String, bytes: usize },
     /// Text with a title.
     Text { uri: String, title: String, bytes: usize },
-    /// Places of files.
+    /// References to files.
     References { uri: String, bytes: usize },
 }
 
 impl BlockRef {
-    /// Names a block; its contents are to be kept.
+    /// The reference to a block, and the contents to store.
     pub(super) fn from_block(block: &AttachmentBlock) -> (Self, Blob) {
         let text = |text: &Arc<str>| Blob::new("text/plain", Arc::<[u8]>::from(Arc::clone(text)));
         let blob = match block {
@@ -59,7 +59,7 @@ impl BlockRef {
         }
     }
 
-    /// The block with these contents; nothing if they cannot be its.
+    /// The block with these contents; `None` if they do not match.
     fn to_block(&self, contents: &[u8]) -> Option<AttachmentBlock> {
         let text = || std::str::from_utf8(contents).ok().map(Arc::<str>::from);
         Some(match self {
@@ -75,17 +75,17 @@ impl BlockRef {
     }
 }
 
-/// The name of contents.
+/// The URI of contents.
 pub(super) fn uri(blob: &Blob) -> String {
     content_uri(blob)
 }
 
-/// Whether anything follows the words of a message.
+/// Whether a message has blocks after its text.
 pub(crate) fn has_blocks(message: &Message) -> bool {
     !message_attachments(message).is_empty()
 }
 
-/// What follows the words of a message. Only messages that were prepared have attachments, and only their list counts.
+/// The blocks after a message's text. Only prepared messages have attachments, and only the list in `_meta` counts.
 pub(crate) fn message_blocks(message: &Message) -> Vec<BlockRef> {
     if !has_blocks(message) {
         return Vec::new();
@@ -98,7 +98,7 @@ pub(crate) fn message_blocks(message: &Message) -> Vec<BlockRef> {
     said.and_then(Value::as_array).into_iter().flatten().filter_map(|named| BlockRef::deserialize(named).ok()).collect()
 }
 
-/// Reads the contents of blocks back.
+/// Loads the contents of blocks.
 pub(crate) async fn load_blocks(store: &Store, blocks: &[BlockRef]) -> Result<Vec<AttachmentBlock>, TurnErrorDetails> {
     let mut loaded = Vec::with_capacity(blocks.len());
     for named in blocks {

@@ -1,4 +1,4 @@
-//! Another chat as an attachment: what was said in it, up to a turn that is over.
+//! Another chat as an attachment: its text up to a completed turn.
 
 use ahp_types::StringOrMarkdown;
 use ahp_types::state::{ResponsePart, ToolCallState, Turn};
@@ -11,23 +11,23 @@ use crate::host::Host;
 use crate::paging::parse_stored_turn;
 use crate::{EngineError, uri};
 
-/// The most of a chat that is attached. What was said last is kept.
+/// Maximum size of an excerpt. The most recent turns are kept.
 const MAX_EXCERPT_BYTES: usize = 256 * 1024;
 
-/// The most of one turn.
+/// Maximum size of one turn.
 const MAX_EXCERPT_TURN_BYTES: usize = 64 * 1024;
 
 const OMITTED_TURNS_NOTE: &str = "(Earlier turns are left out.)\n\n";
 
 /// A chat up to a turn.
 pub(super) struct ChatExcerpt {
-    /// The last turn of it; none if no turn is over.
+    /// The id of the last included turn; `None` if no turn is complete.
     pub(super) end_turn: Option<String>,
-    /// What was said.
+    /// The text.
     pub(super) text: String,
 }
 
-/// What was said in a chat, from its end on, as long as there is room.
+/// Collects a chat's text from its end, until the excerpt is full.
 #[derive(Default)]
 struct ExcerptWriter {
     turns: Vec<String>,
@@ -37,7 +37,7 @@ struct ExcerptWriter {
 }
 
 impl ExcerptWriter {
-    /// Writes down what was said before the rest.
+    /// Adds a turn before those that were added already.
     fn add(&mut self, turn: &Turn) {
         self.end_turn.get_or_insert_with(|| turn.id.clone());
         let turn = format_turn(turn);
@@ -56,8 +56,8 @@ impl ExcerptWriter {
 }
 
 impl Host {
-    /// Writes a chat down up to a turn, or up to its last one; turns that are not in memory are read as far as there is
-    /// room for them. `None` if that turn is not there or not over.
+    /// Formats a chat up to a turn, or up to its last one; evicted turns are read as far as they fit. `None` if that
+    /// turn does not exist or is not complete.
     pub(super) async fn chat_excerpt(
         &self,
         view: &ChatView,
@@ -91,14 +91,14 @@ impl Host {
         Ok(Some(writing.finish()))
     }
 
-    /// The place of a turn of a chat that is not in memory.
+    /// The position of an evicted turn of a chat.
     async fn find_evicted_turn(&self, view: &ChatView, id: &str) -> Result<Option<usize>, EngineError> {
         let Some(session) = uri::session_of(&view.chat.resource).filter(|_| view.evicted_turns.count > 0) else {
             return Ok(None);
         };
         let mut found = self.store.find_turn(&session, id).await?;
         if found.is_none() && self.unimported_turns.missing_count(&view.chat.resource) > 0 {
-            // It may be one of those that are still to be taken in.
+            // The turn may not be imported yet.
             self.wait_until_imported(&view.chat.resource, 0).await?;
             found = self.store.find_turn(&session, id).await?;
         }
@@ -109,7 +109,7 @@ impl Host {
 
 fn format_turn(turn: &Turn) -> String {
     let mut text = format!("User: {}\n", turn.message.text);
-    // Only their names: an attached chat is not looked into further.
+    // Labels only: attachments of an attached chat are not resolved.
     for attachment in message_attachments(&turn.message) {
         text.push_str(&format!("(attached: {})\n", DisplayName::new(attachment_label(attachment))));
     }

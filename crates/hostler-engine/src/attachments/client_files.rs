@@ -1,13 +1,15 @@
+//! Port for files that only the dispatching client can read. Surfaces implement it with host-to-client requests.
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_attachments::AttachmentErrorCode;
 
-/// The way to what only the dispatching client can read.
+/// Reads files of the dispatching client.
 pub trait ClientFileReader: Send + Sync {
-    /// Reads what a URI of the client's stands for, if that is not more than `most` bytes.
+    /// Reads the contents of a client's URI, up to `most` bytes.
     fn read<'a>(&'a self, uri: &'a str, most: usize) -> BoxFuture<'a, Result<Vec<u8>, ClientFileError>>;
 
-    /// What is in a directory of the client's, at most `most` entries of it; nothing if it is no directory.
+    /// Lists a client's directory, at most `most` entries; `None` if it is not a directory.
     fn list<'a>(
         &'a self,
         uri: &'a str,
@@ -15,12 +17,12 @@ pub trait ClientFileReader: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<DirectoryListing>, ClientFileError>>;
 }
 
-/// What is in a directory.
+/// The contents of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectoryListing {
-    /// Its directories and files, by their names.
+    /// Its directories and files, by name.
     pub entries: Vec<ClientDirectoryEntry>,
-    /// Whether there is more.
+    /// Whether entries are missing.
     pub is_truncated: bool,
 }
 
@@ -29,23 +31,23 @@ pub struct DirectoryListing {
 pub struct ClientDirectoryEntry {
     /// Its name.
     pub name: String,
-    /// Whether it is a directory itself.
+    /// Whether it is a directory.
     pub is_directory: bool,
 }
 
-/// Why a client's file could not be had.
+/// Why a client's file could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClientFileError {
-    /// The client is not there, or no longer.
+    /// The client is not connected.
     #[error("the client that has it is gone; send the message again from there")]
     Gone,
     /// The client did not answer in time.
     #[error("the client did not hand it over in time; try again")]
     TimedOut,
-    /// The client asks for too much at once.
+    /// The client has too many requests in progress.
     #[error("too many files of this client are being read; try again")]
     Busy,
-    /// The client says that there is no such file.
+    /// The client reports that there is no such file.
     #[error("the client has no such file (any more)")]
     NotFound,
     /// The client does not allow it.
@@ -54,10 +56,10 @@ pub enum ClientFileError {
     /// The client answered with another error.
     #[error("the client could not read it")]
     Failed,
-    /// The client's answer makes no sense.
+    /// The client's answer is invalid.
     #[error("the client's answer cannot be read")]
     Malformed,
-    /// It is larger than the host takes.
+    /// The contents are larger than the limit.
     #[error("it is larger than the host takes")]
     TooLarge,
 }
@@ -75,7 +77,7 @@ impl ClientFileError {
     }
 }
 
-/// For clients that have nothing of their own to be read.
+/// A reader for clients without files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoClientFiles;
 

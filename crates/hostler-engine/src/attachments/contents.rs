@@ -1,7 +1,9 @@
+//! `AttachmentContents`: the contents that an accepted message refers to.
+
 use hostler_store::Blob;
 
-/// What a dispatch's message names, on its way into the store together with the acceptance. Only the engine's own
-/// preparation fills it, so that no message is accepted whose attachments nobody has looked at.
+/// The contents that a dispatch's message refers to; they are stored together with its acceptance. Only the engine's
+/// own preparation creates them, so that no message with unplanned attachments is accepted.
 #[derive(Debug, Clone, Default)]
 pub struct AttachmentContents {
     blobs: Vec<Blob>,
@@ -13,12 +15,12 @@ impl AttachmentContents {
         Self { blobs, is_prepared: true }
     }
 
-    /// Whether the message's attachments have been looked at.
+    /// Whether the message's attachments were prepared.
     pub(crate) fn is_prepared(&self) -> bool {
         self.is_prepared
     }
 
-    /// What is to be kept.
+    /// The contents to store.
     pub(crate) fn blobs(&self) -> impl Iterator<Item = Blob> + '_ {
         self.blobs.iter().cloned()
     }

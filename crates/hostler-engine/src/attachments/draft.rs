@@ -1,4 +1,4 @@
-//! What somebody is still writing: kept by reference like everything else, but neither planned nor refused for what it is.
+//! Drafts: their attachments are stored by reference, but neither planned nor checked for their type.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::resolve::check_attachment_size;
 use super::{attachment_label, attachment_meta_mut, set_hostler_meta};
 use crate::action_mapper::content_hash;
 
-/// What contents are whose kind nobody has looked at.
+/// The media type of contents whose type is unknown.
 const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";
 
-/// Rewrites a draft so that it names contents. Returns what has to be kept for it.
+/// Replaces the contents of a draft by references. Returns the contents to store.
 pub(super) fn rewrite_draft(
     message: &mut Message,
     limits: &AttachmentLimits,
@@ -63,7 +63,7 @@ pub(super) fn rewrite_draft(
     if refusals.is_empty() { Ok(blobs) } else { Err(refusals) }
 }
 
-/// The hashes of contents that a draft names already, each once.
+/// The hashes that a draft refers to already, without duplicates.
 pub(crate) fn referenced_hashes(message: &Message) -> BTreeSet<String> {
     let attached = message.attachments.iter().flatten();
     attached

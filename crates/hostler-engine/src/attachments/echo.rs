@@ -1,4 +1,4 @@
-//! An accepted message as everybody sees it: contents by their names, and what became of each attachment.
+//! Rewrites an accepted message for clients: contents by reference, and what happened to each attachment.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::summary::{EchoedAttachment, SentVariant};
 use super::{attachment_meta_mut, set_hostler_meta};
 use crate::action_mapper::named_content_uri;
 
-/// Rewrites a message by its plan. Returns what has to be kept for it.
+/// Rewrites a message according to its plan. Returns the contents to store.
 pub(super) fn rewrite_message(message: &mut Message, echoes: Vec<AttachmentEcho>, plan: &AttachmentPlan) -> Vec<Blob> {
     let (blocks, mut blobs): (Vec<_>, Vec<_>) = plan.blocks().iter().map(BlockRef::from_block).unzip();
     let attached = message.attachments.take().unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn rewrite_message(message: &mut Message, echoes: Vec<AttachmentEcho>
     blobs
 }
 
-/// Contents as they were received.
+/// Contents as received.
 fn original_blob(file: &PlannedAttachment) -> Blob {
     match &file.original {
         Some(original) => Blob::new(original.media_type, Arc::clone(&original.data)),
@@ -51,7 +51,7 @@ fn original_blob(file: &PlannedAttachment) -> Blob {
     }
 }
 
-/// Contents that arrived with the message, or were read from the client, belong to this host from now on.
+/// Refers to contents that arrived with the message, or were read from the client, as resources of this host.
 fn to_stored_resource(attachment: MessageAttachment, original: &Blob) -> MessageAttachment {
     let resource = |name: &str, label, range, display_kind, meta, selection| MessageResourceAttachment {
         label,

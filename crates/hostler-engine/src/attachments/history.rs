@@ -1,4 +1,4 @@
-//! What a conversation carries already: every further request to the provider carries it again.
+//! The attachments that a conversation carries already: every request to the provider sends them again.
 
 use ahp_types::StringOrMarkdown;
 use ahp_types::actions::SessionMetaChangedAction;
@@ -13,13 +13,13 @@ use super::{ChatView, HOSTLER_META_KEY};
 use crate::action_mapper::{COMPACTION_NOTICE_PREFIX, TurnErrorDetails};
 use crate::turn_storage::EvictedTurns;
 
-/// The key below `hostler` in the session's `_meta` that says which pictures were taken out of the conversation.
+/// The key, below `hostler` in the session's `_meta`, of the images that were removed from the conversation.
 const DROPPED_IMAGES_META_KEY: &str = "droppedImages";
 
-/// How many such notes are kept.
+/// Maximum number of such entries.
 const MAX_DROPPED_IMAGES_ENTRIES: usize = 64;
 
-/// Pictures were taken out of the conversation: those of the last message up to a turn that had any, or all up to it.
+/// Images that were removed from the conversation: those of the last message with images up to a turn, or all up to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct DroppedImages {
     #[serde(alias = "through")]
@@ -36,7 +36,7 @@ fn dropped_images(session: &SessionState) -> Vec<DroppedImages> {
     noted.and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
 }
 
-/// The session's `_meta` after pictures were taken out of its conversation.
+/// The session's `_meta` after images were removed from its conversation.
 pub(crate) fn images_dropped_action(
     session: &SessionState,
     chat: &ChatState,
@@ -53,7 +53,7 @@ pub(crate) fn images_dropped_action(
     SessionMetaChangedAction { meta: Some(meta) }
 }
 
-/// What the messages of turns that have ended add to each request, as far as the agent still sends them.
+/// What the messages of completed turns add to each request, as far as the agent still sends them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CarriedAttachments(Vec<AttachmentWeight>);
 
@@ -62,7 +62,7 @@ impl CarriedAttachments {
         self.0.is_empty()
     }
 
-    /// Another turn has ended.
+    /// Adds a completed turn.
     pub(crate) fn add_turn(&mut self, session: &SessionState, turn: &Turn) {
         self.add_with_dropped(&dropped_images(session), turn);
     }
@@ -83,7 +83,7 @@ impl CarriedAttachments {
     }
 }
 
-/// The pictures and bytes of a chat's ended turns, as far as the agent still sends them.
+/// The images and bytes of a chat's completed turns, as far as the agent still sends them.
 pub(crate) fn attachment_history(session: &SessionState, chat: &ChatState, past: &EvictedTurns) -> ConversationSize {
     let notes = dropped_images(session);
     let mut carried = past.carried_attachments.clone();
@@ -93,13 +93,13 @@ pub(crate) fn attachment_history(session: &SessionState, chat: &ChatState, past:
     carried.0.iter().fold(ConversationSize::default(), add)
 }
 
-/// The same with what the running turn brings: what is accepted now comes after it.
+/// The same including the running turn, because a message that is accepted now follows it.
 pub(crate) fn attachment_history_with_active_turn(view: &ChatView) -> ConversationSize {
     let before = attachment_history(&view.session, &view.chat, &view.evicted_turns);
     view.chat.active_turn.as_ref().map_or(before, |turn| add(before, &message_weight(&turn.message)))
 }
 
-/// Whether a message can still be sent behind what the conversation carries.
+/// Checks whether a message fits after what the conversation carries.
 pub(crate) fn check_fits(
     message: &Message,
     history: ConversationSize,
@@ -120,7 +120,7 @@ pub(crate) fn check_fits(
     })
 }
 
-/// What a message's blocks add to a request.
+/// The size that a message's blocks add to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AttachmentWeight {
@@ -155,7 +155,7 @@ fn base64_length(bytes: usize) -> usize {
     bytes.div_ceil(3) * 4
 }
 
-/// After a compaction the agent no longer sends what was said before it.
+/// After a compaction the agent no longer sends earlier contents.
 fn was_compacted(turn: &Turn) -> bool {
     turn.response_parts.iter().any(|part| match part {
         ResponsePart::SystemNotification(note) => match &note.content {
@@ -166,7 +166,7 @@ fn was_compacted(turn: &Turn) -> bool {
     })
 }
 
-/// The agent never got its message: this host could not send what is attached.
+/// The agent never received the message, because the host could not send its attachments.
 fn was_never_sent(turn: &Turn) -> bool {
     let codes = [AttachmentErrorCode::PayloadTooLarge, AttachmentErrorCode::ArtifactMissing];
     match turn.response_parts.last() {

@@ -1,4 +1,4 @@
-//! Files of the host's machine that a message names: within the session's directories, and nowhere else.
+//! Files on the host's machine that a message names: only within the session's directories.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use url::Url;
 use crate::action_mapper::truncate_at_char;
 use crate::resources::SessionRoots;
 
-/// The most of a selection that is sent as text; the agent can read the rest by itself.
+/// Maximum size of a selection that is sent as text; the agent can read the rest itself.
 const MAX_SELECTION_BYTES: usize = 64 * 1024;
 
-/// Why a file is refused, before it has a name.
+/// Why a file is rejected, without its label.
 pub(super) type RefusalReason = (AttachmentErrorCode, String);
 
-/// The directories whose files a message of this session may name; never what the host keeps for itself.
+/// The directories whose files a message of this session may name; the host's own files are excluded.
 pub(super) fn attachment_roots(session: &SessionState, places: &SessionRoots) -> Roots {
     let uris = session.working_directories.iter().flatten();
     let directories = uris.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok());
@@ -29,8 +29,7 @@ pub(super) fn file_path(uri: &Url) -> Option<PathBuf> {
     uri.to_file_path().ok()
 }
 
-/// Looks at a file: pictures and PDF documents are sent as contents, the agent is told the place of everything else.
-/// Blocks.
+/// Loads a file: images and PDF documents are sent as contents, other files as paths. Blocks.
 pub(super) fn load_source(
     roots: &Roots,
     path: &Path,
@@ -46,7 +45,7 @@ pub(super) fn load_source(
     }
     let contents = match opened.read(most as u64) {
         Ok(contents) => contents,
-        // Too much to be sent, but the agent may look at it in its own way.
+        // Too large to send, but the agent can read the file itself.
         Err(FileError::TooLarge(_)) => Vec::new(),
         Err(error) => return Err(refusal_reason(error)),
     };
@@ -72,7 +71,7 @@ fn resolve_selection(selection: &TextSelection, contents: &[u8]) -> LineSelectio
     }
 }
 
-/// By their own bytes, whatever they are called.
+/// Detects the type by the bytes, not by the name.
 fn is_image_or_pdf(contents: &[u8]) -> bool {
     let webp = contents.starts_with(b"RIFF") && contents.get(8..12) == Some(b"WEBP");
     let begins: [&[u8]; 5] = [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"%PDF-"];
@@ -90,7 +89,7 @@ fn refusal_reason(error: FileError) -> RefusalReason {
         FileError::Special | FileError::WrongKind => (AttachmentErrorCode::TypeUnsupported, error.to_string()),
         FileError::TooLarge(_) => (AttachmentErrorCode::TooLarge, error.to_string()),
         FileError::Changed => (AttachmentErrorCode::TransportFailed, format!("{error}; send the message again")),
-        // Its own words may name the path.
+        // The error's own text may contain the path.
         FileError::Io(error) => (AttachmentErrorCode::TransportFailed, format!("it cannot be read: {}", error.kind())),
         other => (AttachmentErrorCode::TransportFailed, other.to_string()),
     };
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_is_whole_lines_that_count_from_one() {
+    fn selection_uses_whole_lines_counted_from_one() {
         let text = |selection: &TextSelection| resolve_selection(selection, b"one\ntwo\nthree").text;
         assert_eq!(text(&lines(1, 2)).as_deref(), Some("two\nthree"));
         assert_eq!(text(&lines(2, 0)).as_deref(), Some("three"), "backwards");
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_and_pdf_documents_are_known_by_their_bytes() {
+    fn images_and_pdfs_are_detected_by_their_bytes() {
         for contents in
             [&b"\x89PNG\r\n\x1a\nx"[..], b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\0\0\0\0WEBPVP8 ", b"%PDF-1.7"]
         {

@@ -1,9 +1,11 @@
-//! What people attach to their messages: from what a client says to what an agent is given.
+//! Attachments of messages: from a client's attachment to the agent's content blocks.
 //!
-//! `resolved → planned → kept by reference`, all before the session's actor sees the message, and in a task of its own.
-//! An accepted message names contents and never carries them: each of its attachments says in `_meta.hostler` what became
-//! of it, and the message's own `_meta.hostler` lists the *blocks* that the agent is to get, by the hashes of their
-//! contents. Whatever sends the message, now, from the queue, into a running turn or once more, reads that list.
+//! Attachments are resolved, planned in a blocking thread and replaced by references before the actor receives the
+//! message. Contents come from the message itself, the store, the working directories, or the client (by a
+//! host-to-client request). Each attachment of an accepted message states in `_meta.hostler` what happened to it, and
+//! the message's own `_meta.hostler` lists the *blocks* for the agent, by the hashes of their contents. Contents are
+//! committed together with the accepted message and are read back from the store whenever the message is sent: at once,
+//! from the queue, as a steer, or again after a resume.
 //!
 //! **Architecture Invariant:** a message without attachments never comes here.
 
@@ -40,20 +42,20 @@ pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fit
 pub(crate) use self::pixel_budget::PixelBudget;
 pub use self::summary::AttachmentPlanSummary;
 
-/// The key of what this host says about a message, an attachment or a session in its `_meta`.
+/// The host's own key in the `_meta` of messages, attachments and sessions.
 const HOSTLER_META_KEY: &str = "hostler";
 
-/// A session and one of its chats, as they are at a moment.
+/// The state of a session and one of its chats at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatView {
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
-    /// The chat's turns that are not in memory.
+    /// The chat's evicted turns.
     pub(crate) evicted_turns: EvictedTurns,
     pub(crate) annotations: Arc<AnnotationsState>,
 }
 
-/// The message that an action carries.
+/// The message of an action.
 fn action_message(action: &StateAction) -> Option<&Message> {
     match action {
         StateAction::ChatTurnStarted(action) => Some(&action.message),
@@ -72,7 +74,7 @@ fn action_message_mut(action: &mut StateAction) -> Option<&mut Message> {
     }
 }
 
-/// What is attached to a message.
+/// The attachments of a message.
 pub(crate) fn message_attachments(message: &Message) -> &[MessageAttachment] {
     message.attachments.as_deref().unwrap_or_default()
 }
@@ -82,13 +84,13 @@ pub(crate) fn has_attachments(action: &StateAction) -> bool {
     action_message(action).is_some_and(|message| !message_attachments(message).is_empty())
 }
 
-/// An action as it may be echoed whatever becomes of it: contents that it carries are left out.
+/// Removes inline contents from an action, so that it can be echoed even if it is rejected.
 pub(crate) fn strip_contents(action: &mut StateAction) {
     let attached = action_message_mut(action).and_then(|message| message.attachments.as_mut());
     for attachment in attached.into_iter().flatten() {
         match attachment {
             MessageAttachment::EmbeddedResource(embedded) => embedded.data = String::new(),
-            // Nobody knows what it carries, and where.
+            // The contents of unknown attachments cannot be located.
             MessageAttachment::Unknown(unknown) => {
                 let kind = unknown.get("type").filter(|kind| kind.is_string()).cloned();
                 *unknown = Value::Object(kind.map(|kind| ("type".to_owned(), kind)).into_iter().collect());
@@ -98,7 +100,7 @@ pub(crate) fn strip_contents(action: &mut StateAction) {
     }
 }
 
-/// What a client calls an attachment.
+/// The client's label of an attachment.
 pub(crate) fn attachment_label(attachment: &MessageAttachment) -> &str {
     match attachment {
         MessageAttachment::Simple(simple) => &simple.label,
@@ -121,7 +123,7 @@ fn attachment_meta_mut(attachment: &mut MessageAttachment) -> Option<&mut Option
     }
 }
 
-/// Says something under this host's key, in the place of what stood there; with `None` nothing.
+/// Sets the value under the host's own key, or removes it with `None`.
 fn set_hostler_meta(meta: &mut Option<JsonObject>, what: Option<Value>) {
     match what {
         Some(what) => drop(meta.get_or_insert_default().insert(HOSTLER_META_KEY.to_owned(), what)),

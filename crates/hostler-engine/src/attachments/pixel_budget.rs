@@ -1,14 +1,16 @@
-//! The budget of pixels that all sessions together may have decoded at a time.
+//! The budget of decoded pixels, shared by all sessions.
 //!
-//! Planning a message decodes one picture after the other, so a message takes as much as its largest picture. A decoded pixel takes
-//! about ten bytes while it is shrunk and written anew. Knows nothing of messages, and decodes nothing itself.
+//! Planning a message decodes its images one after the other, so a message uses as much as its largest image. A decoded
+//! pixel takes about ten bytes while it is scaled and encoded again. Knows nothing of messages, and decodes nothing
+//! itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What the pictures of all sessions may have at a time; a larger picture takes all of it, and waits until no other is decoded.
+/// Maximum number of decoded pixels at a time; a larger image uses the whole budget, and waits until no other is
+/// decoded.
 const MAX_DECODED_PIXELS: u32 = 32_000_000;
 
 /// The budget.
@@ -19,7 +21,7 @@ pub(crate) struct PixelBudget {
     peak_used: AtomicU32,
 }
 
-/// A part of the budget, which is free again when it is dropped.
+/// A part of the budget, released when it is dropped.
 pub(crate) struct PixelPermit {
     budget: Arc<PixelBudget>,
     pixels: u32,
@@ -27,14 +29,14 @@ pub(crate) struct PixelPermit {
 }
 
 impl PixelBudget {
-    /// A budget for pictures that may have so many pixels each.
+    /// A budget for images with at most this many pixels each.
     pub(crate) fn new(largest: u64) -> Arc<Self> {
         let total = u32::try_from(largest).unwrap_or(u32::MAX).min(MAX_DECODED_PIXELS);
         let left = Arc::new(Semaphore::new(usize::try_from(total).unwrap_or(Semaphore::MAX_PERMITS)));
         Arc::new(Self { total, semaphore: left, used: AtomicU32::new(0), peak_used: AtomicU32::new(0) })
     }
 
-    /// Waits for so many pixels, first come, first served. `None` if the host is stopping.
+    /// Waits for this many pixels, in request order. `None` if the host is stopping.
     pub(crate) async fn acquire(self: &Arc<Self>, pixels: u64) -> Option<PixelPermit> {
         let pixels = u32::try_from(pixels).unwrap_or(u32::MAX).min(self.total);
         let permit = Arc::clone(&self.semaphore).acquire_many_owned(pixels).await.ok()?;
@@ -43,7 +45,7 @@ impl PixelBudget {
         Some(PixelPermit { budget: Arc::clone(self), pixels, _permit: permit })
     }
 
-    /// The most pixels that were taken at a time since the start, and how many there are.
+    /// The peak of used pixels since the start, and the budget.
     pub(crate) fn peak(&self) -> (u32, u32) {
         (self.peak_used.load(Ordering::Acquire), self.total)
     }
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_pixels_are_taken_than_there_are() {
+    async fn acquire_never_exceeds_the_budget() {
         let budget = PixelBudget::new(100);
         let (first, second) = (budget.acquire(60).await.unwrap(), budget.acquire(40).await.unwrap());
         assert!(budget.acquire(1).now_or_never().is_none());
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_that_is_larger_than_the_budget_is_decoded_alone() {
+    async fn oversized_image_is_decoded_alone() {
         let budget = PixelBudget::new(u64::MAX);
         let (_, total) = budget.peak();
         let whole = budget.acquire(u64::MAX).await.unwrap();

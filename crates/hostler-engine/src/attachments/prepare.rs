@@ -1,4 +1,4 @@
-//! The way of a message with attachments before its session's actor sees it.
+//! Prepares a message with attachments before its session's actor receives it: plans them, or rejects the message.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::host::Host;
 use crate::session::Dispatch;
 use crate::uri;
 
-/// Why nothing is sent.
+/// Why a message is rejected.
 struct PlanRefusal {
-    /// What stands in the way of the message as a whole, with its code.
+    /// The reason that concerns the whole message, with its code.
     message_reason: Option<(AttachmentErrorCode, String)>,
-    /// Every file, as far as they were looked at.
+    /// The files that were checked.
     files: Vec<AttachmentSummary>,
 }
 
@@ -35,8 +35,7 @@ impl PlanRefusal {
         Self { message_reason: Some((code, sentence)), files: Vec::new() }
     }
 
-    /// One sentence for a person that names every file that stands in the way and why, with the codes that programs look
-    /// for.
+    /// One text for a person that names every rejected file with its reason, and the codes for programs.
     fn reason(&self) -> String {
         let whole = self.message_reason.iter().map(|(code, sentence)| format!("{sentence} ({})", code.as_str()));
         let files = self.files.iter().filter_map(|file| {
@@ -47,14 +46,14 @@ impl PlanRefusal {
     }
 }
 
-/// Attachments that can all be sent.
+/// A plan in which all attachments can be sent.
 struct AcceptedPlan {
     plan: AttachmentPlan,
     echoes: Vec<AttachmentEcho>,
 }
 
 impl Host {
-    /// A session and one of its chats as they are now.
+    /// The current state of a session and one of its chats.
     pub(crate) async fn chat_view(self: &Arc<Self>, channel: &str) -> Option<ChatView> {
         let session = uri::session_of(channel)?;
         let handle = self.load_session(&session).await?;
@@ -63,7 +62,8 @@ impl Host {
         view.await.ok()?
     }
 
-    /// Replaces what a dispatch's message carries by names, and says why not otherwise. `None` if there is no such session.
+    /// Replaces the contents of a dispatch's message by references, or returns why it is rejected. `None` if there is
+    /// no such session.
     pub(crate) async fn prepare_dispatch(
         self: &Arc<Self>,
         mut dispatch: Dispatch,
@@ -75,7 +75,7 @@ impl Host {
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
         let Some(message) = action_message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };
-        // The host's own turns show what came with them; no agent is sent it, so nothing is planned or refused for one.
+        // Local turns display their attachments; no agent receives them, so they are neither planned nor rejected.
         let prepared = match is_draft || self.local_command(&message.text).is_some() {
             true => self.store_draft(message).await,
             false => {
@@ -95,7 +95,7 @@ impl Host {
         })
     }
 
-    /// What would become of attachments, were they sent now. Keeps nothing.
+    /// The plan for attachments that would be sent now. Stores nothing.
     pub(crate) async fn plan_summary(
         self: &Arc<Self>,
         channel: &str,
@@ -124,7 +124,7 @@ impl Host {
             message_reason: None,
             files: refusals.into_iter().filter_map(refused_file).collect(),
         })?;
-        // What an earlier message brought belongs to this session from now on as well.
+        // Contents of an earlier message belong to this session from now on as well.
         for hash in draft::referenced_hashes(message) {
             if let Ok(Some(blob)) = self.store.blob(&hash).await {
                 blobs.push(blob);
@@ -163,7 +163,7 @@ impl Host {
             return Err(self.too_many_files(attached.len()));
         }
         let (mut items, mut echoes) = (Vec::new(), Vec::new());
-        // In the user's order: why it is refused, or nothing if it is to be planned.
+        // In the user's order: the refusal of an attachment, or `None` if it is planned.
         let mut refusals: Vec<Option<AttachmentError>> = Vec::new();
         let mut resolver =
             AttachmentResolver { host: self, view, client_files: fetch, remaining_bytes: limits.total_bytes };
@@ -225,7 +225,7 @@ impl Host {
     }
 }
 
-/// Why a message is more than its agent takes at once.
+/// Why a message exceeds the agent's limit.
 fn oversized_prompt_reason(driver: &dyn Driver, text: String, plan: &AttachmentPlan) -> Option<String> {
     let prompt = Prompt::new(text).with_blocks(plan.blocks());
     let (size, most) = (driver.measure_prompt_bytes(&prompt), driver.max_prompt_bytes());

@@ -1,4 +1,4 @@
-//! From what a client says to what can be planned: where the contents of each attachment are.
+//! Resolves attachments: locates and loads the contents of each one, so that they can be planned.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::action_mapper::content_hash;
 use crate::host::Host;
 use crate::{annotations, uri};
 
-/// The longest attachment, contents aside, in bytes of JSON.
+/// Maximum size of an attachment without its contents, in bytes of JSON.
 const MAX_ATTACHMENT_JSON_BYTES: usize = 256 * 1024;
 
-/// What clients call an attachment that is a directory.
+/// The display kind by which clients mark directories.
 const DIRECTORY_DISPLAY_KIND: &str = "directory";
 
-/// How much of a client's directory is listed.
+/// Maximum number of listed entries of a client's directory.
 const MAX_LISTED_ENTRIES: usize = 2_000;
 
 /// An attachment whose contents are known.
@@ -31,28 +31,28 @@ pub(super) struct ResolvedAttachment {
     pub(super) echo: AttachmentEcho,
 }
 
-/// How an accepted attachment is shown.
+/// How an accepted attachment is displayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttachmentEcho {
-    /// As the client has sent it.
+    /// As the client sent it.
     AsSent,
-    /// As a resource of this host, by its contents' name.
+    /// As a resource of this host, by the URI of its contents.
     Stored,
-    /// With the last turn that is part of it.
+    /// With the last turn that it includes.
     WithEndTurn(Option<String>),
 }
 
-/// Resolves attachments one after the other, as long as there is room for them.
+/// Resolves attachments one after the other, within the message's size limit.
 pub(super) struct AttachmentResolver<'a> {
     pub(super) host: &'a Arc<Host>,
     pub(super) view: &'a ChatView,
     pub(super) client_files: &'a dyn ClientFileReader,
-    /// How many bytes the message may still bring.
+    /// How many bytes the message may still add.
     pub(super) remaining_bytes: usize,
 }
 
 impl AttachmentResolver<'_> {
-    /// Contents that the attachment carries are taken out of it: there are many of them.
+    /// Inline contents are moved out of the attachment, because they can be large.
     pub(super) async fn resolve(
         &mut self,
         attachment: &mut MessageAttachment,
@@ -99,7 +99,7 @@ impl AttachmentResolver<'_> {
         }
         let most = self.remaining_bytes.min(self.host.attachment_limits.file_bytes);
         let failed = |error: ClientFileError| (error.code(), error.to_string());
-        // Clients say what is a directory; what it holds is all that can be told of it, since it is on another machine.
+        // Clients mark directories; a client's directory is on another machine, so only its listing is sent.
         if resource.display_kind.as_deref() == Some(DIRECTORY_DISPLAY_KIND)
             && let Some(listing) = self.client_files.list(&resource.uri, MAX_LISTED_ENTRIES).await.map_err(failed)?
         {
@@ -120,7 +120,7 @@ impl AttachmentResolver<'_> {
         Ok((AttachmentSource::Bytes(contents.into()), AttachmentEcho::Stored))
     }
 
-    /// What an earlier message brought, or a draft.
+    /// Loads contents of an earlier message or a draft.
     async fn load_stored(&self, hash: &str) -> Result<AttachmentSource, RefusalReason> {
         match self.host.store.blob(hash).await {
             Ok(Some(blob)) => Ok(AttachmentSource::Bytes(blob.body().into())),
@@ -169,7 +169,7 @@ impl AttachmentResolver<'_> {
         Ok((AttachmentSource::Text(excerpt.text), AttachmentEcho::WithEndTurn(excerpt.end_turn)))
     }
 
-    /// Annotations of this session, as a document.
+    /// The session's annotations as a document.
     fn resolve_annotations(
         &self,
         attached: &MessageAnnotationsAttachment,
@@ -206,7 +206,7 @@ impl AttachmentResolver<'_> {
     }
 }
 
-/// What stays in the state is bounded, contents aside.
+/// Checks the size of the part that remains in the state, without contents.
 pub(super) fn check_attachment_size(attachment: &MessageAttachment) -> Result<(), RefusalReason> {
     let said = serde_json::to_string(attachment).map_or(usize::MAX, |json| json.len());
     if said <= MAX_ATTACHMENT_JSON_BYTES {
@@ -229,7 +229,7 @@ fn unsupported<T>(sentence: &str) -> Result<T, RefusalReason> {
     Err((AttachmentErrorCode::TypeUnsupported, sentence.to_owned()))
 }
 
-/// A directory of the client's, as a text.
+/// Formats the listing of a client's directory.
 fn format_listing(label: &str, listing: DirectoryListing) -> String {
     let plain =
         |name: &str| name.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }).collect::<String>();
@@ -252,7 +252,7 @@ mod tests {
     use crate::attachments::client_files::ClientDirectoryEntry;
 
     #[test]
-    fn a_listing_is_sorted_and_one_entry_is_one_line() {
+    fn listing_is_sorted_with_one_line_per_entry() {
         let entry = |name: &str, directory| ClientDirectoryEntry { name: name.to_owned(), is_directory: directory };
         let entries = vec![entry("src", true), entry("two\nlines", false), entry("a file", false)];
         let text = format_listing("proj\nect", DirectoryListing { entries, is_truncated: true });

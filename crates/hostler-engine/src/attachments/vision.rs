@@ -1,4 +1,4 @@
-//! Models that take no pictures.
+//! Rejects images for models without vision.
 
 use hostler_attachments::{AttachmentDisposition, AttachmentErrorCode, AttachmentSummary};
 
@@ -7,7 +7,7 @@ use crate::config;
 use crate::host::Host;
 
 impl Host {
-    /// The name of the model that a message is for, if that model is known to take no pictures.
+    /// The name of the message's model, if that model is known to accept no images.
     pub(super) fn model_without_vision(&self, view: &ChatView, wanted: Option<&str>) -> Option<String> {
         let configured = || view.session.config.as_ref()?.values.get(config::MODEL)?.as_str();
         let said = || view.chat.turns.iter().rev().find_map(|turn| Some(&*turn.message.model.as_ref()?.id));
@@ -19,7 +19,7 @@ impl Host {
     }
 }
 
-/// Refuses the pictures among files that could be sent. Says whether there are any.
+/// Rejects the images among files that could be sent. Returns whether there are any.
 pub(super) fn refuse_images(files: &mut [AttachmentSummary], model: &str) -> bool {
     let mut any = false;
     for file in files.iter_mut().filter(|file| file.width.is_some() && file.decision != AttachmentDisposition::Reject) {

@@ -1,4 +1,7 @@
-//! The files of a directory, for completions: walked within bounds, kept, and walked again when something has changed.
+//! The file list of a directory, for completions.
+//!
+//! Completions read the disk off the actor, within limits. A directory's file list stays valid while no directory and
+//! no ignore file in it has a new modification time; what changed during the walk is walked again.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -8,28 +11,28 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ignore::WalkBuilder;
 
-/// How many files of a directory are known at most.
+/// Maximum number of listed files of a directory.
 const MAX_LISTED_FILES: usize = 50_000;
 
-/// How long a walk may take. What was found until then is enough.
+/// Maximum duration of a walk; then the list is incomplete.
 const MAX_WALK_DURATION: Duration = Duration::from_secs(2);
 
-/// How many places are looked at to see whether a list still holds. A larger directory is walked again after a while.
+/// Maximum number of paths whose modification times are checked. A larger directory is walked again after a while.
 const MAX_TRACKED_PATHS: usize = 5_000;
 
-/// How long a list holds whose directory is too large to be looked at.
+/// Validity of the list of a directory that is too large to be checked.
 const UNTRACKED_LIST_TTL: Duration = Duration::from_secs(10);
 
-/// A place that has changed so shortly before it was looked at may change again within the same moment of its clock.
+/// A path that changed this recently may change again without a new modification time.
 const MTIME_SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// How many directories are known at a time.
+/// Maximum number of cached directories.
 const MAX_CACHED_DIRECTORIES: usize = 32;
 
 /// The paths of a directory's files, relative to it, with slashes.
 pub(super) type FileList = Arc<[Box<str>]>;
 
-/// What is known of directories.
+/// The cached lists of directories.
 #[derive(Debug, Default)]
 pub(crate) struct FileListCache {
     lists: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<Option<CachedFileList>>>>>,
@@ -38,23 +41,23 @@ pub(crate) struct FileListCache {
 #[derive(Debug)]
 struct CachedFileList {
     files: FileList,
-    /// Directories and ignore files, and when each had changed last.
+    /// Directories and ignore files, with their modification times.
     tracked_paths: Vec<(PathBuf, SystemTime)>,
     validity: CacheValidity,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum CacheValidity {
-    /// As long as nothing that is watched has changed.
+    /// While no tracked path has changed.
     WhileUnchanged,
-    /// For a while.
+    /// For a limited time.
     ExpiresAfter(Instant),
-    /// Not at all: something was changing.
+    /// Not at all: a path was changing during the walk.
     Never,
 }
 
 impl FileListCache {
-    /// The files of a directory, but for what lies in one below it. Whoever asks at the same time waits for the same walk.
+    /// The files of a directory without those in excluded directories. Concurrent requests wait for the same walk.
     pub(super) async fn files(&self, directory: &Path, except: Vec<PathBuf>) -> FileList {
         let place = {
             let mut known = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +68,7 @@ impl FileListCache {
         };
         let mut list = place.lock().await;
         let (old, directory) = (list.take(), directory.to_owned());
-        // The disk may be slow.
+        // Blocking, because the disk may be slow.
         let fresh = tokio::task::spawn_blocking(move || match old {
             Some(list) if list.is_valid() => list,
             _ => walk_directory(&directory, except),
@@ -96,7 +99,7 @@ fn modified_at(place: &Path) -> Option<SystemTime> {
     std::fs::symlink_metadata(place).ok()?.modified().ok()
 }
 
-/// Walks a directory, but for one below it. Ignore files count also where git does not know the directory.
+/// Walks a directory without the excluded ones. Ignore files apply outside of git repositories as well.
 fn walk_directory(directory: &Path, except: Vec<PathBuf>) -> CachedFileList {
     let (began, now) = (Instant::now(), SystemTime::now());
     let mut walker = WalkBuilder::new(directory);
@@ -146,7 +149,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Makes everything look as if it had been there for long.
+    /// Makes all modification times old.
     fn settle(directory: &Path) {
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         for entry in WalkBuilder::new(directory).standard_filters(false).build().flatten() {
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_not_there_and_what_is_hidden_is() {
+    fn walk_lists_hidden_files_but_not_ignored_ones() {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in [
             (".gitignore", "target/\n*.log\n"),
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_kept_until_a_file_comes_goes_or_is_ignored() {
+    async fn file_list_is_cached_until_files_or_ignore_rules_change() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), "a/one", "");
         write(dir.path(), ".gitignore", "");
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_changing_is_walked_again() {
+    fn recently_changed_directory_is_not_cached() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), "one", "");
         assert_eq!(walk_directory(dir.path(), Vec::new()).validity, CacheValidity::Never);

@@ -1,9 +1,9 @@
-//! How well a name fits what somebody has typed. Pure.
+//! Fuzzy matching of names for completions. Pure.
 
-/// How well a path fits; the smallest is the best. `None` if it does not.
+/// Scores a path; the smallest score is the best match. `None` if it does not match.
 ///
-/// The letters of the query stand in the name in their order, whatever their case. A query with a slash is looked for in
-/// the whole path, others in its last part.
+/// A name matches if it contains the letters of the query in order, regardless of case. A query with a slash is matched
+/// against the whole path, others against its last segment.
 pub(super) fn score_match(query: &str, path: &str) -> Option<MatchScore> {
     let query = query.to_lowercase();
     let path = path.to_lowercase();
@@ -23,7 +23,7 @@ pub(super) fn score_match(query: &str, path: &str) -> Option<MatchScore> {
     Some(MatchScore(closeness, path.matches('/').count(), path.len()))
 }
 
-/// Closeness, then how deep and how long the path is.
+/// Quality of the match, then depth and length of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MatchScore(MatchQuality, usize, usize);
 
@@ -33,11 +33,11 @@ enum MatchQuality {
     Prefix,
     WordPrefix,
     Substring,
-    /// Over how many letters the query's are spread.
+    /// The number of letters that the match spans.
     Subsequence(usize),
 }
 
-/// Whether some word of a name begins with the query.
+/// Whether a word of a name starts with the query.
 fn has_word_prefix(name: &str, query: &str) -> bool {
     name.match_indices(query).any(|(place, _)| {
         let before = name.get(..place).and_then(|before| before.chars().next_back());
@@ -45,7 +45,7 @@ fn has_word_prefix(name: &str, query: &str) -> bool {
     })
 }
 
-/// The letters from the first to the last one of the query.
+/// The number of letters from the first to the last match.
 fn subsequence_span(name: &str, query: &str) -> Option<usize> {
     let mut letters = name.chars().enumerate();
     let mut first = None;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_fit_better_come_first_whatever_their_case() {
+    fn better_matches_rank_first_regardless_of_case() {
         let paths = ["src/domain.rs", "docs/main", "src/MAIN.rs", "x/y/my_main.rs", "m/a/i/n.rs", "src/magic_inn.rs"];
         assert_eq!(
             best("main", &paths),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits_everything_and_what_is_nearer_comes_first() {
+    fn empty_query_matches_all_with_shallow_paths_first() {
         assert_eq!(best("", &["a/b/c", "z", "a/y"]), ["z", "a/y", "a/b/c"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is offered for a word. Pure.
+//! Completion items for a token. Pure.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::file_list::FileList;
 use super::fuzzy::{self, MatchScore};
 use super::token::Token;
 
-/// How many items are offered.
+/// Maximum number of items.
 const MAX_COMPLETION_ITEMS: usize = 50;
 
-/// What stands before the title of a chat.
+/// The prefix of a query for chats.
 pub(super) const CHAT_QUERY_PREFIX: &str = "chat:";
 
-/// Files that fit a query. Those of the first directory are named as seen from there, others by their whole path.
+/// Files that match a query. Files of the first directory are named relative to it, others by their absolute path.
 pub(super) fn file_items(token: &Token<'_>, query: &str, places: &[(PathBuf, FileList)]) -> Vec<CompletionItem> {
     let mut found: Vec<(MatchScore, usize, &str)> = Vec::new();
     for (place, (_, files)) in places.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn file_items(token: &Token<'_>, query: &str, places: &[(PathBuf, Fil
         let (directory, _) = places.get(*place)?;
         let whole = directory.join(path);
         let shown = if *place == 0 { (*path).to_owned() } else { whole.to_str()?.to_owned() };
-        // Files of one name are told apart by where they are.
+        // Files with the same name are distinguished by their directories.
         let label =
             if same.get(file_name(path)).is_some_and(|count| *count > 1) { shown.as_str() } else { file_name(path) };
         let attachment = file_attachment(label, &whole)?;
@@ -51,7 +51,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Chats (by URI and title) whose titles fit a query.
+/// Chats (by URI and title) whose titles match a query.
 pub(super) fn chat_items(token: &Token<'_>, query: &str, chats: &[(String, String)]) -> Vec<CompletionItem> {
     let query = query.to_lowercase();
     let found = chats.iter().filter(|(_, title)| title.to_lowercase().contains(&query));
@@ -69,7 +69,7 @@ pub(super) fn chat_items(token: &Token<'_>, query: &str, chats: &[(String, Strin
     items.collect()
 }
 
-/// Commands whose names fit a query.
+/// Commands whose names match a query.
 pub(super) fn command_items(token: &Token<'_>, query: &str, commands: &[SlashCommand]) -> Vec<CompletionItem> {
     let mut found: Vec<_> =
         commands.iter().filter_map(|command| Some((fuzzy::score_match(query, &command.name)?, command))).collect();

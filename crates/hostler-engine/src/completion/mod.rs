@@ -1,6 +1,6 @@
-//! Completions for what somebody is typing: files, other chats, commands.
+//! Completions for drafts: files, other chats, commands.
 //!
-//! Only the word that ends at the cursor counts, and it is what an item replaces.
+//! Only the token that ends at the cursor counts; an item replaces it.
 
 mod file_list;
 mod fuzzy;
@@ -19,20 +19,20 @@ use crate::actor::SessionInput;
 use crate::engine::Engine;
 use crate::uri;
 
-/// What a session knows that can be offered.
+/// The session's data for completions.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionContext {
     pub(crate) directories: Vec<PathBuf>,
-    /// Other chats with something in them, by URI and title.
+    /// Other chats with completed turns, by URI and title.
     pub(crate) chats: Vec<(String, String)>,
     pub(crate) commands: Vec<SlashCommand>,
 }
 
 impl Engine {
-    /// What can be offered to somebody who types a message in a chat and has the cursor at `offset`, in UTF-16 units.
+    /// The completions for a draft in a chat with the cursor at `offset`, in UTF-16 units.
     ///
     /// # Errors
-    /// If there is no such chat, or no such place in the text.
+    /// If there is no such chat, or no such position in the text.
     pub async fn completions(
         &self,
         channel: &str,
@@ -43,7 +43,7 @@ impl Engine {
         let token = place.ok_or_else(|| EngineError::Invalid(format!("{offset} is not a place in the text")))?;
         let mut letters = token.text.chars();
         let (trigger, query) = (letters.next(), letters.as_str());
-        // Commands stand at the beginning of a message, or are none.
+        // Commands are recognized only at the start of a message.
         if !matches!((trigger, token.start), (Some('@' | '#'), _) | (Some('/'), 0)) {
             return Ok(Vec::new());
         }

@@ -1,17 +1,17 @@
-//! What somebody is typing: the word that ends at the cursor. Pure; positions are counted in UTF-16 units, as clients do.
+//! Finds the token at the cursor of a draft. Pure; positions are in UTF-16 units, as clients count.
 
-/// The word that ends at the cursor.
+/// The token that ends at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'a> {
-    /// Where it begins.
+    /// Its start.
     pub(super) start: usize,
-    /// Where it ends: the cursor.
+    /// Its end: the cursor.
     pub(super) end: usize,
     /// Its text.
     pub(super) text: &'a str,
 }
 
-/// The word that ends at `offset`. `None` if the offset is not a place in the text.
+/// The token that ends at `offset`. `None` if the offset is no position in the text.
 pub(super) fn token_at(text: &str, offset: usize) -> Option<Token<'_>> {
     let mut units = 0;
     let (mut start, mut begin) = (0, 0);
@@ -21,7 +21,7 @@ pub(super) fn token_at(text: &str, offset: usize) -> Option<Token<'_>> {
         }
         units += letter.len_utf16();
         if units > offset {
-            // In the middle of a letter.
+            // Inside of a character.
             return None;
         }
         if letter.is_whitespace() {
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_ends_at_the_cursor_and_begins_behind_the_last_space() {
+    fn token_spans_from_the_last_space_to_the_cursor() {
         assert_eq!(word("look at @src/ma in", 15), Some((8, "@src/ma")));
         assert_eq!(word("look at @src/ma in", 12), Some((8, "@src")));
         assert_eq!(word("a\n@b", 4), Some((2, "@b")));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_as_clients_count_them() {
+    fn positions_are_counted_in_utf16_units() {
         assert_eq!(word("🐎 @ü", 5), Some((3, "@ü")));
         assert_eq!(word("🐎", 1), None, "in the middle of a letter");
         assert_eq!(word("ab", 3), None, "behind the end");

@@ -1,4 +1,4 @@
-//! What can be configured for a session, and for the host.
+//! Configuration of sessions and of the host: properties, values and checks.
 
 mod modes;
 mod schema;
@@ -17,72 +17,73 @@ use crate::budget::{SessionBudgetLimits, to_nanodollars};
 use crate::external_sessions::ExternalSessionFilter;
 use crate::model_gateway::ModelInfo;
 
-/// The property that says what the agent may do without asking.
+/// The property for what the agent may do without asking.
 pub(crate) const PERMISSION_MODE: &str = "permissionMode";
 
-/// The two properties that say the same in the words of VS Code.
+/// The two properties by which VS Code expresses the same.
 const MODE: &str = "mode";
 const AUTO_APPROVE: &str = "autoApprove";
 
 /// The model of messages that name none.
 pub(crate) const MODEL: &str = "model";
 
-/// Where the agent works, and the one way that there is.
+/// Where the agent works, and the only supported value.
 const ISOLATION: &str = "isolation";
 const ISOLATION_FOLDER: &str = "folder";
 
-/// The branch that the working directory is on; git says so, nobody chooses it.
+/// The git branch of the working directory; read-only.
 pub(crate) const BRANCH: &str = "branch";
 
-/// The properties that limit what the session may use in its whole life.
+/// The properties that limit the session's total usage.
 const LIMIT_REQUESTS: &str = "limitRequests";
 const LIMIT_TOKENS: &str = "limitTokens";
 const LIMIT_DOLLARS: &str = "limitDollars";
 
-/// The property that says how hard the model is to think.
+/// The property for the model's effort.
 pub(crate) const EFFORT: &str = "effort";
 
-/// The property that says how many tokens it may spend on it.
+/// The property for the maximum of thinking tokens.
 const THINKING_BUDGET: &str = "thinkingBudget";
 
-/// The property that says what becomes of background work when a turn is stopped.
+/// The property for what happens to background work when a turn is stopped.
 pub(crate) const BACKGROUND_ON_STOP: &str = "backgroundOnStop";
 
-/// The property of the host that says which conversations are listed that were led elsewhere.
+/// The host's property for which external sessions are listed.
 pub(crate) const SHOW_EXTERNAL: &str = "showExternalSessions";
 
 /// The effort that leaves the choice to the agent.
 const DEFAULT_EFFORT: &str = "default";
 
-/// What the effort can be, in the agent's own words but for the first.
+/// The efforts; all but the first are the agent's own names.
 const EFFORTS: [&str; 6] = [DEFAULT_EFFORT, "low", "medium", "high", "xhigh", "max"];
 
-/// The most tokens that may be set aside for thinking.
+/// Maximum of thinking tokens.
 const MAX_THINKING_TOKENS: u32 = 1_000_000;
 
-/// Each with its title and what it is good for.
+/// Each with its title and description.
 const LIMIT_PROPERTIES: [(&str, &str, &str); 3] = [
     (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
     (LIMIT_TOKENS, "Token limit", "How many tokens of all kinds the session may use"),
     (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
 ];
 
-/// What this host understands of its configuration: what new sessions begin with, and what is listed.
+/// The keys of the host's configuration that this host uses: defaults of new sessions, and the filter of external
+/// sessions.
 const HOST_CONFIG_KEYS: [&str; 4] = [PERMISSION_MODE, MODEL, EFFORT, SHOW_EXTERNAL];
 
-/// What is on offer.
+/// The available choices.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConfigChoices {
-    /// Whether the mode may be chosen that asks nothing.
+    /// Whether the mode that bypasses permissions is available.
     pub(crate) allow_bypass: bool,
-    /// The models that there are now.
+    /// The available models.
     pub(crate) models: Vec<ModelInfo>,
-    /// Whether git knows the working directory.
+    /// Whether the working directory is in a git repository.
     pub(crate) is_repository: bool,
 }
 
-/// The values of a session's configuration: what is wanted, then what new sessions begin with (the first that can be used
-/// of each), then the usual. What only git knows is not among them.
+/// The values of a session's configuration: the requested ones, then the defaults of new sessions (the first usable
+/// value of each property), then the built-in defaults. Values that git determines are not included.
 pub(crate) fn resolve_session_values(
     offer: &ConfigChoices,
     wanted: &JsonObject,
@@ -108,17 +109,17 @@ pub(crate) fn resolve_session_values(
             values.insert(key.to_owned(), value.clone());
         }
     }
-    // The schema names it as the default, so it is among the values.
+    // The schema declares it as the default, so the values include it.
     values.entry(EFFORT).or_insert_with(|| DEFAULT_EFFORT.into());
     Ok(values)
 }
 
-/// Whether new sessions can begin with a value. What is written down may have been good once.
+/// Whether a value can be a default of new sessions. A stored value may have become invalid.
 fn is_usable(offer: &ConfigChoices, key: &str, value: &Value) -> bool {
     !value.is_null() && check_host_value(offer, key, value).is_ok()
 }
 
-/// Whether a client may change the host's configuration like this. What is not ours is the clients' own.
+/// Checks a client's change of the host's configuration. Keys that the host does not use belong to the clients.
 pub(crate) fn check_host_change(offer: &ConfigChoices, change: &JsonObject) -> Result<(), String> {
     change.iter().try_for_each(|(key, value)| check_host_value(offer, key, value))
 }
@@ -128,7 +129,7 @@ fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(
         _ if !HOST_CONFIG_KEYS.contains(&key) || value.is_null() => Ok(()),
         PERMISSION_MODE => {
             let wish = JsonObject::from_iter([(PERMISSION_MODE.to_owned(), value.clone())]);
-            // Asking nothing has to be chosen for a session; none begins with it.
+            // Bypassing permissions must be chosen for each session; it cannot be a default.
             modes::resolve_mode_values(&wish, &JsonObject::new(), false).map(drop)
         }
         SHOW_EXTERNAL => check_show_external(value),
@@ -144,7 +145,7 @@ fn check_show_external(value: &Value) -> Result<(), String> {
     Err(format!("{SHOW_EXTERNAL} must be one of {names}; it cannot be {value}"))
 }
 
-/// The limits that a session's configuration sets.
+/// The limits in a session's configuration.
 pub(crate) fn session_limits(values: &JsonObject) -> SessionBudgetLimits {
     let number = |key| values.get(key).and_then(Value::as_u64);
     SessionBudgetLimits {
@@ -154,18 +155,18 @@ pub(crate) fn session_limits(values: &JsonObject) -> SessionBudgetLimits {
     }
 }
 
-/// The effort of a name, if it is one, and not the agent's own choice.
+/// The effort with this name; `None` if it is unknown or the agent's own choice.
 pub(crate) fn parse_effort(name: &str) -> Option<String> {
     (name != DEFAULT_EFFORT && EFFORTS.contains(&name)).then(|| name.to_owned())
 }
 
-/// How many tokens may be spent on thinking.
+/// The maximum of thinking tokens in a session's configuration.
 pub(crate) fn thinking_budget(values: &JsonObject) -> Option<u32> {
     values.get(THINKING_BUDGET).and_then(Value::as_u64).and_then(|tokens| u32::try_from(tokens).ok())
 }
 
-/// The change of a session's configuration that a client's wish means: what belongs together is said together, and what
-/// cannot be changed survives a replacement.
+/// The change of a session's configuration that a client's change results in: related properties change together, and
+/// read-only properties survive a replacement.
 pub(crate) fn resolve_change(
     offer: &ConfigChoices,
     now: &JsonObject,
@@ -198,7 +199,7 @@ fn is_limit(key: &str) -> bool {
     LIMIT_PROPERTIES.iter().any(|(limit, ..)| key == *limit)
 }
 
-/// Checks a value that means nothing but itself. Null leaves the choice to others.
+/// Checks a value without relations to other properties. Null removes the choice.
 fn check_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), String> {
     match key {
         _ if value.is_null() => Ok(()),

@@ -1,7 +1,7 @@
-//! Permission modes, and the two properties of VS Code's own that show them.
+//! Permission modes, and the two VS Code properties that mirror them.
 //!
-//! `permissionMode` is what counts. `mode` and `autoApprove` are another way of saying it, which VS Code draws by itself;
-//! the three always agree. What two of them say together is never more than what one of them could say.
+//! `permissionMode` is authoritative. `mode` and `autoApprove` express the same in VS Code's terms, which VS Code
+//! renders itself; the three always agree. A combination of the two never permits more than some permission mode does.
 
 use ahp_types::common::JsonObject;
 use hostler_rules::PermissionMode;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::{AUTO_APPROVE, MODE, PERMISSION_MODE};
 
-/// The permission mode if nobody says otherwise.
+/// The default permission mode.
 pub(crate) const DEFAULT_MODE: &str = "default";
 
-/// One of the words that a property can have: what people read instead of it, and what it means.
+/// A value of an enum property: name, label and description.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EnumOption(pub(super) &'static str, pub(super) &'static str, pub(super) &'static str);
 
@@ -25,14 +25,14 @@ const PERMISSION_MODES: [(EnumOption, PermissionMode); 5] = [
     ),
     (EnumOption("plan", "Plan", "Plan only, change nothing"), PermissionMode::Plan),
     (EnumOption("dontAsk", "Never ask", "Do only what needs no question, deny the rest"), PermissionMode::DontAsk),
-    // Only where the host's configuration allows it.
+    // Only if the host's configuration allows it.
     (
         EnumOption("bypassPermissions", "Allow all", "Do everything that no rule forbids, without asking"),
         PermissionMode::Bypass,
     ),
 ];
 
-/// What VS Code calls the way in which the agent works.
+/// VS Code's names of agent modes.
 const INTERACTIVE: &str = "interactive";
 const PLAN: &str = "plan";
 const AUTOPILOT: &str = "autopilot";
@@ -44,33 +44,34 @@ pub(super) const VSCODE_MODES: [EnumOption; 3] = [
     EnumOption(AUTOPILOT, "Autopilot", "Never ask: do what needs no question, deny the rest"),
 ];
 
-/// What VS Code calls the things that are approved without a question.
+/// VS Code's names of automatic approvals.
 const ASSISTED: &str = "assisted";
 const APPROVE_ALL: &str = "autoApprove";
 
-/// Each with its meaning here. The last one only where the host's configuration allows it.
+/// Each with its meaning here. The last one only if the host's configuration allows it.
 const VSCODE_APPROVALS: [EnumOption; 3] = [
     EnumOption(DEFAULT_MODE, "Default approvals", "Only what reads"),
     EnumOption(ASSISTED, "Approve edits", "Edits of files in the working directory too"),
     EnumOption(APPROVE_ALL, "Approve all", "Everything that no rule forbids"),
 ];
 
-/// The modes on offer.
+/// The available modes.
 pub(super) fn available_modes(bypass: bool) -> impl Iterator<Item = &'static (EnumOption, PermissionMode)> {
     PERMISSION_MODES.iter().filter(move |(_, mode)| bypass || *mode != PermissionMode::Bypass)
 }
 
-/// The approvals on offer.
+/// The available approvals.
 pub(super) fn available_approvals(bypass: bool) -> impl Iterator<Item = &'static EnumOption> {
     VSCODE_APPROVALS.iter().filter(move |EnumOption(name, ..)| bypass || *name != APPROVE_ALL)
 }
 
-/// The mode of a name. A mode that is not on offer is the one that asks.
+/// The mode with this name. An unavailable mode becomes the one that asks.
 pub(crate) fn parse_mode(name: &str, bypass: bool) -> PermissionMode {
     available_modes(bypass).find(|(EnumOption(known, ..), _)| *known == name).map(|(_, mode)| *mode).unwrap_or_default()
 }
 
-/// What the agent itself is told. It need not know more than what changes its own ways: the gate sees to the rest.
+/// The agent's own name for a mode. The agent only knows modes that change its own behavior; the gate enforces the
+/// rest.
 pub(crate) fn agent_mode_name(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::AcceptEdits => "acceptEdits",
@@ -79,13 +80,13 @@ pub(crate) fn agent_mode_name(mode: PermissionMode) -> &'static str {
     }
 }
 
-/// The mode that a session follows its agent into, with its name. `None` if it would be looser than the mode that a person
-/// chose, or is not known.
+/// The mode that a session adopts after its agent changed its own mode, with its name. `None` if it is looser than the
+/// mode that a person chose, or unknown.
 pub(crate) fn mode_after_agent_change(word: &str, chosen: PermissionMode) -> Option<(&'static str, PermissionMode)> {
     let mode = match (word, chosen) {
         ("plan", _) => PermissionMode::Plan,
         (_, PermissionMode::Plan) => return None,
-        // The agent does not know more than this of these modes.
+        // These modes have no other name in the agent.
         (DEFAULT_MODE, PermissionMode::Bypass | PermissionMode::DontAsk) => chosen,
         (DEFAULT_MODE, _) => PermissionMode::Default,
         ("acceptEdits", PermissionMode::AcceptEdits | PermissionMode::Bypass) => PermissionMode::AcceptEdits,
@@ -95,8 +96,8 @@ pub(crate) fn mode_after_agent_change(word: &str, chosen: PermissionMode) -> Opt
     PERMISSION_MODES.iter().find(|(_, known)| *known == mode).map(|(EnumOption(name, ..), mode)| (*name, *mode))
 }
 
-/// The values of all three properties that a permission mode means. What is approved is kept where it does not matter now,
-/// so that it holds again afterwards.
+/// The values of all three properties for a permission mode. An approval that has no effect now is kept, so that it
+/// applies again afterwards.
 pub(crate) fn values_for_mode(mode: &str, now: &JsonObject) -> JsonObject {
     let kept = || match now.get(AUTO_APPROVE).and_then(Value::as_str) {
         Some(ASSISTED) => ASSISTED,
@@ -113,7 +114,7 @@ pub(crate) fn values_for_mode(mode: &str, now: &JsonObject) -> JsonObject {
     values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
 }
 
-/// The permission mode that `mode` and `autoApprove` mean together.
+/// The permission mode for a combination of `mode` and `autoApprove`.
 fn mode_for_values(way: &str, approved: &str) -> &'static str {
     match (way, approved) {
         (PLAN, _) => "plan",
@@ -124,7 +125,7 @@ fn mode_for_values(way: &str, approved: &str) -> &'static str {
     }
 }
 
-/// All three properties as a wish wants them, which may name some of them. `None` if it names none.
+/// The values of all three properties after a change that names some of them. `None` if it names none.
 pub(super) fn resolve_mode_values(
     wish: &JsonObject,
     now: &JsonObject,
@@ -136,7 +137,7 @@ pub(super) fn resolve_mode_values(
     if way.is_none() && approved.is_none() {
         return Ok(mode.map(|mode| values_for_mode(mode, now)));
     }
-    // What is not named stays, unless the permission mode says otherwise.
+    // Properties that are not named stay, unless the permission mode changes them.
     let rest = mode.map_or_else(|| now.clone(), |mode| values_for_mode(mode, now));
     let rest = |key: &str, other| rest.get(key).and_then(Value::as_str).unwrap_or(other).to_owned();
     let way = way.map_or_else(|| rest(MODE, INTERACTIVE), str::to_owned);
@@ -149,7 +150,7 @@ pub(super) fn resolve_mode_values(
     Ok(Some(values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()))
 }
 
-/// The word that a wish has for a property, if it is one of those that are known.
+/// The value of a property in a change, if it is an available one.
 fn parse_option(
     wish: &JsonObject,
     key: &str,
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mode_has_one_pair_of_words_and_each_pair_one_mode() {
+    fn permission_modes_map_to_vscode_values_and_back() {
         let none = JsonObject::new();
         for (mode, way, approved) in [
             ("default", "interactive", "default"),
@@ -198,19 +199,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_approved_holds_again_after_a_plan() {
+    fn approvals_apply_again_after_plan_mode() {
         let assisted = after(json!({"autoApprove": "assisted"}), &three("default", "interactive", "default"));
         assert_eq!(assisted, three("acceptEdits", "interactive", "assisted"));
         let planning = after(json!({"mode": "plan"}), &assisted);
         assert_eq!(planning, three("plan", "plan", "assisted"));
         assert_eq!(after(json!({"mode": "interactive"}), &planning), assisted);
-        // Approving everything is never kept: it has to be said again.
+        // Approving everything is never kept: it has to be chosen again.
         let all = three("bypassPermissions", "interactive", "autoApprove");
         assert_eq!(after(json!({"permissionMode": "plan"}), &all), three("plan", "plan", "default"));
     }
 
     #[test]
-    fn contradictions_and_words_that_are_not_on_offer_are_refused() {
+    fn contradictory_and_unavailable_values_are_rejected() {
         let none = JsonObject::new();
         let refused = |wish: Value| resolve_mode_values(&object(wish), &none, false).unwrap_err();
         assert!(refused(json!({"permissionMode": "plan", "mode": "interactive"})).contains("contradicts"));

@@ -1,4 +1,4 @@
-//! The schemas that clients draw their pickers from.
+//! The JSON schemas of configurations, from which clients render their pickers.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
         (ISOLATION.to_owned(), isolation),
     ]);
     if offer.is_repository {
-        // As long as sessions work in the directory itself, its branch is what git says.
+        // Sessions work in the directory itself, so its branch is read-only.
         let branch = property("string", "Branch", "The branch that the working directory is on");
         let branch = SessionConfigPropertySchema {
             read_only: Some(true),
@@ -67,9 +67,9 @@ pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
     SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }
 }
 
-/// The schema of the host's configuration: what new sessions begin with. Clients keep values of their own there, too.
+/// The schema of the host's configuration: defaults of new sessions. Clients store values of their own there, too.
 pub(crate) fn host_schema(offer: &ConfigChoices) -> ConfigSchema {
-    // The list of models changes while the host lives, and nothing could tell clients of another schema.
+    // The list of models changes while the host runs, and there is no notification of a changed schema.
     let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model_property(offer) };
     let words = ExternalSessionFilter::ALL.map(|(name, label, meaning, _)| EnumOption(name, label, meaning));
     let external =
@@ -93,7 +93,7 @@ fn model_property(offer: &ConfigChoices) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         r#enum: Some(offer.models.iter().map(|model| model.id.as_str().into()).collect()),
         enum_labels: Some(offer.models.iter().map(|model| model.name.clone()).collect()),
-        // The list may change while the session lives.
+        // The list may change during the session.
         enum_dynamic: Some(true),
         ..property("string", "Model", "The model of messages that name none")
     }
@@ -108,7 +108,7 @@ fn effort_property() -> SessionConfigPropertySchema {
     }
 }
 
-/// One of some words, each with its meaning.
+/// An enum property with these values.
 fn enum_property(title: &str, description: &str, default: &str, words: &[EnumOption]) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(default.into()),
@@ -119,13 +119,13 @@ fn enum_property(title: &str, description: &str, default: &str, words: &[EnumOpt
     }
 }
 
-/// A word as people read it at the beginning of a line.
+/// A word with an upper-case first letter.
 fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A property that clients may change while the session lives.
+/// A property that clients may change during the session.
 fn property(r#type: &str, title: &str, description: &str) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         r#type: r#type.to_owned(),
@@ -147,7 +147,7 @@ fn property(r#type: &str, title: &str, description: &str) -> SessionConfigProper
     }
 }
 
-/// The same property where it is the host's.
+/// The same property in the host's configuration.
 fn to_host_property(property: SessionConfigPropertySchema) -> ConfigPropertySchema {
     ConfigPropertySchema {
         r#type: property.r#type,

@@ -1,3 +1,5 @@
+//! Tests of configuration values: limits, defaults, replacements and schemas.
+
 use serde_json::json;
 
 use super::*;
@@ -17,7 +19,7 @@ fn offer() -> ConfigChoices {
     ConfigChoices { allow_bypass: false, models: vec![model("m"), model("n")], is_repository: true }
 }
 
-/// What a session has after a wish, by the reducer's own rule.
+/// A session's values after a change, as the reducer computes them.
 fn after(now: &JsonObject, wish: Value, replace: bool) -> Result<JsonObject, String> {
     let change = resolve_change(&offer(), now, &object(wish), replace)?;
     let mut values = if replace { JsonObject::new() } else { now.clone() };
@@ -26,7 +28,7 @@ fn after(now: &JsonObject, wish: Value, replace: bool) -> Result<JsonObject, Str
 }
 
 #[test]
-fn limits_are_numbers_or_nothing() {
+fn limits_must_be_non_negative_numbers_or_null() {
     for good in [
         json!({"limitTokens": 0}),
         json!({"limitTokens": 500_000, "limitRequests": 7, "limitDollars": 2.5}),
@@ -54,14 +56,14 @@ fn limits_are_numbers_or_nothing() {
 }
 
 #[test]
-fn limits_are_read_as_they_were_set() {
+fn session_limits_parses_configured_limits() {
     let values = object(json!({"limitTokens": 5, "limitDollars": 0.1, "limitRequests": null}));
     let expected = SessionBudgetLimits { requests: None, tokens: Some(5), nanodollars: Some(100_000_000) };
     assert_eq!(session_limits(&values), expected);
 }
 
 #[test]
-fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
+fn requested_values_override_session_defaults_and_built_in_defaults() {
     let file = object(json!({"permissionMode": "acceptEdits"}));
     let clients = object(json!({"permissionMode": "plan", "model": "n", "effort": "high", "theirs": 1}));
     let begin = [&file, &clients];
@@ -76,14 +78,14 @@ fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
 }
 
 #[test]
-fn what_sessions_begin_with_is_left_out_where_it_is_not_on_offer_any_more() {
+fn unavailable_session_defaults_are_ignored() {
     let old = object(json!({"permissionMode": "bypassPermissions", "model": "gone", "effort": 7}));
     let values = resolve_session_values(&offer(), &JsonObject::new(), &[&old]).unwrap();
     assert_eq!(values, resolve_session_values(&offer(), &JsonObject::new(), &[]).unwrap());
 }
 
 #[test]
-fn a_replacement_keeps_what_cannot_be_changed_and_clears_the_rest() {
+fn replacement_keeps_read_only_values_and_clears_the_rest() {
     let now = object(json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default",
                             "isolation": "folder", "branch": "main", "model": "m", "limitTokens": 5}));
     let values = after(&now, json!({"autoApprove": "assisted"}), true).unwrap();
@@ -99,7 +101,7 @@ fn a_replacement_keeps_what_cannot_be_changed_and_clears_the_rest() {
 }
 
 #[test]
-fn clients_keep_their_own_values_in_the_hosts_configuration_and_good_ones_in_ours() {
+fn host_config_accepts_foreign_keys_and_checks_known_ones() {
     let check = |change: Value| check_host_change(&offer(), &object(change));
     check(json!({"telemetryLevel": "all", "mode": 7, "permissionMode": "plan", "model": "m", "effort": null})).unwrap();
     for bad in [json!({"permissionMode": "bypassPermissions"}), json!({"model": "x"}), json!({"effort": "huge"})] {
@@ -108,7 +110,7 @@ fn clients_keep_their_own_values_in_the_hosts_configuration_and_good_ones_in_our
 }
 
 #[test]
-fn the_schema_names_every_property_and_says_which_can_be_changed() {
+fn schema_marks_mutable_properties() {
     let schema = serde_json::to_value(session_schema(&offer())).unwrap();
     let properties = schema["properties"].as_object().unwrap();
     let fixed: Vec<_> = properties.iter().filter(|(_, p)| p["sessionMutable"] != true).map(|(key, _)| key).collect();

@@ -1,4 +1,4 @@
-//! Which values a property can have, for clients that let a person search.
+//! Searches the possible values of a configuration property, for clients' pickers.
 
 use ahp_types::commands::SessionConfigValueItem;
 
@@ -6,10 +6,10 @@ use super::schema;
 use super::{BRANCH, ConfigChoices};
 use crate::git::GitBranches;
 
-/// How many values are offered at once.
+/// Maximum number of returned values.
 const MAX_OFFERED_VALUES: usize = 50;
 
-/// The values of a property that fit a search, the best first.
+/// The values of a property that match a search, the best first.
 pub(crate) fn matching_values(
     offer: &ConfigChoices,
     branches: &GitBranches,
@@ -25,13 +25,13 @@ pub(crate) fn matching_values(
         item.value.to_lowercase().contains(&query) || item.label.to_lowercase().contains(&query)
     };
     items.retain(fits);
-    // What begins with it stands before what only contains it.
+    // Values that start with the query rank before values that only contain it.
     items.sort_by_key(|item| !item.value.to_lowercase().starts_with(&query));
     items.truncate(MAX_OFFERED_VALUES);
     items
 }
 
-/// The branch that the directory is on, then the others.
+/// The current branch of the directory, then the others.
 fn branch_values(branches: &GitBranches) -> Vec<SessionConfigValueItem> {
     let others = branches.all.iter().filter(|name| Some(*name) != branches.current.as_ref());
     let item = |name: &String, description: Option<&str>| SessionConfigValueItem {
@@ -43,7 +43,7 @@ fn branch_values(branches: &GitBranches) -> Vec<SessionConfigValueItem> {
     current.chain(others.map(|name| item(name, None))).collect()
 }
 
-/// What the schema lists.
+/// The values in the schema.
 fn schema_values(offer: &ConfigChoices, property: &str) -> Vec<SessionConfigValueItem> {
     let Some(property) = schema::session_schema(offer).properties.remove(property) else { return Vec::new() };
     let (labels, meanings) = (property.enum_labels.unwrap_or_default(), property.enum_descriptions.unwrap_or_default());

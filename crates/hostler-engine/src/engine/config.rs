@@ -1,4 +1,4 @@
-//! What an engine is made of.
+//! `EngineConfig`: the parts and settings that an engine starts with.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,60 +19,62 @@ use crate::permissions::PermissionConfig;
 use crate::resources::{GrantPolicy, SessionRoots};
 use crate::terminals::TerminalsConfig;
 
-/// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
+/// Default time that a client may be disconnected before it is no longer active in its sessions, as in VS Code's own
+/// host.
 pub const DEFAULT_CLIENT_ABSENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many messages may wait in one chat, if nobody says otherwise.
+/// Default maximum number of queued messages per chat.
 pub const DEFAULT_MAX_QUEUED_MESSAGES: usize = 100;
 
-/// How many ended turns of an open chat memory holds, if nobody says otherwise.
+/// Default maximum number of completed turns of an open chat in memory.
 pub const DEFAULT_TURNS_IN_MEMORY: usize = 50;
 
-/// What an engine is made of.
+/// The parts and settings of an engine.
 pub struct EngineConfig {
-    /// Where the journal lives.
+    /// Location and options of the store.
     pub store: StoreOptions,
-    /// The agents on offer, the default first.
+    /// The offered agents, the default first.
     pub drivers: Vec<Arc<dyn Driver>>,
     /// The gateway.
     pub gateway: Arc<dyn ModelGateway>,
-    /// Where sessions work that name no directory.
+    /// The working directory of sessions that name none.
     pub default_directory: PathBuf,
-    /// What becomes of a client's request for files outside of the sessions' directories.
+    /// How clients' requests for files outside of the sessions' directories are answered.
     pub grant_policy: GrantPolicy,
-    /// Where sessions may work.
+    /// The directories that sessions may work in.
     pub session_roots: SessionRoots,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
-    /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
+    /// What happens to background work when a turn is stopped, unless the session configures it.
     pub background_on_stop: BackgroundOnStop,
-    /// How many messages may wait in one chat.
+    /// Maximum number of queued messages per chat.
     pub max_queued_messages: usize,
-    /// How many ended turns of an open chat memory holds; older ones are read when somebody wants them.
+    /// Maximum number of completed turns of an open chat in memory; older ones are read on request.
     pub turns_in_memory: usize,
-    /// How permissions are treated.
+    /// Settings of permissions.
     pub permissions: PermissionConfig,
-    /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
-    /// it counts from the start.
+    /// How long a client may be disconnected before it is no longer active in its sessions. A restart disconnects all
+    /// clients; then the time counts from the start.
     pub client_absence_timeout: Duration,
-    /// What windows and deadlines are measured by: the machine's own time, or a test's.
+    /// The clock of timeouts and deadlines: the system's, or a test's.
     pub clock: Arc<dyn Clock>,
-    /// How long and how many agents are kept.
+    /// Limits and timeouts of agent processes.
     pub agent_pool: AgentPoolConfig,
-    /// The most that one message may carry.
+    /// Limits on the attachments of one message.
     pub attachment_limits: AttachmentLimits,
-    /// What runs the machine's programs.
+    /// Runs the machine's programs.
     pub command_runner: Arc<dyn CommandRunner>,
     /// Whether clients may run commands in the user's shell.
     pub allow_shell_commands: bool,
-    /// What terminals are made of; nothing if they are switched off.
+    /// Settings of terminals; `None` if they are disabled.
     pub terminals: Option<TerminalsConfig>,
-    /// What new sessions begin with by the host's own settings, which beat what clients write into its configuration.
+    /// Values from the host's own settings that new sessions start with. They override the values that clients write
+    /// into the host's configuration.
     pub session_defaults: JsonObject,
-    /// Which conversations that were led elsewhere are listed, if the host's own settings say so.
+    /// Which external sessions are listed, if the host's own settings define it.
     pub external_session_filter: Option<ExternalSessionFilter>,
-    /// Whether what is said in sessions can be searched.
+    /// Whether the contents of sessions can be searched.
     pub enable_search: bool,
-    /// What the host's own settings say about workspace trust. The decisions of people are in the state directory.
+    /// The host's own settings for workspace trust. People's decisions are in the state directory.
     pub trust: TrustOptions,
 }

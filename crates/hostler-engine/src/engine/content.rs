@@ -1,4 +1,4 @@
-//! Contents that are named by their hash.
+//! Reads contents that states and actions refer to by hash.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::Engine;
 use crate::EngineError;
 use crate::action_mapper::content_hash;
 
-/// Contents that states and actions name instead of carrying them.
+/// Contents that states and actions refer to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredContent {
-    /// What kind of contents they are.
+    /// Their media type.
     pub content_type: String,
     /// The contents.
     pub body: Vec<u8>,
@@ -24,10 +24,10 @@ impl fmt::Debug for StoredContent {
 }
 
 impl Engine {
-    /// The contents behind a URI that a state or an action names.
+    /// The contents of a URI in a state or an action.
     ///
     /// # Errors
-    /// [`EngineError::ContentNotFound`] if no session of this host names it.
+    /// [`EngineError::ContentNotFound`] if no session of this host refers to it.
     pub async fn content(&self, uri: &str) -> Result<StoredContent, EngineError> {
         let not_found = || EngineError::ContentNotFound(uri.to_owned());
         let hash = content_hash(uri).ok_or_else(not_found)?;

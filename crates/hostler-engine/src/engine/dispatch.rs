@@ -1,4 +1,4 @@
-//! What clients want of a session.
+//! Passes clients' dispatches and requests to session actors, after attachments are planned.
 
 use ahp_types::state::MessageAttachment;
 use hostler_driver::ImageSelection;
@@ -11,7 +11,7 @@ use crate::session::Dispatch;
 use crate::{EngineError, uri};
 
 impl Engine {
-    /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.
+    /// Passes a client's action to the session's actor. The answer is an envelope. Unknown channels are ignored.
     pub async fn dispatch(&self, dispatch: Dispatch) {
         if dispatch.channel == uri::ROOT_CHANNEL_URI {
             return self.host.dispatch_root(dispatch).await;
@@ -26,24 +26,24 @@ impl Engine {
         }
     }
 
-    /// Hands a client's wish with attachments to the session's actor, after they were looked at and are kept by reference.
-    /// The answer is an envelope. This may take long; what the client wants next has to wait for it.
+    /// Passes a client's action with attachments to the session's actor, after they are planned and replaced by
+    /// references. The answer is an envelope. This may take long; the client's later actions have to wait for it.
     pub async fn dispatch_with_attachments(&self, dispatch: Dispatch, fetch: &dyn ClientFileReader) {
         let host = &self.host;
-        // What was accepted once is not looked at again.
+        // An action that was accepted before is not planned again.
         if host.answer_duplicate_dispatch(&dispatch).await {
             return;
         }
         match host.prepare_dispatch(dispatch, fetch).await {
             Some(Ok(prepared)) => self.dispatch(prepared).await,
-            // Its first sending may have been accepted meanwhile.
+            // The same action may have been accepted meanwhile.
             Some(Err((dispatch, _))) if host.answer_duplicate_dispatch(&dispatch).await => {}
             Some(Err((dispatch, reason))) => host.reject(dispatch, reason).await,
             None => {}
         }
     }
 
-    /// What would become of attachments if a message brought them to a chat now. Nothing is kept.
+    /// The attachment plan of a message for a chat. Nothing is stored.
     ///
     /// # Errors
     /// If there is no such chat.
@@ -57,13 +57,13 @@ impl Engine {
         planned.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))
     }
 
-    /// The most pixels of pictures that were decoded at a time since the start, and the most that may be.
+    /// The peak of decoded image pixels since the start, and their limit.
     #[must_use]
     pub fn decoded_pixels_peak(&self) -> (u32, u32) {
         self.host.pixel_budget.peak()
     }
 
-    /// Sends a client's wish back as refused, to whoever hears the channel. Unknown channels are ignored.
+    /// Publishes a client's action as rejected to the channel's subscribers. Unknown channels are ignored.
     pub async fn reject(&self, dispatch: Dispatch, reason: String) {
         let known = dispatch.channel == uri::ROOT_CHANNEL_URI
             || self.host.resources.watches.contains(&dispatch.channel)
@@ -74,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// Asks the actor of a channel's session.
+    /// Sends a request to the actor of a channel's session.
     async fn ask_session_actor<T>(
         &self,
         channel: &str,
@@ -88,26 +88,26 @@ impl Engine {
         answer.await.map_err(|_| EngineError::Stopping)?
     }
 
-    /// Ends one piece of a session's background work.
+    /// Stops one piece of a session's background work.
     ///
     /// # Errors
-    /// If there is no such session or no such work, or the agent refuses.
+    /// If there is no such session or no such work, or the agent rejects it.
     pub async fn stop_background_work(&self, channel: &str, id: &str) -> Result<(), EngineError> {
         self.ask_session_actor(channel, |reply| SessionInput::StopBackgroundTask(id.to_owned(), reply)).await
     }
 
-    /// The end of what a piece of a session's background work has written so far.
+    /// The last output of a piece of a session's background work.
     ///
     /// # Errors
-    /// If there is no such session or no such work, or its output cannot be had.
+    /// If there is no such session or no such work, or its output cannot be read.
     pub async fn background_output(&self, channel: &str, id: &str) -> Result<BackgroundOutput, EngineError> {
         self.ask_session_actor(channel, |reply| SessionInput::ReadBackgroundOutput(id.to_owned(), reply)).await
     }
 
-    /// Takes pictures out of a conversation, so that it can go on without them. Says how many there were.
+    /// Removes images from a conversation, so that it can continue without them. Returns their number.
     ///
     /// # Errors
-    /// If there is no such session, if its agent works, or if the agent's record cannot be changed.
+    /// If there is no such session, if its agent is working, or if the transcript cannot be changed.
     pub async fn drop_images(&self, channel: &str, which: ImageSelection) -> Result<usize, EngineError> {
         self.ask_session_actor(channel, |reply| SessionInput::RemoveImages(which, reply)).await
     }

@@ -1,4 +1,4 @@
-//! Sessions: made, ended, listed.
+//! Creates, disposes and lists sessions.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::session::Session;
 use crate::session_catalog::SessionPage;
 use crate::{EngineError, uri};
 
-/// A wish for a session.
+/// A request to create a session.
 #[derive(Debug, Clone, Default)]
 pub struct CreateSession {
     /// The session's URI, chosen by the client.
     pub uri: String,
-    /// The provider; the URI's scheme decides if it is absent.
+    /// The provider; without it, the URI's scheme names it.
     pub provider: Option<String>,
     /// File URIs; the default directory if there is none.
     pub working_directories: Vec<String>,
     /// Values for the session's configuration.
     pub config: Option<JsonObject>,
-    /// The client that takes part from the beginning.
+    /// The client that is active in the session from the beginning.
     pub active_client: Option<SessionActiveClient>,
-    /// Who wants to hear how far the preparations have come, if any are needed.
+    /// Receives the progress of preparations, if any are needed.
     pub progress: Option<ProgressRequest>,
 }
 
 impl Engine {
-    /// Makes a provisional session: memory only, nothing started, nothing announced.
+    /// Creates a provisional session: in memory only, nothing started, nothing announced.
     ///
     /// # Errors
-    /// If the URI is taken or unusable, the provider unknown, the directory missing or the configuration wrong, or if
-    /// somebody has to sign in first.
+    /// If the URI is in use or invalid, the provider unknown, the directory missing or the configuration wrong, or if a
+    /// sign-in is needed first.
     pub fn create_session(&self, wish: CreateSession) -> Result<(), EngineError> {
         let host = &self.host;
         if !uri::is_session_uri(&wish.uri) {
@@ -73,7 +73,7 @@ impl Engine {
         if sessions.contains(&session_uri) {
             return Err(EngineError::SessionExists(session_uri.to_string()));
         }
-        // However it is spelled: what somebody else has said is not this session's to go on with, or to delete.
+        // Regardless of the URI's spelling: this session may neither continue nor delete an existing conversation.
         if sessions.has_conversation(session.conversation) {
             session.conversation = Uuid::new_v4();
         }
@@ -89,10 +89,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends a session: its turn, its agent and everything the agent started, and removes it.
+    /// Ends a session with its turn, its agent and all processes of the agent, and removes it.
     ///
     /// # Errors
-    /// If there is no such session, somebody else is in the middle of a turn of it, or the store cannot forget it.
+    /// If there is no such session, another process is running a turn of it, or the store cannot delete it.
     pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
         self.host.wait_until_session_known(session).await;
         self.host.check_not_active_elsewhere(session).await?;
@@ -118,13 +118,13 @@ impl Engine {
             let mut sessions = self.host.sessions();
             sessions.disposing.remove(session);
             match disposed {
-                // Its agent is gone, but it will be there again after a restart: then it is there now as well.
+                // The agent has ended, but the session would reappear after a restart: it is registered again now.
                 Ok(Err(DisposeFailure { source: origin, error })) => {
                     sessions.restore_entry(origin);
                     Err(error)
                 }
                 Ok(Ok(_)) => Ok(()),
-                // The session ended by itself in the meantime, with the host.
+                // The session ended meanwhile, with the host.
                 Err(_) => sent,
             }
         };
@@ -142,7 +142,7 @@ impl Engine {
     /// A page of the announced sessions, the most recently changed first.
     ///
     /// # Errors
-    /// If the cursor is not one of ours.
+    /// If the cursor is not one of this host's.
     pub fn list_sessions(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<SessionPage, EngineError> {
         self.host.catalog.page(limit, cursor)
     }

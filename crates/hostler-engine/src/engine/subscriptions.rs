@@ -1,4 +1,4 @@
-//! Clients that hear channels: they subscribe, read back, leave, and come back.
+//! Subscriptions of clients: subscribe, load older turns, unsubscribe, reconnect.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::paging::{self, SnapshotTurns};
 use crate::reconnect::{PresenceGuard, ReconnectOutcome};
 use crate::{EngineError, uri};
 
-/// How long a subscription waits for a sub-agent's chat.
+/// Maximum time that a subscription waits for a sub-agent's chat.
 const SUB_AGENT_CHAT_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Engine {
@@ -24,8 +24,8 @@ impl Engine {
         self.subscribe_with_turns(channel, SnapshotTurns::All, subscriber, token).await
     }
 
-    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. If it is a chat, the snapshot has turns to the given
-    /// extent, and the cursor of those before them.
+    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. The snapshot of a chat contains the requested
+    /// turns, and the cursor of those before them.
     ///
     /// # Errors
     /// If there is no such channel.
@@ -55,11 +55,12 @@ impl Engine {
         answer.await.map_err(|_| not_found())?
     }
 
-    /// Loads turns of a chat before those that the subscriber was sent: `chat/turnsLoaded` arrives in its queue under
-    /// `token`, and nobody else hears it.
+    /// Loads turns of a chat before those that the subscriber has: `chat/turnsLoaded` arrives in its queue under
+    /// `token`, and in no other.
     ///
     /// # Errors
-    /// If there is no such chat, the subscriber does not hear it, or the cursor is not the one that it was sent last.
+    /// If there is no such chat, the subscriber is not subscribed to it, or the cursor is not the last one that it
+    /// received.
     pub async fn fetch_turns(
         &self,
         chat: &str,
@@ -70,21 +71,22 @@ impl Engine {
         self.host.fetch_turns(chat, cursor, subscriber, token).await
     }
 
-    /// Why older turns were not loaded after all: the connection has another view of the chat by now.
+    /// The error for older turns that were not loaded, because the connection has another view of the chat by now.
     pub fn stale_view_error() -> EngineError {
         paging::stale_cursor_error()
     }
 
-    /// A connection is the client's from now on: when the client comes back, it is known how far its chats reach back.
+    /// Associates a connection with a client, so that the turn windows of its chats are known when the client
+    /// reconnects.
     pub fn attach(&self, client: &str, subscriber: &Subscriber) {
         self.host.broadcaster.clients.attach(client, subscriber.turn_windows());
     }
 
-    /// Subscribes to a channel as [`subscribe_to`](Self::subscribe_to) does. Where a sub-agent's chat is not there yet, it is
-    /// waited for: whoever sees its call may be faster than it is.
+    /// Subscribes to a channel as [`subscribe_with_turns`](Self::subscribe_with_turns) does, and waits for a
+    /// sub-agent's chat that does not exist yet: a client may see its call earlier.
     ///
     /// # Errors
-    /// If there is no such channel, and none within a few seconds.
+    /// If the channel does not exist within a few seconds.
     pub async fn subscribe_or_wait(
         &self,
         channel: &str,
@@ -108,45 +110,45 @@ impl Engine {
         }
     }
 
-    /// Whether a channel may be there in a moment: the chat of a sub-agent, in a session that is there.
+    /// Whether a channel may exist soon: the chat of a sub-agent in an existing session.
     pub fn is_channel_expected(&self, channel: &str) -> bool {
         uri::is_sub_agent_chat(channel)
             && uri::session_of(channel).is_some_and(|session| self.host.sessions().contains(&session))
     }
 
-    /// The subscriber no longer hears the channel.
+    /// Unsubscribes the subscriber from the channel.
     pub fn unsubscribe(&self, channel: &str, subscriber: SubscriberId) {
         self.host.broadcaster.unsubscribe(channel, subscriber);
         self.host.remove_idle_watches();
     }
 
-    /// A client says that it no longer hears the channel. If that is a session, the client is no longer part of it.
+    /// Unsubscribes on a client's request. If the channel is a session, the client is no longer active in it.
     pub async fn unsubscribe_client(&self, client: &str, channel: &str, subscriber: SubscriberId) {
         self.unsubscribe(channel, subscriber);
         self.host.leave_session(client, channel).await;
     }
 
-    /// The subscriber is gone.
+    /// Removes a subscriber.
     pub fn remove_subscriber(&self, subscriber: SubscriberId) {
         self.host.broadcaster.remove_subscriber(subscriber);
         self.host.remove_idle_watches();
     }
 
-    /// A client connects under an identity that is kept, together with a memo for its surface. It is there until the
-    /// presence is dropped.
+    /// Registers a connected client with the metadata of its surface; both are stored. The client is present until the
+    /// guard is dropped.
     pub async fn connect_client(&self, client: &str, memo: &str) -> PresenceGuard {
         self.host.connect_client(client, memo).await
     }
 
-    /// The memo of a client that was here lately, in this life of the host or an earlier one.
+    /// The metadata of a client that was connected recently, also before a restart.
     pub fn client_metadata(&self, client: &str) -> Option<String> {
         self.host.broadcaster.clients.client_metadata(client)
     }
 
-    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    /// Continues a client's subscriptions: the missed envelopes, or snapshots, arrive in the subscriber's queue.
     ///
     /// # Errors
-    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    /// [`EngineError::ClientUnknown`] if no client with this id was connected recently.
     pub async fn reconnect(
         &self,
         client: &str,

@@ -1,4 +1,4 @@
-//! Workspace trust, for surfaces and sessions: folders are assessed and decided about on blocking threads.
+//! Workspace trust, for surfaces and sessions: assesses folders and stores decisions on blocking threads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::host::Host;
 /// All decisions, and the folders that the host's configuration trusts.
 #[derive(Debug, Clone)]
 pub struct TrustedFolders {
-    /// The decisions of people.
+    /// People's decisions.
     pub entries: Vec<TrustEntry>,
-    /// The folders of the host's own configuration.
+    /// The folders that the host's own configuration trusts.
     pub configured: Vec<PathBuf>,
 }
 
@@ -38,8 +38,8 @@ impl Host {
         run_blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await
     }
 
-    /// The same before a session uses it. What a folder has through a parent is remembered, so that a change is noticed;
-    /// a folder for which that fails is not trusted.
+    /// Assesses a folder before a session uses it. A state inherited from a parent folder is stored, so that a change
+    /// is noticed; if that fails, the folder is not trusted.
     pub(crate) async fn assess_folder_for_session(
         &self,
         provider: &str,
@@ -59,7 +59,7 @@ impl Host {
         Ok(assessment)
     }
 
-    /// Remembers a decision, and tells all sessions.
+    /// Stores a decision and notifies all sessions.
     pub(crate) async fn decide_folder_trust(
         &self,
         assessment: TrustAssessment,
@@ -76,7 +76,7 @@ impl Engine {
     /// All decisions about folders.
     ///
     /// # Errors
-    /// If the file of the decisions cannot be read.
+    /// If the trust file cannot be read.
     pub async fn list_trust(&self) -> Result<TrustedFolders, EngineError> {
         let trust = Arc::clone(&self.host.trust);
         run_blocking(move || {
@@ -85,7 +85,7 @@ impl Engine {
         .await
     }
 
-    /// Whether the configuration of a folder applies, and what it is. The folder is an absolute path or a file URI.
+    /// Whether the configuration of a folder applies, and its contents. The folder is an absolute path or a file URI.
     ///
     /// # Errors
     /// If there is no such folder or provider.
@@ -94,7 +94,7 @@ impl Engine {
         self.host.assess_folder(provider, parse_folder(directory)?).await
     }
 
-    /// Decides about a folder whose configuration has this fingerprint.
+    /// Stores a decision about a folder whose configuration has this fingerprint.
     ///
     /// # Errors
     /// If the configuration has changed, cannot be trusted, or the decision cannot be written.
@@ -113,7 +113,7 @@ impl Engine {
         self.check_trust(directory, provider).await
     }
 
-    /// Forgets the decision about a folder; answers whether there was one.
+    /// Deletes the decision about a folder; returns whether there was one.
     ///
     /// # Errors
     /// If the decisions cannot be written.

@@ -1,4 +1,4 @@
-//! The list follows the archives: what a look shows, against what is known.
+//! Syncs the session list with the result of a transcript scan.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::host::{Host, SessionRegistry};
 use crate::session_catalog::summary_changes;
 use crate::{clock, uri};
 
-/// So many conversations are looked up before others get their turn.
+/// Number of conversations that are handled under one lock.
 const SCAN_BATCH_CONVERSATIONS: usize = 256;
 
-/// What the last look at an archive showed, as far as the next one needs it.
+/// The parts of the last scan that the next one needs.
 #[derive(Default)]
 pub(crate) struct ScanState {
     uris: HashMap<Uuid, Arc<str>>,
-    /// Those that are sessions here.
+    /// Conversations that belong to sessions of the store.
     local_conversations: HashMap<Uuid, ExternalConversation>,
 }
 
-/// Whose a conversation is.
+/// The owner of a conversation.
 enum ConversationOwner {
-    /// Nobody's here: it is a found session.
+    /// None: it is an external session.
     Unowned,
-    /// A session's.
+    /// A stored session.
     Session(Arc<str>),
-    /// It was deleted, or somebody is about to do something with it.
+    /// It was deleted, or an operation on it is in progress.
     Hidden,
 }
 
-/// A change of the list.
+/// A change of the session list.
 enum ListChange {
     Put { uri: Arc<str>, conversation: Box<ExternalConversation>, is_listed: bool },
     Remove(Arc<str>),
@@ -55,25 +55,25 @@ impl SessionRegistry {
         }
     }
 
-    /// Whether a conversation is known, whoever led it.
+    /// Whether a conversation is known, stored or external.
     pub(crate) fn has_conversation(&self, id: Uuid) -> bool {
         self.conversation_owners.contains_key(&id) || self.external.values().any(|found| found.conversation.id == id)
     }
 
-    /// The conversations of a session of the store.
+    /// The conversations of a stored session.
     pub(crate) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
         let of_it = self.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
         of_it.map(|(id, _)| *id).collect()
     }
 
-    /// Whether a session is more than found.
+    /// Whether a session is more than an external one.
     fn is_local(&self, uri: &str) -> bool {
         self.live.contains_key(uri) || self.unloaded.contains_key(uri) || self.disposing.contains(uri)
     }
 }
 
 impl Host {
-    /// Brings the list up to date with what a look at a provider's archive has shown, the newest first.
+    /// Updates the list to the conversations of a scan, which are sorted from newest to oldest.
     pub(super) async fn sync_catalog(
         self: &Arc<Self>,
         provider: &str,
@@ -135,7 +135,7 @@ impl Host {
         }
     }
 
-    /// Takes a step, if nothing has come between: then it is tried again after the next look.
+    /// Applies a change, if the registry still matches; otherwise the next scan repeats it.
     fn apply_list_change(
         &self,
         sessions: &mut SessionRegistry,
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// Tells sessions what has become of their agents' records.
+    /// Notifies sessions of changes of their agents' transcripts.
     fn notify_sessions(self: &Arc<Self>, seen: &mut ScanState, ours: HashMap<Uuid, (Arc<str>, ExternalConversation)>) {
         let mut now = HashMap::with_capacity(ours.len());
         for (id, (session, conversation)) in ours {
@@ -186,7 +186,8 @@ impl Host {
         seen.local_conversations = now;
     }
 
-    /// `false` if the session is too busy to hear it: then it is told after the next look. Looks wait for nobody.
+    /// Notifies one session. `false` if its mailbox is full: then it is notified after the next scan. Scans never wait
+    /// for sessions.
     fn notify_session(
         self: &Arc<Self>,
         session: &Arc<str>,
@@ -197,7 +198,8 @@ impl Host {
             let mut sessions = self.sessions();
             let same =
                 before.is_some_and(|before| (&before.custom_title, &before.tag) == (&now.custom_title, &now.tag));
-            // One that is at rest is woken for what people see in the list, and for what others say in it: no agent of ours is there.
+            // An unloaded session is loaded for changes that its summary displays and for new external turns, because
+            // no agent of this host is running there.
             let wakes = |line: SessionSummary| {
                 let titled = now.custom_title.as_ref().is_some_and(|title| *title != line.title);
                 titled || now.tag.differs_from(session_tag(line.meta.as_ref()))
@@ -213,7 +215,7 @@ impl Host {
     }
 }
 
-/// The line of a session that was only found.
+/// The summary of an external session.
 pub(super) fn external_session_summary(
     provider: &str,
     uri: &Arc<str>,
@@ -250,7 +252,7 @@ pub(super) fn external_session_summary(
     }
 }
 
-/// What a session's `_meta` says of a conversation that was begun elsewhere.
+/// The `_meta` of a session for a conversation that another program started.
 pub(crate) fn external_session_meta(conversation: &ExternalConversation) -> JsonObject {
     let mut hostler = JsonObject::from_iter([("external".to_owned(), Value::Bool(true))]);
     if let Some(tag) = conversation.tag.text() {

@@ -1,4 +1,4 @@
-//! Conversations that a person deletes: their ids are kept, so that they are not found again, and the agent's files go.
+//! Deletes conversations: stores their ids, so that scans skip them, and deletes the agent's files.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::uri;
 
 impl Host {
-    /// Deletes a session that was only found, without taking it in. `None` if it is no such session.
+    /// Deletes an external session without importing it. `None` if it is not an external session.
     pub(crate) async fn delete_external_session(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
         let (uri, found) = {
             let mut sessions = self.sessions();
@@ -30,7 +30,7 @@ impl Host {
         Some(forgotten)
     }
 
-    /// Deletes a conversation that is no session of the store.
+    /// Deletes a conversation that has no stored session.
     pub(crate) async fn delete_external_conversation(
         self: &Arc<Self>,
         uri: &Arc<str>,
@@ -53,8 +53,8 @@ impl Host {
         Ok(())
     }
 
-    /// Refuses to delete a session while a process says that it is in the middle of a turn of it: its words would go to a file
-    /// that is not there any more.
+    /// Rejects the deletion of a session while another process runs a turn in it: its output would go to a deleted
+    /// file.
     pub(crate) async fn check_not_active_elsewhere(&self, session: &str) -> Result<(), EngineError> {
         let (provider, conversations) = {
             let sessions = self.sessions();
@@ -74,13 +74,14 @@ impl Host {
         Ok(())
     }
 
-    /// Whose agent leads a session of the store.
+    /// The provider of a stored session.
     fn provider_of<'a>(&'a self, session: &'a str) -> &'a str {
         let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
         if self.drivers.contains_key(scheme) { scheme } else { &self.default_provider }
     }
 
-    /// A stored session is gone: its conversations are not found again. If the agent has led them, their records go, too.
+    /// Marks the conversations of a deleted session, so that scans skip them. Transcripts of its agent, if there are
+    /// any, are deleted too.
     pub(crate) async fn delete_session_conversations(&self, session: &str, led: bool) {
         let forgotten: Vec<Uuid> = {
             let mut sessions = self.sessions();
@@ -93,8 +94,8 @@ impl Host {
         }
     }
 
-    /// The session stays deleted, whatever becomes of the file: `sessions doctor` names it if it is still there, and the next
-    /// life of the host tries again. What has gone is not removed once more, if somebody brings it back.
+    /// Deletes a transcript. If that fails, the session stays deleted: `sessions doctor` reports the file, and the next
+    /// start tries again. A deleted transcript that is restored later is not deleted again.
     async fn delete_transcript(&self, provider: &str, conversation: Uuid) {
         let Some(archive) = self.transcript_store(provider) else { return };
         if let Err(error) = archive.delete(conversation).await {
@@ -107,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Removes the records of deleted sessions that an earlier life of the host could not remove.
+    /// Deletes transcripts of deleted sessions that could not be deleted before a restart.
     pub(super) async fn delete_pending_transcripts(&self) {
         let left = self.store.pending_deletions().await.unwrap_or_else(|error| {
             tracing::warn!(%error, "records that are still to be removed are not known");
@@ -115,7 +116,7 @@ impl Host {
         });
         for conversation in left.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
             for (provider, archive) in self.external_scanner.transcript_stores() {
-                // Only one of them has it, and nothing is taken from under somebody's hands.
+                // Only one of the stores has it, and no file of a running turn is deleted.
                 if archive.external_activity(conversation).await != Some(ExternalActivity::Busy) {
                     self.delete_transcript(provider, conversation).await;
                 }

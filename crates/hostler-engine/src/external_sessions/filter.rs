@@ -1,18 +1,18 @@
-//! Which of the found conversations are in the list.
+//! `ExternalSessionFilter`: which external sessions are listed.
 
 use std::time::{Duration, SystemTime};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many are listed where only recent ones are wanted, as in VS Code.
+/// Maximum number with the `recent` filter, as in VS Code.
 const MAX_RECENT_SESSIONS: usize = 2;
 
-/// Which conversations that were led elsewhere are listed. Those that were opened here always are.
+/// Which external sessions are listed. Imported sessions always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExternalSessionFilter {
     /// None.
     None,
-    /// The last two, if they are not older than a week.
+    /// The last two, if they are at most a week old.
     Recent,
     /// Those of the last 24 hours.
     Last24Hours,
@@ -26,7 +26,7 @@ pub enum ExternalSessionFilter {
 }
 
 impl ExternalSessionFilter {
-    /// Each with its name, a label and its meaning.
+    /// Each value: name, label, description.
     pub const ALL: [(&'static str, &'static str, &'static str, Self); 6] = [
         ("none", "None", "Only what was begun or opened here", Self::None),
         ("recent", "Recent", "The last two of the last 7 days", Self::Recent),
@@ -36,12 +36,12 @@ impl ExternalSessionFilter {
         ("all", "All", "Every conversation that the agent keeps", Self::All),
     ];
 
-    /// The one of this name.
+    /// The value with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, ..)| *known == name).map(|(.., show)| *show)
     }
 
-    /// Whether a conversation is listed that was changed then, and that so many others are newer than.
+    /// Whether a conversation with this modification time is listed, if `newer` others are newer.
     pub(super) fn includes(self, newer: usize, changed: SystemTime, now: SystemTime) -> bool {
         let days = match self {
             Self::None => return false,
@@ -51,7 +51,7 @@ impl ExternalSessionFilter {
             Self::Recent | Self::Last7Days => 7,
             Self::Last30Days => 30,
         };
-        // What was changed in the future is new.
+        // A modification time in the future counts as new.
         now.duration_since(changed).map_or(true, |age| age <= DAY * days)
     }
 }
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_admits_what_it_says() {
+    fn filters_include_conversations_by_age_and_count() {
         let now = SystemTime::UNIX_EPOCH + DAY * 1000;
-        // Of conversations that are 0, 2, 6, 20 and 100 days old, and one of tomorrow.
+        // Conversations that are 0, 2, 6, 20 and 100 days old, and one of tomorrow.
         let ages = [-1i32, 0, 2, 6, 20, 100];
         let admitted = |name: &str| {
             let show = ExternalSessionFilter::from_name(name).unwrap();

@@ -1,4 +1,8 @@
-//! Taking a conversation in: the last turns at once, the others in pieces. Off the actor; the actor stores what comes out.
+//! Loads external conversations for import: the last turns at once, the others in batches. Runs off the actor; the
+//! actor stores the result.
+//!
+//! An external conversation costs nothing until it is opened. Snapshot, turn rows, contents and the session list entry
+//! are one commit; from then on it is an ordinary session, and its next message resumes the transcript.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,24 +27,24 @@ use crate::session::{Session, new_message};
 use crate::session_record::ExternalTurn;
 use crate::turn_storage::{EvictedTurns, TurnStorage};
 
-/// How long ago the last word of an unfinished turn may be, if somebody is still at it.
+/// Maximum age of the last entry of an incomplete turn that may still be running.
 const ACTIVE_TURN_MAX_AGE_MS: i64 = 5 * 60 * 1000;
 
-/// How many older turns are told at a time.
+/// Maximum number of older turns per batch.
 const IMPORT_BATCH_TURNS: usize = 64;
 
-/// No further turn is told with others once there are so many bytes.
+/// Maximum size of a batch with more than one turn.
 const IMPORT_BATCH_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A conversation that is a session now, but not stored yet.
+/// A session that was created from a conversation and is not stored yet.
 pub(crate) struct ImportedSession {
     pub(crate) session: Session,
-    /// What its turns name.
+    /// The contents that its turns refer to.
     pub(crate) blobs: Vec<Blob>,
     pub(crate) transcript: Arc<dyn Transcript>,
 }
 
-/// Makes a session of a conversation, with its last turns.
+/// Creates a session from a conversation, with its last turns.
 pub(crate) async fn import_session(
     host: &Host,
     uri: &Arc<str>,
@@ -59,7 +63,7 @@ pub(crate) async fn import_session(
             .await
             .unwrap_or_else(|| is_recent(turn, host.clock.now_ms()))
     {
-        // Somebody is in the middle of it. It is appended when it is over.
+        // Another process is running this turn. It is appended when it has ended.
         (turns, _) = (before, told.pop());
     }
     let first = first.min(turns.len());
@@ -73,7 +77,7 @@ pub(crate) async fn import_session(
     });
     session.unimported_turns = first;
     session.import_cursor = chronicle.turns().get(first).map(|mark| mark.id);
-    // The agent has what was said last: a turn that failed there can be taken up here.
+    // The agent has the last message: a turn that failed there can be resumed here.
     session.delivered_turn = turns.last().map(|mark| mark.id.to_string());
     let applied = tokio::task::spawn_blocking(move || {
         let blobs = apply_turns(&mut session, told);
@@ -83,8 +87,8 @@ pub(crate) async fn import_session(
     Ok(ImportedSession { session, blobs, transcript: chronicle })
 }
 
-/// Whether somebody is still at the last turn, as far as processes tell. A turn that looks as if it were over may go on, if
-/// somebody says so.
+/// Whether another process still runs the last turn, as far as processes report it. A turn that looks complete may
+/// continue, if a process reports that.
 pub(crate) async fn is_active_elsewhere(archive: &dyn TranscriptStore, conversation: Uuid, over: bool) -> Option<bool> {
     match (archive.external_activity(conversation).await, over) {
         (Some(ExternalActivity::Busy), _) | (Some(ExternalActivity::Unknown), false) => Some(true),
@@ -93,16 +97,16 @@ pub(crate) async fn is_active_elsewhere(archive: &dyn TranscriptStore, conversat
     }
 }
 
-/// Whether the last word of a turn is so young that somebody may still be at it.
+/// Whether the last entry of a turn is so recent that the turn may still be running.
 pub(crate) fn is_recent(turn: &LoadedTurn, now_ms: i64) -> bool {
     let last = turn.ended_at.as_ref().or(turn.started_at.as_ref()).and_then(|time| time.parse::<Timestamp>().ok());
     last.is_some_and(|last| now_ms.saturating_sub(last.as_millisecond()) < ACTIVE_TURN_MAX_AGE_MS)
 }
 
-/// The session of a conversation, before anything is told of it.
+/// The session of a conversation, without turns.
 fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session {
     let ExternalSession { provider, conversation } = found;
-    // It may be gone: then the session can be read, and the next message says so.
+    // The directory may no longer exist: then the session can be read, and the next message reports it.
     let directory = conversation.working_directory.clone().filter(|directory| directory.is_absolute());
     let directory = directory.unwrap_or_else(|| host.default_directory.clone());
     let directories = Url::from_file_path(&directory).map(String::from).into_iter().collect();
@@ -123,7 +127,7 @@ fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session 
     session
 }
 
-/// How many of the last turns are told at a time: at most so many, and at least one.
+/// How many of the last turns fit into a batch of at most `most` turns; at least one.
 fn count_last_fitting(marks: &[TurnIndexEntry], most: usize) -> usize {
     let mut bytes = 0u64;
     let fits = |mark: &&TurnIndexEntry| {
@@ -134,15 +138,15 @@ fn count_last_fitting(marks: &[TurnIndexEntry], most: usize) -> usize {
     marks.iter().rev().take(most).take_while(fits).count()
 }
 
-/// A turn of a record.
+/// A turn of a transcript.
 enum TranscriptTurn {
-    /// What happened in it.
+    /// Its contents.
     Loaded(LoadedTurn),
-    /// It cannot be told, and this stands in its place.
+    /// It cannot be read; a placeholder replaces it.
     Unreadable(Box<Turn>),
 }
 
-/// Tells turns by their places in the record. One that cannot be told does not take its neighbours with it.
+/// Loads turns by their indices in the transcript. An unreadable turn does not affect its neighbors.
 async fn load_turns(
     chronicle: &Arc<dyn Transcript>,
     places: Range<usize>,
@@ -167,7 +171,7 @@ async fn load_turns(
     Ok(tales)
 }
 
-/// Applies turns to a session, in their order. Gives the contents that they name.
+/// Applies turns to a session, in order. Returns the contents that they refer to.
 fn apply_turns(session: &mut Session, tales: Vec<TranscriptTurn>) -> Vec<Blob> {
     let mut blobs = Vec::new();
     for tale in tales {
@@ -199,9 +203,10 @@ fn push_placeholder(session: &mut Session, turn: Turn) {
     Arc::make_mut(&mut session.chat).turns.push(turn);
 }
 
-/// Work on a turn that would fail again where it failed: then the turn is lost, and no other one with it.
+/// Runs work on a turn that may panic. A panic would repeat, so the turn is replaced by a placeholder, and no other
+/// turn is affected.
 fn catch_turn_panic<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Box<Turn>> {
-    // Nothing that the work has changed is seen again.
+    // The state that the work has changed is not used again.
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         let why = "the host failed while it read the agent's record of the conversation";
         Box::new(placeholder_turn(turn.to_string(), why))
@@ -210,22 +215,22 @@ fn catch_turn_panic<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Box<Tu
 
 /// Older turns of a session, ready to be stored.
 pub(crate) struct ImportBatch {
-    /// The place of the first of them; they go on to where the session's turns began.
+    /// The position of the first turn; the batch ends where the session's turns start.
     pub(crate) first: usize,
     pub(crate) turns: Vec<Turn>,
-    /// The chats of their sub-agents, each with its line in the session.
+    /// The chats of their sub-agents, each with its summary in the session.
     pub(crate) sub_agent_chats: Vec<(ChatSummary, ChatState)>,
     pub(crate) blobs: Vec<Blob>,
-    /// The turn of the record that the first of them is, so that the next piece is found before it.
+    /// The turn of the transcript before which the next batch ends.
     pub(crate) import_cursor: Option<Uuid>,
-    /// The record, for the next piece; nothing if it was given up.
+    /// The transcript, for the next batch; `None` if it was given up.
     pub(crate) transcript: Option<Arc<dyn Transcript>>,
 }
 
-/// Tells the turns before those that a session has: as many as make a piece. `empty` is the session without any turn.
+/// Loads one batch of turns before those that a session has. `empty` is the session without turns.
 ///
-/// What the record does not tell any more is said in its place, so that every turn keeps its own. One that is `gone` has been
-/// looked for often enough; any other trouble is an error, since it may be over later.
+/// Turns that the transcript no longer contains are replaced by placeholders, so that every turn keeps its position. If
+/// `gone`, a missing transcript counts as deleted; any other failure is an error, because it may be temporary.
 pub(crate) async fn load_import_batch(
     archive: Option<Arc<dyn TranscriptStore>>,
     chronicle: Option<Arc<dyn Transcript>>,
@@ -262,24 +267,25 @@ pub(crate) async fn load_import_batch(
     piece.await.map_err(|error| TranscriptStoreError::Failed(error.to_string()))
 }
 
-/// The turns for these places: the first of them are lost, if there are too few.
+/// The turns for these positions: if there are too few, placeholders replace the first ones.
 fn fill_missing_turns(places: Range<usize>, known: Vec<Turn>, why: &str) -> Vec<Turn> {
     let missing = places.len().saturating_sub(known.len());
     places.take(missing).map(|place| placeholder_turn(format!("lost-{place}"), why)).chain(known).collect()
 }
 
-/// What a record tells of the turns before those that a session has.
+/// Turns of the transcript before those that a session has.
 struct OlderTranscriptTurns {
-    /// The place of the first one.
+    /// The position of the first one.
     first: usize,
     turns: Vec<TranscriptTurn>,
     import_cursor: Option<Uuid>,
     transcript: Option<Arc<dyn Transcript>>,
-    /// Why the first ones are lost, if they are.
+    /// Why the first ones are missing, if they are.
     reason: String,
 }
 
-/// Tells turns by their places in the session, which are those of the record unless somebody has changed its course.
+/// Loads turns by their positions in the session, which match the transcript unless the conversation has switched
+/// branches.
 async fn load_older_turns(
     archive: Option<Arc<dyn TranscriptStore>>,
     chronicle: Option<Arc<dyn Transcript>>,
@@ -292,11 +298,11 @@ async fn load_older_turns(
     let (marks, until) = (chronicle.turns(), empty.unimported_turns);
     let end = match empty.import_cursor {
         Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
-        // An earlier version did not note it.
+        // Sessions from an earlier version have no cursor.
         None => until.min(marks.len()),
     };
     let count = count_last_fitting(marks.get(..end).unwrap_or_default(), IMPORT_BATCH_TURNS.min(until));
-    // The first ones are those that the record may lack.
+    // Turns that the transcript lacks are the first ones.
     let places = if count == end { IMPORT_BATCH_TURNS.min(until) } else { count };
     let begin = end - count;
     let told_from = if count > 0 { marks.get(begin).map(|mark| mark.id) } else { empty.import_cursor };
@@ -311,7 +317,7 @@ async fn load_older_turns(
     })
 }
 
-/// What stands in the place of a turn that the record does not tell any more.
+/// The placeholder for a turn that the transcript no longer contains.
 fn placeholder_turn(id: String, why: &str) -> Turn {
     let says = format!("This turn could not be taken over: {why}.");
     Turn {
@@ -333,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_told_by_number_and_by_bytes() {
+    fn batches_are_limited_by_turns_and_bytes() {
         let mark = |bytes| TurnIndexEntry {
             id: Uuid::nil(),
             message_id: None,
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_fails_leaves_no_hole() {
+    fn panic_in_one_turn_becomes_a_placeholder() {
         let id = Uuid::from_u128(3);
         assert_eq!(catch_turn_panic(id, || 7).ok(), Some(7));
         let lost = catch_turn_panic(id, || -> u8 { std::panic::resume_unwind(Box::new("no")) }).unwrap_err();

@@ -1,4 +1,4 @@
-//! Names and tags that are written into the agents' records, one after the other. What could not be written is tried again.
+//! Writes titles and tags to the agents' transcripts, one after the other. Failed writes are retried.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,43 +12,43 @@ use uuid::Uuid;
 
 use crate::host::Host;
 
-/// How many notes may wait. People do not name faster than disks write.
+/// Maximum number of queued updates.
 const METADATA_QUEUE_CAPACITY: usize = 1024;
 
-/// How long a note waits that could not be written; then twice as long, and so on.
+/// Delay before the first retry; it doubles with each further one.
 const METADATA_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// But no longer than this.
+/// Maximum delay before a retry.
 const METADATA_MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
-/// After so many tries it is left to whoever opens the session again, or changes its record.
+/// After this many attempts, the next opening of the session or change of its transcript tries again.
 const METADATA_MAX_ATTEMPTS: u32 = 10;
 
-/// Writes names and tags.
+/// Writes titles and tags.
 pub(crate) struct MetadataWriter {
     sender: mpsc::Sender<MetadataWriteRequest>,
     receiver: Mutex<Option<mpsc::Receiver<MetadataWriteRequest>>>,
     pending_writes: Mutex<HashMap<Uuid, PendingWrites>>,
-    /// Whoever writes, and when nothing more can come.
+    /// The writing task, and the token that ends it after the last update.
     writer_task: TaskTracker,
     writes_closed: CancellationToken,
 }
 
-/// What a person has put on a session.
+/// A title or tag that a person set on a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetadataUpdate {
     Title(String),
     Tag(Option<String>),
 }
 
-/// What is known of the notes for a record.
+/// The pending updates of a transcript.
 #[derive(Default)]
 struct PendingWrites {
-    /// How many are on their way there: what stands there meanwhile is old.
+    /// Number of queued updates: until they are written, the transcript's value is outdated.
     in_flight: usize,
-    /// How many wait to be tried again.
+    /// Number of updates that wait for a retry.
     retrying: usize,
-    /// The last wish of each kind; those before it are void.
+    /// The latest revision of each kind; earlier ones are void.
     latest_title: u64,
     latest_tag: u64,
 }
@@ -90,7 +90,7 @@ impl MetadataWriter {
         self.pending_writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A record is to say this soon.
+    /// Enqueues an update of a transcript.
     pub(crate) fn enqueue(&self, provider: &str, conversation: Uuid, note: MetadataUpdate) {
         let number = {
             let mut known = self.lock_pending_writes();
@@ -116,14 +116,14 @@ impl MetadataWriter {
         }
     }
 
-    /// All sessions have ended, and with them those who write notes: what they have left here is written.
+    /// Writes the remaining updates after all sessions have ended.
     pub(crate) async fn flush(&self) {
         self.writes_closed.cancel();
         self.writer_task.close();
         self.writer_task.wait().await;
     }
 
-    /// Somebody else has named the conversation since: what was to be written is old.
+    /// Voids pending titles, because another program has set a newer one.
     pub(crate) fn supersede_title(&self, conversation: Uuid) {
         self.lock_pending_writes().entry(conversation).or_default().latest_title += 1;
     }
@@ -134,25 +134,25 @@ impl MetadataWriter {
         known.in_flight = known.in_flight.saturating_sub(1);
     }
 
-    /// Whether a wish is the last one of its kind.
+    /// Whether a request is the latest of its kind.
     fn is_latest(&self, wish: &MetadataWriteRequest) -> bool {
         *self.lock_pending_writes().entry(wish.conversation).or_default().latest_revision(&wish.update) == wish.revision
     }
 
-    /// Whether something is on its way into a record, which replaces what stands there.
+    /// Whether a write is in progress that will replace the transcript's value.
     pub(crate) fn is_writing(&self, conversation: Uuid) -> bool {
         self.lock_pending_writes().get(&conversation).is_some_and(|known| known.in_flight > 0)
     }
 
-    /// Whether something is on its way, or is tried again soon.
+    /// Whether a write is in progress or waits for a retry.
     pub(crate) fn has_pending_writes(&self, conversation: Uuid) -> bool {
         self.lock_pending_writes().get(&conversation).is_some_and(|known| known.in_flight + known.retrying > 0)
     }
 }
 
 impl Host {
-    /// Writes what is to be written, until nothing more can come and nothing is left. That is later than the host's wish to
-    /// stop: sessions write until their own end.
+    /// Runs the writer until all updates are written. It ends later than the host's stop signal, because sessions write
+    /// until their own end.
     pub(crate) fn run_metadata_writer(self: &Arc<Self>) {
         let receiver = self.metadata_writer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut wishes) = receiver else { return };
@@ -185,7 +185,7 @@ impl Host {
         self.metadata_writer.finish_write(conversation);
     }
 
-    /// A disk that is away comes back, and a record that has not begun begins.
+    /// Retries after a delay: the disk may be unavailable for a while, or the transcript may not exist yet.
     fn retry_metadata_write(self: &Arc<Self>, wish: MetadataWriteRequest) {
         let tries = wish.attempts + 1;
         if tries >= METADATA_MAX_ATTEMPTS {

@@ -1,15 +1,16 @@
-//! Conversations that the agent keeps by itself, whoever led them, as sessions of this host.
+//! External sessions: conversations in the agents' transcripts, listed and opened as sessions of this host.
 //!
-//! * [`list`]: they are in the list of sessions, as far as people want to see them there.
-//! * [`forget`]: what a person deletes is not found again.
-//! * [`left`]: what an earlier life of the host has left undone is done after the start.
-//! * [`checkup`]: what is wrong with what the agents keep.
-//! * [`namer`]: what people put on a session is written into the agent's record.
-//! * [`watch`]: the archives are looked at whenever something changes in them.
-//! * [`retell`]: a turn of a record as the actions that it would have been here; pure.
-//! * [`tag`]: a session gets a tag, whether it was opened or not.
-//! * [`taking`]: a conversation becomes a stored session when somebody opens it.
-//! * [`untold`]: whoever wants turns that are not taken in yet waits for them here.
+//! * [`catalog_sync`]: lists them, according to the filter.
+//! * [`deletion`]: deletes conversations, and prevents that a scan lists them again.
+//! * [`filter`]: which external sessions are listed.
+//! * [`importer`]: loads a conversation when its session is opened.
+//! * [`metadata_writer`]: writes titles and tags of sessions to the transcripts.
+//! * [`replay`]: maps a turn of a transcript to the actions that it would have been here; pure.
+//! * [`scanner`]: scans the transcripts whenever they change.
+//! * [`startup_cleanup`]: finishes deletions and imports that a restart interrupted.
+//! * [`tag`]: sets the tag of a session, imported or not.
+//! * [`transcript_check`]: reports problems of the transcripts.
+//! * [`unimported`]: lets readers wait for turns that are not imported yet.
 
 mod catalog_sync;
 mod deletion;
@@ -36,11 +37,11 @@ pub(crate) use scanner::ExternalSessionScanner;
 pub use transcript_check::{TranscriptCheckReport, TranscriptIssue, TranscriptIssueKind};
 pub(crate) use unimported::UnimportedTurns;
 
-/// A conversation that is no session of the store.
+/// A conversation without a stored session.
 #[derive(Debug, Clone)]
 pub(crate) struct ExternalSession {
-    /// Whose it is.
+    /// Its provider.
     pub(crate) provider: String,
-    /// What the archive says of it.
+    /// Its metadata from the transcript.
     pub(crate) conversation: ExternalConversation,
 }

@@ -1,4 +1,4 @@
-//! A turn of a record as clients see it: the actions that the turn would have been, had this host led it. Pure.
+//! Replays a turn of a transcript: maps it to the actions that it would have been if this host had run it. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
 use crate::turn::TurnEndReason;
 use crate::{sub_agent_chat, uri};
 
-/// A turn of a record, as what is said about it.
+/// The actions of a transcript's turn.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayedTurn {
-    /// Each with its channel, in order.
+    /// The actions with their channels, in order.
     pub(crate) actions: Vec<(Arc<str>, StateAction)>,
-    /// The contents that they name.
+    /// The contents that they refer to.
     pub(crate) blobs: Vec<Blob>,
 }
 
-/// Says what a told turn would have been in a session. Where the record has no time, it was `otherwise`.
+/// Maps a loaded turn to actions on a session. `otherwise` replaces times that the transcript lacks.
 pub(crate) fn replay_turn(session: &Session, told: LoadedTurn, otherwise: &str) -> ReplayedTurn {
     let began = told.started_at.filter(|began| is_valid_start_time(began)).unwrap_or_else(|| otherwise.to_owned());
     let duration = told.ended_at.map_or(0, |ended| elapsed_ms(&began, &ended));
@@ -55,13 +55,13 @@ pub(crate) fn replay_turn(session: &Session, told: LoadedTurn, otherwise: &str) 
 struct TurnReplayer<'a> {
     session: &'a Session,
     mapper: ActionMapper,
-    /// The sub-agents that work, by the driver's names for them.
+    /// The running sub-agents, by the driver's ids.
     sub_agents: BTreeMap<String, ReplayedSubAgent>,
-    /// The chats that this turn has made.
+    /// The chats that this turn has created.
     created_chats: HashSet<Arc<str>>,
     turn: String,
     started_at: String,
-    /// Of the turn; a record does not say how long its sub-agents took.
+    /// Duration of the turn; a transcript does not contain the durations of sub-agents.
     duration: i64,
     output: ReplayedTurn,
 }
@@ -155,7 +155,7 @@ impl TurnReplayer<'_> {
             self.push_action(&session, StateAction::SessionChatAdded(SessionChatAddedAction { summary }));
             self.created_chats.insert(Arc::clone(&chat));
         }
-        // Unique in the session, and the same whenever the record is read.
+        // Unique in the session, and stable over repeated reads.
         let turn = format!("{}:{}", self.turn, start.call_id);
         let prompt = start.prompt.expose().to_owned();
         self.push_action(&chat, turn_started_action(turn.clone(), self.started_at.clone(), prompt, MessageKind::Tool));
@@ -177,7 +177,7 @@ impl TurnReplayer<'_> {
         self.push_output(&worker.chat, output);
     }
 
-    /// The turn is over, and so is whatever it has made: a record is looked at afterwards.
+    /// Ends the turn and its sub-agents, because nothing of a replayed turn is still running.
     fn end_turn(mut self, outcome: TurnOutcome) -> ReplayedTurn {
         let mut output = ActionBuffer::default();
         self.mapper.end_turn(TurnEndReason::AgentOutcome(outcome), self.duration, &mut output);
@@ -191,7 +191,7 @@ impl TurnReplayer<'_> {
 
     fn push_output(&mut self, channel: &Arc<str>, output: ActionBuffer) {
         self.output.blobs.extend(output.blobs);
-        // What somebody did in a moment that is over is no news.
+        // Activities of a past turn are left out.
         let said = output.actions.into_iter().filter(|said| !matches!(said, StateAction::ChatActivityChanged(_)));
         self.output.actions.extend(said.map(|said| (Arc::clone(channel), said)));
     }
@@ -211,7 +211,7 @@ fn turn_started_action(turn_id: String, started_at: String, text: String, kind: 
     })
 }
 
-/// What stands where a person's pictures and documents would be shown.
+/// The notice that replaces the attachments of a person's message.
 fn attachments_notice(count: usize) -> String {
     match count {
         1 => "1 attachment came with this message; the agent has it.".to_owned(),
@@ -219,7 +219,7 @@ fn attachments_notice(count: usize) -> String {
     }
 }
 
-/// How many milliseconds lie between two times; none if the record runs backwards or cannot be read.
+/// Milliseconds between two times; 0 if they are reversed or unreadable.
 fn elapsed_ms(began: &str, ended: &str) -> i64 {
     let time = |text: &str| text.parse::<Timestamp>().map(|at| at.as_millisecond()).ok();
     let elapsed = time(began).zip(time(ended)).map_or(0, |(began, ended)| ended.saturating_sub(began));
@@ -293,7 +293,7 @@ mod tests {
         DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })
     }
 
-    /// The session with a turn, every action of which has moved it.
+    /// The session after a replayed turn, each action of which must have an effect.
     fn with(told: LoadedTurn) -> Session {
         let mut session = session();
         for (channel, action) in replay_turn(&session.clone(), told, NOW).actions {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_has_its_words_its_times_and_its_id() {
+    fn replayed_turn_has_text_times_and_id() {
         let session = with(told(person("hi", 0), [text(1, "yes").to_vec(), vec![done()]].concat()));
         let turn = &session.chat.turns[0];
         assert_eq!((turn.id.as_str(), turn.state), ("00000000-0000-0000-0000-000000000007", TurnState::Complete));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_attached_is_named_and_what_woke_the_agent_is_no_person() {
+    fn attachments_become_a_notice_and_agent_turns_have_no_user() {
         let session = with(told(person("look", 2), vec![done()]));
         assert_eq!(notes(&session.chat), ["2 attachments came with this message; the agent has them."]);
         let session = with(told(TurnOrigin::Agent("The build is over.".to_owned()), vec![done()]));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_make_no_sense_harm_nobody() {
+    fn invalid_timestamps_are_ignored() {
         for (began, ended, duration) in [
             (None, None, 0),
             (Some("yesterday"), Some("2026-01-01T00:00:00Z"), 0),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_has_no_end_was_cut_off_and_one_that_failed_says_why() {
+    fn incomplete_turns_are_cancelled_and_failed_turns_have_an_error() {
         assert_eq!(with(told(person("hi", 0), text(1, "I wa").to_vec())).chat.turns[0].state, TurnState::Cancelled);
         let failure =
             TurnFailure { category: ApiErrorCategory::Overloaded, message: "no horses".to_owned(), status: Some(529) };
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_agents_have_chats_and_theirs_have_chats_as_well() {
+    fn nested_sub_agents_have_chats() {
         let events = [
             call("c1").to_vec(),
             vec![sub_agent("a", started("c1", None))],
@@ -377,7 +377,7 @@ mod tests {
                 .into_iter()
                 .map(|event| sub_agent("b", SubAgentEvent::Activity(Box::new(event))))
                 .collect(),
-            // Its parent is over before anybody says that it is.
+            // The parent ends before its child's end is reported.
             vec![sub_agent("a", SubAgentEvent::Finished(SubAgentOutcome::Completed)), finished("c1")],
             call("c3").to_vec(),
             vec![sub_agent("c", started("c3", None))],
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(workers, expected);
         let failed = session.sub_agent_chats[2].state.turns[0].response_parts.last();
         assert!(matches!(failed, Some(ResponsePart::Error(part)) if part.resumable == Some(false)));
-        // The call names the chat, and the chat the call.
+        // The call refers to the chat, and the chat to the call.
         let Some(ResponsePart::ToolCall(part)) = session.chat.turns[0].response_parts.first() else { panic!() };
         let ToolCallState::Completed(part) = &part.tool_call else { panic!("{part:?}") };
         let link = part.content.iter().flatten().find_map(|content| match content {

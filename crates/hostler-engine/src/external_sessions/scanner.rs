@@ -1,5 +1,4 @@
-//! Looking at an archive whenever something changes in it. Where the system does not say so, it is looked at from time to
-//! time.
+//! Scans transcript stores whenever they change, and periodically, because not every file system reports changes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,42 +17,42 @@ use crate::clock::ClockExt as _;
 use crate::engine::Engine;
 use crate::host::Host;
 
-/// How long changes are gathered.
+/// Minimum delay between a change and its scan.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(150);
 
-/// A look takes at most this part of the time, however often something changes.
+/// The delay before a scan is this multiple of the last scan's duration, within the minimum and the maximum.
 const SCAN_PAUSE_FACTOR: u32 = 20;
 
-/// But nobody waits longer than this for what has changed.
+/// Maximum delay between a change and its scan.
 const MAX_CHANGE_DEBOUNCE: Duration = Duration::from_millis(800);
 
-/// How often an archive is looked at that cannot be watched.
+/// Scan interval of a store that cannot be watched.
 const UNWATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The same where it can: not every file system says what happens in it.
+/// Scan interval of a watched store: not every file system reports all changes.
 const WATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long somebody waits for the first look.
+/// Maximum time that a request waits for the initial scan.
 const INITIAL_SCAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What those who look share with those who wait for it.
+/// State shared by the scanning tasks and the requests that wait for them.
 pub(crate) struct ExternalSessionScanner {
     sources: Vec<ScanSource>,
-    /// How many archives were never looked at.
+    /// Number of stores without a completed scan.
     unscanned_sources: watch::Sender<usize>,
-    /// Counts the wishes for another look.
+    /// Counts requests for another scan.
     rescan_requests: watch::Sender<u64>,
     filter: Option<ExternalSessionFilter>,
-    /// Whoever examines everything does it alone.
+    /// Ensures that one transcript check runs at a time.
     pub(super) check_lock: Mutex<()>,
 }
 
-/// One archive.
+/// One transcript store.
 #[derive(Clone)]
 struct ScanSource {
     provider: String,
     transcript_store: Arc<dyn TranscriptStore>,
-    /// Looks do not overtake each other.
+    /// Locked during a scan, so that scans do not overlap.
     scan_state: Arc<Mutex<ScanState>>,
 }
 
@@ -69,39 +68,39 @@ impl ExternalSessionScanner {
         Self { sources, unscanned_sources, rescan_requests, filter, check_lock: Mutex::default() }
     }
 
-    /// What the host's own settings say.
+    /// The filter of the host's own settings.
     pub(crate) fn filter(&self) -> Option<ExternalSessionFilter> {
         self.filter
     }
 
-    /// Whether every archive was looked at.
+    /// Whether every store was scanned.
     pub(crate) fn is_initial_scan_complete(&self) -> bool {
         *self.unscanned_sources.borrow() == 0
     }
 
-    /// The archives, and whose they are.
+    /// The transcript stores, by provider.
     pub(super) fn transcript_stores(&self) -> impl Iterator<Item = (&str, &Arc<dyn TranscriptStore>)> {
         self.sources.iter().map(|place| (place.provider.as_str(), &place.transcript_store))
     }
 
-    /// Something that the list depends on has changed.
+    /// Requests a scan after a change that affects the list.
     pub(crate) fn request_rescan(&self) {
         self.rescan_requests.send_modify(|wishes| *wishes += 1);
     }
 }
 
 impl Engine {
-    /// Whether what the agents keep is in the list.
+    /// Whether the external sessions are listed.
     pub fn is_initial_scan_complete(&self) -> bool {
         self.host.external_scanner.is_initial_scan_complete()
     }
 
-    /// Waits until what the agents keep is in the list, but not for ever.
+    /// Waits until the external sessions are listed, within a time limit.
     pub async fn wait_for_initial_scan(&self) {
         self.host.wait_for_initial_scan().await;
     }
 
-    /// Looks at the agents' archives now.
+    /// Scans all transcript stores now.
     pub async fn scan_external_sessions(&self) {
         for place in &self.host.external_scanner.sources {
             scan_source(place, &Arc::downgrade(&self.host)).await;
@@ -110,7 +109,7 @@ impl Engine {
 }
 
 impl Host {
-    /// Waits until every archive was looked at, but not for ever.
+    /// Waits until every store was scanned, within a time limit.
     pub(crate) async fn wait_for_initial_scan(&self) {
         let mut unseen = self.external_scanner.unscanned_sources.subscribe();
         if *unseen.borrow() == 0 {
@@ -127,20 +126,20 @@ impl Host {
         }
     }
 
-    /// A session may be one of those that are about to be found.
+    /// Waits for the initial scan if a session is unknown, because the scan may find it.
     pub(crate) async fn wait_until_session_known(&self, session: &str) {
         if *self.external_scanner.unscanned_sources.borrow() > 0 && !self.sessions().contains(session) {
             self.wait_for_initial_scan().await;
         }
     }
 
-    /// The actor of a session.
+    /// The actor of a session, loaded if necessary.
     pub(crate) async fn load_session(self: &Arc<Self>, session: &str) -> Option<SessionHandle> {
         self.wait_until_session_known(session).await;
         self.sessions().get_or_load(self, session)
     }
 
-    /// Looks at the archives from now on. Ends with the host.
+    /// Starts the scanning tasks. They end with the host.
     pub(crate) fn watch_external_sessions(self: &Arc<Self>) {
         for place in &self.external_scanner.sources {
             let (place, host, stop) = (place.clone(), Arc::downgrade(self), self.stop.clone());
@@ -154,7 +153,7 @@ async fn watch_source(place: ScanSource, host: Weak<Host>, mut wishes: watch::Re
     let mut listener = TranscriptDirectoryWatcher::new(place.transcript_store.directory());
     let mut first = true;
     loop {
-        // Before the look, so that nothing falls between.
+        // Watched before the scan, so that no change is missed in between.
         let whole = listener.watch_directories().await;
         let took = scan_source(&place, &host).await;
         let wait = {
@@ -172,7 +171,7 @@ async fn watch_source(place: ScanSource, host: Weak<Host>, mut wishes: watch::Re
     }
 }
 
-/// Looks, and says how long the archive took for it.
+/// Scans a store, and returns the duration.
 async fn scan_source(place: &ScanSource, host: &Weak<Host>) -> Duration {
     let mut seen = place.scan_state.lock().await;
     let began = Instant::now();
@@ -186,7 +185,7 @@ async fn scan_source(place: &ScanSource, host: &Weak<Host>) -> Duration {
     took
 }
 
-/// Hears that something has changed in a directory, or in one of those in it.
+/// Watches a directory and its subdirectories for changes.
 struct TranscriptDirectoryWatcher {
     directory: PathBuf,
     watcher: Option<RecommendedWatcher>,
@@ -199,7 +198,7 @@ impl TranscriptDirectoryWatcher {
         let (sender, changes) = watch::channel(0);
         let wanted = directory.to_owned();
         let hear = move |event: notify::Result<Event>| {
-            // What could not be heard may have been anything.
+            // A failed event may have been any change.
             if event.map_or(true, |event| is_relevant_event(&wanted, &event)) {
                 sender.send_modify(|changes| *changes += 1);
             }
@@ -209,13 +208,13 @@ impl TranscriptDirectoryWatcher {
         Self { directory: directory.to_owned(), watcher, watched: HashSet::new(), changes }
     }
 
-    /// Listens to every directory that is there now. Says whether that is all.
+    /// Watches every directory that exists now. Returns whether all could be watched.
     async fn watch_directories(&mut self) -> bool {
         let directory = self.directory.clone();
         let wanted = tokio::task::spawn_blocking(move || directories_to_watch(&directory)).await.unwrap_or_default();
         let Some(watcher) = &mut self.watcher else { return false };
         for gone in self.watched.extract_if(|path| !wanted.contains(path)) {
-            // What is removed is not watched any more anyway.
+            // A removed directory is no longer watched anyway.
             let _ = watcher.unwatch(&gone);
         }
         let mut whole = true;
@@ -241,7 +240,8 @@ impl TranscriptDirectoryWatcher {
     }
 }
 
-/// The directories to listen to: the one and those in it, or, where it is not there yet, the one where it will begin.
+/// The directories to watch: the directory and its subdirectories or, if it does not exist yet, its nearest existing
+/// ancestor.
 fn directories_to_watch(directory: &Path) -> HashSet<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return directory.ancestors().skip(1).find(|path| path.is_dir()).map(Path::to_owned).into_iter().collect();
@@ -250,7 +250,7 @@ fn directories_to_watch(directory: &Path) -> HashSet<PathBuf> {
     below.map(|entry| entry.path()).chain([directory.to_owned()]).collect()
 }
 
-/// Whether an event is about the directory, what is in it, or the way to it.
+/// Whether an event concerns the directory, its contents, or its ancestors.
 fn is_relevant_event(directory: &Path, event: &Event) -> bool {
     if matches!(event.kind, EventKind::Access(_)) {
         return false;

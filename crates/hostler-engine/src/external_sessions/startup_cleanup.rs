@@ -1,22 +1,22 @@
-//! What an earlier life of the host has left undone: records of deleted sessions, and conversations that were taken in only in
-//! part. Nobody waits for it, so it is done after the start, one thing at a time.
+//! Finishes work that a restart interrupted: deletes transcripts of deleted sessions, and imports the remaining turns
+//! of partly imported ones. Runs after the start, one item at a time, because no request waits for it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::host::Host;
 
-/// How long it waits before each session: whoever has just come is served first.
+/// Delay before each session, so that connected clients are served first.
 const PENDING_IMPORT_DELAY: Duration = Duration::from_secs(10);
 
 impl Host {
-    /// Does what was left undone. Ends with the host.
+    /// Starts the cleanup task. It ends with the host.
     pub(crate) fn resume_pending_cleanup(self: &Arc<Self>) {
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
         self.tasks.spawn(async move { stop.run_until_cancelled(run_pending_cleanup(host)).await });
     }
 
-    /// Takes in what is missing of a chat. Trouble is left to whoever opens it.
+    /// Imports the remaining turns of a chat. Failures are retried when the chat is opened.
     async fn import_remaining_turns(self: &Arc<Self>, chat: &str) {
         if self.chat_view(chat).await.is_some()
             && let Err(error) = self.unimported_turns.wait_until_imported(chat, 0).await

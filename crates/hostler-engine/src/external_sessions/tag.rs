@@ -1,4 +1,5 @@
-//! Tags. They are in the agents' records, so that whoever looks there sees them; a session that was opened keeps its own, too.
+//! Session tags. They are stored in the agents' transcripts, where other programs see them; an imported session stores
+//! its tag as well.
 
 use hostler_driver::TranscriptStoreError;
 use uuid::Uuid;
@@ -8,14 +9,14 @@ use crate::actor::SessionInput;
 use crate::engine::Engine;
 use crate::host::Host;
 
-/// The longest tag, in characters.
+/// Maximum length of a tag.
 const MAX_TAG_CHARS: usize = 100;
 
 impl Engine {
-    /// Puts a tag on a session, or takes it off. Those who see the session are told of it.
+    /// Sets or removes the tag of a session, and publishes the change.
     ///
     /// # Errors
-    /// If there is no such session, the tag is none, or the agent's record cannot take it.
+    /// If there is no such session, the tag is invalid, or the transcript cannot be written.
     pub async fn tag_session(&self, session: &str, tag: Option<&str>) -> Result<(), EngineError> {
         let tag = tag.map(validate_tag).transpose()?;
         self.host.wait_until_session_known(session).await;
@@ -24,13 +25,13 @@ impl Engine {
         let mut written = Err(TranscriptStoreError::Missing);
         for conversation in conversations {
             match archive.set_tag(conversation, tag).await {
-                // A session that went on under another id has records that are gone.
+                // A session that continued under another id has transcripts that no longer exist.
                 Err(TranscriptStoreError::Missing) => {}
                 other => written = other,
             }
         }
         written?;
-        // Before the look, which may see less than the whole record.
+        // Read before the scan, which may not cover the whole transcript.
         let is_stored = self.host.sessions().is_stored(session);
         if is_stored && let Some(handle) = self.host.load_session(session).await {
             handle.send(SessionInput::TagChanged(tag.map(str::to_owned))).await?;
@@ -41,7 +42,7 @@ impl Engine {
 }
 
 impl Host {
-    /// Whose a session is, and the agent's conversations that it consists of.
+    /// The provider of a session, and its conversations.
     fn conversations_of_session(&self, session: &str) -> Result<(String, Vec<Uuid>), EngineError> {
         let sessions = self.sessions();
         if let Some(found) = sessions.external.get(session) {
@@ -57,7 +58,7 @@ impl Host {
     }
 }
 
-/// A tag as it is kept.
+/// The normalized tag.
 fn validate_tag(tag: &str) -> Result<&str, EngineError> {
     let tag = tag.trim();
     if tag.is_empty() || tag.chars().any(char::is_control) || tag.chars().count() > MAX_TAG_CHARS {

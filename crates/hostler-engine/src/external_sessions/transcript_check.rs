@@ -1,4 +1,4 @@
-//! What is wrong with what the agents keep: every record is opened, one after the other, and nothing is changed.
+//! Checks the agents' transcripts: opens each one, and changes nothing.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -12,43 +12,43 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::{EngineError, session_restore};
 
-/// How many findings are told; the others are counted.
+/// Maximum number of reported issues; further ones are counted.
 const MAX_REPORTED_ISSUES: usize = 1000;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TranscriptCheckReport {
-    /// How many conversations were read.
+    /// Number of conversations that were read.
     pub conversations: usize,
-    /// What is wrong.
+    /// The reported issues.
     pub issues: Vec<TranscriptIssue>,
-    /// How many further findings there are.
+    /// Number of further issues.
     pub omitted_issues: usize,
 }
 
-/// Something that is wrong.
+/// A problem of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptIssue {
-    /// What kind of trouble it is.
+    /// Its kind.
     pub kind: TranscriptIssueKind,
-    /// The session that it is about, if it is about one.
+    /// The session that it concerns, if known.
     pub session: Option<String>,
-    /// The file that it is about, where only that is known.
+    /// The file that it concerns, if only that is known.
     pub path: Option<PathBuf>,
-    /// The trouble, in words.
+    /// The problem, as text for a person.
     pub problem: String,
 }
 
-/// What can be wrong.
+/// The kinds of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptIssueKind {
-    /// A record cannot be read.
+    /// A transcript cannot be read.
     Unreadable,
-    /// Parts of a record cannot be read, or do not belong together.
+    /// Parts of a transcript cannot be read, or are inconsistent.
     Damaged,
-    /// A session's record is gone.
+    /// A session's transcript is missing.
     Missing,
-    /// A deleted session's record is there.
+    /// A deleted session's transcript still exists.
     Deleted,
 }
 
@@ -83,7 +83,7 @@ impl TranscriptCheckReport {
 }
 
 impl Engine {
-    /// Reads everything that the agents keep, and says what is wrong with it.
+    /// Reads all transcripts and reports their problems.
     ///
     /// # Errors
     /// If the store cannot be read, or the host stops meanwhile.
@@ -116,7 +116,7 @@ impl Host {
         }
     }
 
-    /// The session that a conversation is, and whether a person has deleted it.
+    /// The session of a conversation, and whether a person has deleted it.
     fn session_of_conversation(&self, provider: &str, conversation: Uuid) -> (String, bool) {
         match self.sessions().conversation_owners.get(&conversation) {
             Some(Some(session)) => (session.to_string(), false),
@@ -143,15 +143,15 @@ impl Host {
                     checkup.add_session_issue(TranscriptIssueKind::Damaged, &session, damage);
                 }
             }
-            // Somebody has deleted it since the look.
+            // It was deleted since the scan.
             Err(hostler_driver::TranscriptStoreError::Missing) => {}
-            // Its file is named already.
+            // Its file is reported already.
             Err(_) if checkup.mentions_session(&session) => {}
             Err(error) => checkup.add_session_issue(TranscriptIssueKind::Unreadable, &session, error.to_string()),
         }
     }
 
-    /// Sessions whose agents have written something that is not there any more.
+    /// Checks for sessions whose transcripts no longer exist.
     async fn check_missing(
         &self,
         provider: &str,
@@ -170,7 +170,7 @@ impl Host {
         absent.sort();
         absent.dedup();
         for session in absent {
-            // One that works may not have written anything yet.
+            // A running session may not have written anything yet.
             let line = self
                 .catalog
                 .summary(&session)

@@ -1,4 +1,5 @@
-//! Turns that are still to be taken in: whoever wants to read one waits until it is there.
+//! Tracks turns that are not imported yet: a reader of such a turn waits for it, or receives the reason why it is
+//! unavailable.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::EngineError;
 
-/// How many of the first turns the store does not have yet, by chat.
+/// The number of a chat's first turns that the store does not contain yet, by chat.
 #[derive(Debug, Default)]
 pub(crate) struct UnimportedTurns {
     chats: Mutex<HashMap<Arc<str>, watch::Sender<ImportStatus>>>,
@@ -16,7 +17,7 @@ pub(crate) struct UnimportedTurns {
 #[derive(Debug, Default)]
 struct ImportStatus {
     missing_turns: usize,
-    /// Why they do not come at the moment.
+    /// Why they are unavailable at the moment.
     error: Option<EngineError>,
 }
 
@@ -25,8 +26,8 @@ impl UnimportedTurns {
         self.chats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many of a chat's first turns are not there, and somebody is about to bring some of them. Zero also says that
-    /// nobody cares any more.
+    /// Sets how many of a chat's first turns are missing while an import is in progress. Zero also releases all readers
+    /// when the session ends.
     pub(crate) fn set_missing(&self, chat: &Arc<str>, turns: usize) {
         let mut chats = self.lock_chats();
         let missing = ImportStatus { missing_turns: turns, error: None };
@@ -37,22 +38,22 @@ impl UnimportedTurns {
         }
     }
 
-    /// Those that are not there cannot be had at the moment: nobody is to wait for them.
+    /// Reports that the missing turns are unavailable at the moment; waiting readers receive the error.
     pub(crate) fn fail(&self, chat: &str, trouble: EngineError) {
         if let Some(untold) = self.lock_chats().get(chat) {
             untold.send_modify(|missing| missing.error = Some(trouble));
         }
     }
 
-    /// How many of a chat's first turns are not there.
+    /// The number of a chat's first turns that are missing.
     pub(crate) fn missing_count(&self, chat: &str) -> usize {
         self.lock_chats().get(chat).map_or(0, |untold| untold.borrow().missing_turns)
     }
 
-    /// Waits until the turn at this place of a chat is there, or nobody will bring it any more.
+    /// Waits until the turn at this position of a chat is imported, or the import has ended.
     ///
     /// # Errors
-    /// If it cannot be had at the moment.
+    /// If it is unavailable at the moment.
     pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         let untold = self.lock_chats().get(chat).map(watch::Sender::subscribe);
         let Some(mut untold) = untold else { return Ok(()) };
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_wants_a_turn_waits_until_it_is_there() {
+    fn reader_waits_until_the_turn_is_imported() {
         let untold = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
         let is_there = |place| untold.wait_until_imported("c", place).now_or_never().is_some_and(|told| told.is_ok());
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_turn_that_cannot_be_had_at_the_moment() {
+    fn reader_receives_the_error_of_a_failed_import() {
         let untold = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
         untold.set_missing(&chat, 10);
@@ -96,13 +97,13 @@ mod tests {
         untold.fail(&chat, EngineError::Stopping);
         assert!(matches!(waiting.now_or_never(), Some(Err(EngineError::Stopping))));
         assert!(matches!(untold.wait_until_imported("c", 12).now_or_never(), Some(Ok(()))), "it is there");
-        // Somebody tries it again.
+        // The import is retried.
         untold.set_missing(&chat, 10);
         assert!(untold.wait_until_imported("c", 4).now_or_never().is_none());
     }
 
     #[test]
-    fn nobody_waits_for_a_session_that_has_ended() {
+    fn reader_is_released_when_the_session_ends() {
         let untold = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
         untold.set_missing(&chat, 10);

@@ -1,5 +1,5 @@
-//! Messages that the host carries out itself, as local turns: `!command` and `/rename`. No agent is started for them, and
-//! none hears of them. Pure.
+//! Messages that the host carries out itself, as local turns: `!command` and `/rename`. No agent is started for them or
+//! receives them. Pure.
 
 mod output_tail;
 
@@ -7,21 +7,21 @@ use hostler_driver::SlashCommand;
 
 pub(crate) use self::output_tail::OutputTail;
 
-/// What stands before a command for the host's own shell.
+/// The prefix of commands for the host's own shell.
 pub(crate) const COMMAND_PREFIX: &str = "!";
 
 const RENAME_COMMAND: &str = "rename";
 
-/// What a message wants of the host itself.
+/// A command for the host itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LocalCommand {
-    /// A line for the user's shell.
+    /// A command line for the user's shell.
     Shell(String),
-    /// Another title for the chat; an empty one changes nothing.
+    /// A new title of the chat; an empty one changes nothing.
     Rename(String),
 }
 
-/// What a message wants of the host itself, if it is not for the agent.
+/// The command in a message, if it is not for the agent.
 pub(crate) fn parse(text: &str) -> Option<LocalCommand> {
     if let Some(line) = text.strip_prefix(COMMAND_PREFIX) {
         return Some(LocalCommand::Shell(line.trim().to_owned()));
@@ -31,8 +31,8 @@ pub(crate) fn parse(text: &str) -> Option<LocalCommand> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some(LocalCommand::Rename(title))
 }
 
-/// Whether such a message can be carried out. What is attached to it is no obstacle, since editors attach the open file to
-/// everything that is said; the host does nothing with it.
+/// Checks whether a command can be carried out. Attachments are allowed, because editors attach the open file to every
+/// message; the host ignores them.
 pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Result<(), String> {
     match local {
         Some(LocalCommand::Shell(line)) if line.is_empty() => {
@@ -45,7 +45,7 @@ pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Re
     }
 }
 
-/// The commands of the host itself that begin with a slash.
+/// The host's own slash commands.
 pub(crate) fn slash_commands() -> impl Iterator<Item = SlashCommand> {
     std::iter::once(SlashCommand {
         name: RENAME_COMMAND.to_owned(),
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_hosts_own_commands_are_taken() {
+    fn parse_recognizes_only_local_commands() {
         let command = |line: &str| Some(LocalCommand::Shell(line.into()));
         let rename = |title: &str| Some(LocalCommand::Rename(title.into()));
         assert_eq!(parse("!ls -la"), command("ls -la"));

@@ -1,9 +1,9 @@
-//! What a command has printed, as far as it is kept: its end.
+//! The end of a command's output, within a size limit.
 
-/// How much of a command's output is kept.
+/// Maximum size of the kept output.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
-/// How much of it is shown while it runs.
+/// Maximum size of the preview while the command runs.
 const OUTPUT_PREVIEW_BYTES: usize = 4 * 1024;
 
 /// The end of a command's output.
@@ -18,7 +18,7 @@ impl OutputTail {
     pub(crate) fn push_line(&mut self, line: &[u8]) {
         self.text.push_str(&String::from_utf8_lossy(line));
         self.text.push('\n');
-        // Half at a time, so that long outputs are not moved about with every line.
+        // Half at a time, so that a long output is not moved with every line.
         if self.text.len() > 2 * MAX_OUTPUT_BYTES {
             self.truncate();
         }
@@ -30,14 +30,14 @@ impl OutputTail {
         self.text.drain(..from);
     }
 
-    /// The last of it, for a look in between.
+    /// The last part, for a preview.
     pub(crate) fn preview(&self) -> String {
         let from = self.text.ceil_char_boundary(self.text.len().saturating_sub(OUTPUT_PREVIEW_BYTES));
         let end = self.text.get(from..).unwrap_or_default();
         if from + self.dropped_bytes == 0 { end.to_owned() } else { format!("…{end}") }
     }
 
-    /// All that is kept.
+    /// The whole kept output.
     pub(crate) fn into_text(mut self) -> String {
         if self.text.len() > MAX_OUTPUT_BYTES {
             self.truncate();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_long_output_is_kept_and_the_rest_counted() {
+    fn long_output_keeps_its_end_and_counts_the_rest() {
         let mut kept = OutputTail::default();
         kept.push_line(b"one");
         kept.push_line("zw\u{f6}lf".as_bytes());

@@ -1,7 +1,7 @@
-//! The question whether a folder's own configuration may apply: what people read, and what their answer decides. Pure.
+//! The question whether a folder's own configuration applies: its text, and the decision that an answer means. Pure.
 //!
-//! Names come from files that a stranger wrote. Each is shown as code, where no markup has an effect, and characters that are
-//! invisible or change the direction of text are named instead of shown.
+//! Names come from untrusted files. Each is displayed as code, where markup has no effect. Characters that are
+//! invisible or change the direction of text are replaced by their names.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use hostler_trust::{TrustAssessment, TrustDecision, TrustState};
 
 use super::InvalidAnswer;
 
-/// The one question, and its options.
+/// Id of the only question, and of its options.
 const FOLDER_QUESTION_ID: &str = "folder";
 const TRUST_OPTIONS: [(&str, &str, TrustDecision); 3] = [
     ("trust", "Trust this folder", TrustDecision::Trust),
@@ -18,10 +18,10 @@ const TRUST_OPTIONS: [(&str, &str, TrustDecision); 3] = [
     ("restrict", "Do not trust (ignore its configuration)", TrustDecision::Restrict),
 ];
 
-/// The most items that are listed. Every kind has its share, so that many items of one kind cannot hide another kind.
+/// Maximum number of listed items. Each kind has a share, so that many items of one kind cannot hide another kind.
 const MAX_LISTED_ITEMS: usize = 36;
 
-/// The longest name or path that is shown, in characters.
+/// Maximum length of a displayed name or path, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
 pub(super) fn trust_question() -> Question {
@@ -43,7 +43,7 @@ pub(super) fn trust_question() -> Question {
     }
 }
 
-/// The decision that an answer means.
+/// Returns the decision that an answer means.
 pub(super) fn parse_decision(answers: &[(String, QuestionAnswer)]) -> Result<TrustDecision, InvalidAnswer> {
     let chosen = answers.iter().find_map(|(_, answer)| match answer {
         QuestionAnswer::Selected { options, .. } => options.first(),
@@ -53,7 +53,7 @@ pub(super) fn parse_decision(answers: &[(String, QuestionAnswer)]) -> Result<Tru
     option.map(|(.., decision)| *decision).ok_or_else(|| "choose one of the options".to_owned())
 }
 
-/// What the folder brings, or what has changed since it was trusted, as Markdown.
+/// Describes the folder's configuration, or what has changed since it was trusted, as Markdown.
 pub(super) fn describe_configuration(assessment: &TrustAssessment) -> String {
     let directory = code_span(&assessment.directory.display().to_string());
     let items = &assessment.configuration.items;
@@ -83,7 +83,7 @@ fn change_label(mark: char) -> &'static str {
     }
 }
 
-/// One line for each item, grouped by kind.
+/// Lists the items by kind, one line each.
 fn list_items(items: &[(&str, &ConfigurationItem)]) -> String {
     let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (prefix, item) in items {
@@ -105,7 +105,7 @@ fn list_items(items: &[(&str, &ConfigurationItem)]) -> String {
     lines
 }
 
-/// A code span: longer runs of backticks around it than in it.
+/// Formats a code span whose backtick fence is longer than any run of backticks in the text.
 fn code_span(text: &str) -> String {
     let mut shown = String::new();
     for (place, char) in text.chars().enumerate() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_as_code_whatever_they_hold() {
+    fn names_are_displayed_as_code() {
         let evil = "x`**b** [a](http://e)``\n# <b>\u{202e}\u{200b}\u{2800}";
         let text = describe_configuration(&assessed(vec![item(ConfigurationKind::Hook, evil)], TrustState::Undecided));
         assert!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn many_items_of_one_kind_hide_no_other_kind() {
+    fn many_items_of_one_kind_do_not_hide_other_kinds() {
         let mut items: Vec<_> = (0..500).map(|n| item(ConfigurationKind::Command, &format!("/c{n}"))).collect();
         items.push(item(ConfigurationKind::Hook, "SessionStart: ./evil"));
         let text = describe_configuration(&assessed(items, TrustState::Undecided));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_configuration_is_shown_as_the_difference() {
+    fn changed_configuration_is_displayed_as_a_difference() {
         let hook = item(ConfigurationKind::Hook, "Stop: ./new");
         let gone = item(ConfigurationKind::Skill, "old");
         let difference =

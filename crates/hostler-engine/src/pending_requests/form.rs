@@ -1,4 +1,5 @@
-//! Questions as AHP words them, and what their answers mean to the agent.
+//! Questions, plans and folder trust as AHP input requests, and what a client's answers mean for the agent. Pure.
+//! Does not know who answers or when.
 
 use ahp_types::state::{
     ChatInputAnswer, ChatInputAnswerValue, ChatInputAnswered, ChatInputBooleanQuestion, ChatInputMultiSelectQuestion,
@@ -10,20 +11,20 @@ use hostler_trust::{TrustAssessment, TrustDecision};
 
 use super::{InvalidAnswer, folder_trust_form};
 
-/// The longest answer in own words.
+/// Maximum length of a free-text answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 const DECLINED_MESSAGE: &str = "The user does not want to answer.";
 const PLAN_DECLINED_MESSAGE: &str = "The user does not want this plan to be carried out yet. Keep planning.";
 const PLAN_WITHOUT_TEXT_MESSAGE: &str = "The agent proposes to carry out its plan.";
 
-/// The one question about a plan, and its options.
+/// Id of the only question about a plan, and of its options.
 const PLAN_QUESTION_ID: &str = "plan";
 const ACCEPT_EDITS_OPTION: &str = "accept-edits";
 const DEFAULT_OPTION: &str = "default";
 const REVISE_OPTION: &str = "revise";
 
-/// What is asked together.
+/// Questions that are answered together.
 #[derive(Debug)]
 pub(crate) struct InputForm {
     message: Option<String>,
@@ -31,35 +32,35 @@ pub(crate) struct InputForm {
     subject: FormSubject,
 }
 
-/// Who asks, and about what.
+/// What the form is about.
 #[derive(Debug)]
 enum FormSubject {
-    /// A tool or an MCP server.
+    /// Questions of a tool or an MCP server.
     Agent,
-    /// The agent, about its plan.
+    /// The agent's plan.
     Plan,
-    /// The host, about the configuration of a folder.
+    /// The configuration of a folder; the host asks.
     Folder(Box<TrustAssessment>),
 }
 
 /// What the answers mean.
 #[derive(Debug)]
 pub(crate) enum FormOutcome {
-    /// The agent is told.
+    /// The agent receives this answer.
     AnswerAgent(Answer),
     /// The plan is carried out, in this permission mode.
     AcceptPlan(&'static str),
-    /// What was decided about the folder. Nothing: it is ignored in this session, and not remembered.
+    /// The decision about the folder. `None`: its configuration is ignored in this session, and nothing is stored.
     DecideFolder(Option<TrustDecision>),
 }
 
 impl InputForm {
-    /// Questions of a tool or of an MCP server.
+    /// Creates a form for questions of a tool or of an MCP server.
     pub(crate) fn new(message: Option<String>, questions: Vec<Question>) -> Self {
         Self { message, questions, subject: FormSubject::Agent }
     }
 
-    /// Whether the configuration of a folder may apply.
+    /// Creates a form that asks whether the configuration of a folder applies.
     pub(crate) fn for_folder(assessment: TrustAssessment) -> Self {
         let message = Some(folder_trust_form::describe_configuration(&assessment));
         Self {
@@ -69,7 +70,7 @@ impl InputForm {
         }
     }
 
-    /// The folder that is asked about, as it was when the question was made.
+    /// The folder in question, as it was when the question was created.
     pub(crate) fn assessment(&self) -> Option<&TrustAssessment> {
         match &self.subject {
             FormSubject::Folder(assessment) => Some(assessment),
@@ -77,7 +78,7 @@ impl InputForm {
         }
     }
 
-    /// A plan that wants to be carried out.
+    /// Creates a form that asks whether to carry out a plan.
     pub(crate) fn for_plan(plan: Option<String>) -> Self {
         let option =
             |id: &str, label: &str| QuestionOption { id: id.to_owned(), label: label.to_owned(), description: None };
@@ -97,7 +98,7 @@ impl InputForm {
         Self { message: Some(message), questions: vec![question], subject: FormSubject::Plan }
     }
 
-    /// As clients see it.
+    /// Returns the request that clients receive.
     pub(crate) fn to_request(&self, id: String) -> ChatInputRequest {
         let questions = self.questions.iter().map(to_ahp_question).collect::<Vec<_>>();
         ChatInputRequest {
@@ -109,7 +110,8 @@ impl InputForm {
         }
     }
 
-    /// What is done without an answer; nothing for questions, which have no yes. No folder is trusted without a person.
+    /// Outcome without a person; `None` for questions, which have no default answer, and for a plan that is not
+    /// allowed. No folder is trusted without a person.
     pub(crate) fn unattended_outcome(&self, allowed: bool) -> Option<FormOutcome> {
         match self.subject {
             FormSubject::Plan => allowed.then_some(FormOutcome::AcceptPlan("default")),
@@ -134,7 +136,7 @@ impl InputForm {
         }
     }
 
-    /// What a client's answers mean.
+    /// Returns what a client's answers mean.
     pub(crate) fn evaluate(
         &self,
         response: ChatInputResponseKind,
@@ -165,7 +167,7 @@ impl InputForm {
     }
 }
 
-/// What is to become of a plan.
+/// Returns what a person decided about a plan.
 fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, InvalidAnswer> {
     let Some((_, QuestionAnswer::Selected { options, free_text })) = answers.first() else {
         return Err("say what is to become of the plan".to_owned());
@@ -185,7 +187,7 @@ fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, Inv
     }
 }
 
-/// What an answer says to a question; nothing if it leaves it open.
+/// Parses the answer to a question; `None` if it is left open.
 fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<QuestionAnswer>, InvalidAnswer> {
     let value = match answer {
         ChatInputAnswer::Draft(ChatInputAnswered { value })
@@ -216,7 +218,7 @@ fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<
         (QuestionKind::Choice { allows_multiple: true, .. }, ChatInputAnswerValue::SelectedMany(selected)) => {
             parse_choice(question, selected.value.clone(), selected.freeform_values.as_deref())
         }
-        // Own words instead of a choice.
+        // Free text instead of an option.
         (QuestionKind::Choice { .. }, ChatInputAnswerValue::Text(text)) => {
             parse_choice(question, Vec::new(), Some(std::slice::from_ref(&text.value)))
         }

@@ -1,7 +1,8 @@
-//! The permission desk: what the agent waits for, and what a client's answer to it means. Pure.
+//! Pending requests of a chat: what the agent waits for, and what a client's answer means. Pure.
 //!
-//! Every request is here from the moment it is shown until it is answered or withdrawn, and leaves exactly once. An
-//! answer is about what was shown: one request, one call, one input.
+//! A request is stored here from its publication until it is answered or withdrawn, and is removed exactly once. An
+//! answer applies to what was displayed: one request, one call, one input. Rules, permission mode and the agent are not
+//! known here.
 
 mod folder_trust_form;
 mod form;
@@ -21,34 +22,34 @@ use serde_json::value::RawValue;
 pub(crate) use self::form::{FormOutcome, InputForm};
 pub(crate) use self::tool_call_options::{RuleLifetime, ToolCallOptions};
 
-/// Why an answer is refused, for a person.
+/// Why an answer is rejected, for a person.
 pub(crate) type InvalidAnswer = String;
 
-/// More requests than any agent has open; the next ones are denied.
+/// Maximum number of pending requests; further ones are denied. No agent is known to have that many.
 const MAX_PENDING_REQUESTS: usize = 256;
 
-/// The longest input that a person can give to a call instead of the agent's.
+/// Maximum size of an input that a person provides instead of the agent's.
 const MAX_EDITED_INPUT_BYTES: usize = 4 * 1024 * 1024;
 
-/// The longest word to the agent.
+/// Maximum length of a person's feedback to the agent.
 const MAX_DENIAL_BYTES: usize = 64 * 1024;
 
-/// What the agent is told if a person says no and nothing else.
+/// What the agent receives if a person denies a call without feedback.
 pub(crate) const DEFAULT_DENIAL: &str =
     "The user did not allow this. Do not try it again in another way; ask what to do instead, or go on without it.";
 
 const NOT_PENDING_REASON: &str = "nobody waits for this answer any more";
 
-/// A request that a person has to answer.
+/// A request that the agent withdrew.
 #[derive(Debug)]
 pub(crate) enum WithdrawnRequest {
-    /// Whether a call may run.
+    /// A tool call.
     Permission(PendingPermission),
     /// Questions, or a plan.
     Input,
 }
 
-/// A call that waits for a person's word.
+/// A tool call that waits for approval.
 #[derive(Debug)]
 pub(crate) struct PendingPermission {
     pub(crate) request_id: AgentRequestId,
@@ -56,12 +57,12 @@ pub(crate) struct PendingPermission {
     pub(crate) tool: String,
     pub(crate) input: Arc<RawValue>,
     pub(crate) sub_agent: Option<String>,
-    /// The sub-agent in whose chat it is asked.
+    /// The sub-agent whose chat displays the request.
     pub(crate) chat_sub_agent: Option<String>,
     options: ToolCallOptions,
 }
 
-/// Questions that wait for a person's answers.
+/// Questions that wait for answers.
 #[derive(Debug)]
 pub(crate) struct PendingInput {
     pub(crate) request_id: AgentRequestId,
@@ -69,28 +70,28 @@ pub(crate) struct PendingInput {
     pub(crate) form: InputForm,
 }
 
-/// What is open, by the id of what clients see: a call, or a request for input.
+/// All pending requests, by the id that clients use: of a tool call, or of an input request.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     permissions: BTreeMap<String, PendingPermission>,
     inputs: BTreeMap<String, PendingInput>,
 }
 
-/// What a confirmation means.
+/// A client's answer to a tool call, after validation.
 #[derive(Debug)]
 pub(crate) struct ToolCallAnswer {
-    /// The action as it is accepted.
+    /// The action as it is published.
     pub(crate) action: ChatToolCallConfirmedAction,
-    /// The input that a person gave instead of the agent's.
+    /// The input that a person provided instead of the agent's.
     pub(crate) edited_input: Option<Arc<RawValue>>,
-    /// Rules that the person made of it.
+    /// Rules that the person created with the answer.
     pub(crate) rules: Option<(RuleLifetime, Vec<Rule>)>,
-    /// What the agent is told.
+    /// What the agent receives.
     pub(crate) agent_answer: Answer,
 }
 
 impl PendingRequests {
-    /// Puts a call on the desk. `None` if it cannot be there: the desk is full, or the call is there already.
+    /// Adds a call. `None` if there are too many pending requests or the call is already pending.
     pub(crate) fn add_permission(
         &mut self,
         request: PermissionRequest,
@@ -117,7 +118,7 @@ impl PendingRequests {
         Some(options)
     }
 
-    /// Puts questions on the desk. `false` if they cannot be there.
+    /// Adds questions. `false` if there are too many pending requests or the id is already pending.
     pub(crate) fn add_input(&mut self, id: String, request: PendingInput) -> bool {
         if !self.can_add(&request.request_id) || self.inputs.contains_key(&id) {
             return false;
@@ -136,12 +137,12 @@ impl PendingRequests {
         self.permissions.get(call)
     }
 
-    /// Whether nothing waits for a person.
+    /// Whether no request is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.permissions.is_empty() && self.inputs.is_empty()
     }
 
-    /// The calls that wait.
+    /// The pending calls.
     pub(crate) fn permissions(&self) -> impl Iterator<Item = &PendingPermission> {
         self.permissions.values()
     }
@@ -150,22 +151,22 @@ impl PendingRequests {
         self.inputs.get(id)
     }
 
-    /// The question about a folder, and the folder as it was when the question was made.
+    /// The pending question about a folder, and the folder as it was when the question was created.
     pub(crate) fn folder_question(&self) -> Option<(&AgentRequestId, &TrustAssessment)> {
         self.inputs.values().find_map(|open| Some((&open.request_id, open.form.assessment()?)))
     }
 
-    /// The call is answered: it leaves the desk, once.
+    /// Removes a call when it is answered.
     pub(crate) fn remove_permission(&mut self, call: &str) -> Option<PendingPermission> {
         self.permissions.remove(call)
     }
 
-    /// The questions are answered: they leave the desk, once.
+    /// Removes questions when they are answered.
     pub(crate) fn remove_input(&mut self, id: &str) -> Option<PendingInput> {
         self.inputs.remove(id)
     }
 
-    /// The agent takes a request back; says what it was, by the id that clients see.
+    /// Removes a request that the agent withdraws, and returns it with the id that clients use.
     pub(crate) fn withdraw(&mut self, request: &AgentRequestId) -> Option<(String, WithdrawnRequest)> {
         let call = self.permissions.values().find(|open| open.request_id == *request).map(|open| open.call_id.clone());
         if let Some(call) = call {
@@ -175,13 +176,13 @@ impl PendingRequests {
         self.inputs.remove(&id).map(|_| (id, WithdrawnRequest::Input))
     }
 
-    /// Nothing is open any more, but for what some sub-agents ask; says which calls were.
+    /// Removes all requests except those of sub-agents that `stays` selects, and returns the removed calls.
     pub(crate) fn clear_turn(&mut self, stays: impl Fn(&str) -> bool) -> Vec<PendingPermission> {
         self.inputs.clear();
         self.remove_permissions_where(|open| !open.chat_sub_agent.as_deref().is_some_and(&stays))
     }
 
-    /// Nothing that a sub-agent asked is open any more; says which calls were.
+    /// Removes all requests of a sub-agent, and returns the removed calls.
     pub(crate) fn clear_sub_agent(&mut self, agent: &str) -> Vec<PendingPermission> {
         self.remove_permissions_where(|open| open.chat_sub_agent.as_deref() == Some(agent))
     }
@@ -190,10 +191,10 @@ impl PendingRequests {
         self.permissions.extract_if(.., |_, open| is_over(open)).map(|(_, open)| open).collect()
     }
 
-    /// What a client's word about a call means. Changes nothing.
+    /// Validates a client's answer to a call. Changes nothing.
     ///
     /// # Errors
-    /// A sentence, if the call does not wait or the word makes no sense.
+    /// A message for a person, if the call is not pending or the answer is invalid.
     pub(crate) fn evaluate_confirmation(
         &self,
         said: &ChatToolCallConfirmedAction,
@@ -220,7 +221,7 @@ impl PendingRequests {
             });
         }
         let edited = said.edited_tool_input.as_deref().map(parse_edited_input).transpose()?;
-        // Only a person's word comes over this way, whatever the client calls it.
+        // Clients send only answers of people, whatever reason the action states.
         action.confirmed = Some(ToolCallConfirmationReason::UserAction);
         action.reason = None;
         let rules = choice.and_then(|choice| choice.rules());
@@ -235,10 +236,10 @@ impl PendingRequests {
         })
     }
 
-    /// What a client's answers mean. Changes nothing.
+    /// Validates a client's answers. Changes nothing.
     ///
     /// # Errors
-    /// A sentence, if nobody waits for them or they do not fit.
+    /// A message for a person, if the questions are not pending or the answers do not fit.
     pub(crate) fn evaluate_completion(
         &self,
         said: &ChatInputCompletedAction,
@@ -255,10 +256,10 @@ impl PendingRequests {
         open.form.evaluate(said.response, answer)
     }
 
-    /// Whether a draft can stand.
+    /// Validates a draft of answers. Changes nothing.
     ///
     /// # Errors
-    /// A sentence, if nobody waits for it or it does not fit.
+    /// A message for a person, if the questions are not pending or the draft does not fit.
     pub(crate) fn check_draft(
         &self,
         id: &str,
@@ -270,7 +271,7 @@ impl PendingRequests {
     }
 }
 
-/// The words that the agent is told with a no.
+/// The feedback that the agent receives with a denial.
 fn denial_message(said: &ChatToolCallConfirmedAction) -> Result<String, InvalidAnswer> {
     let reason = said.reason_message.as_ref().map(|message| match message {
         StringOrMarkdown::Plain(text) => text.as_str(),
@@ -286,7 +287,7 @@ fn denial_message(said: &ChatToolCallConfirmedAction) -> Result<String, InvalidA
     }
 }
 
-/// The input of a call is one JSON object.
+/// Parses an edited input, which must be one JSON object.
 fn parse_edited_input(text: &str) -> Result<Arc<RawValue>, InvalidAnswer> {
     if text.len() > MAX_EDITED_INPUT_BYTES {
         return Err(format!("the changed input has more than {MAX_EDITED_INPUT_BYTES} bytes"));

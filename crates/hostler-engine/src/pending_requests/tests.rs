@@ -1,4 +1,4 @@
-//! Whatever clients and agents say, in whatever order: nothing runs that nobody allowed.
+//! Property test: no call runs without an approval of exactly that call, in any order of client and agent events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{PendingRequests, ToolCallOptions};
 
-/// What happens at the desk.
+/// One event.
 #[derive(Debug, Clone)]
 enum Step {
     Ask { request: u8, call: u8, input: u8 },
@@ -51,11 +51,11 @@ fn word(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirm
 
 proptest! {
     #[test]
-    fn a_call_runs_only_with_the_input_that_was_shown_or_given_and_only_once_per_request(
+    fn call_runs_once_per_request_with_the_displayed_or_edited_input(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let mut desk = PendingRequests::default();
-        // What a person sees: the request and the input of each call that waits.
+        // What is displayed: request and input of each pending call.
         let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
         for step in steps {
             match step {
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn the_desk_is_bounded() {
+fn pending_requests_are_bounded() {
     let mut desk = PendingRequests::default();
     for n in 0..super::MAX_PENDING_REQUESTS + 1 {
         let asked = PermissionRequest {

@@ -1,31 +1,31 @@
-//! What a person can choose when a call waits.
+//! The options that a pending tool call offers: once, for the session, or permanently.
 
 use ahp_types::state::{ConfirmationOption, ConfirmationOptionKind};
 use hostler_rules::{Rule, RuleSuggestion};
 
-/// How far a choice reaches.
+/// How long a rule applies that an option creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleLifetime {
-    /// As long as the session lives.
+    /// Until the session is deleted.
     Session,
-    /// For ever, for all sessions in the working directory.
+    /// Permanently, for all sessions in the working directory.
     Permanent,
 }
 
-/// One choice.
+/// One option.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolCallOption {
     option: ConfirmationOption,
     rules: Option<(RuleLifetime, Vec<Rule>)>,
 }
 
-/// What a person can choose about one call.
+/// The options of one call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolCallOptions(Vec<ToolCallOption>);
 
 impl ToolCallOptions {
-    /// From the rules that would have let the call pass, the narrowest first, as rules of the session and of the
-    /// working directory.
+    /// Creates options from the rules that would have allowed the call, the narrowest first, for the session and for
+    /// the working directory.
     pub(crate) fn new(session: &[RuleSuggestion], always: &[RuleSuggestion]) -> Self {
         let mut choices = vec![option_without_rules("allow-once", "Allow once", ConfirmationOptionKind::Approve, 0)];
         let narrowest = session.iter().take(1).map(|suggestion| {

@@ -1,44 +1,46 @@
+//! Errors of operations on resources.
+
 use hostler_files::{FileAccess, FileError};
 
 use crate::EngineError;
 
-/// Why something could not be done with a resource.
+/// Why an operation on a resource failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// No root holds it that allows so much.
+    /// No root with sufficient access contains it.
     #[error("{message}")]
     Denied {
-        /// What was asked for.
+        /// The requested resource.
         uri: String,
-        /// What would have to be granted.
+        /// The access that would have to be granted.
         access: FileAccess,
-        /// For a person.
+        /// Message for a person.
         message: String,
     },
-    /// The file is not as it has to be.
+    /// The operation on the file failed.
     #[error("{uri}: {error}")]
     File {
-        /// What was asked for.
+        /// The requested resource.
         uri: String,
-        /// Why it cannot be had.
+        /// Why it failed.
         error: FileError,
     },
-    /// There is no such grant.
+    /// The grant does not exist.
     #[error("there is no grant {0}")]
     GrantNotFound(String),
-    /// There are as many as there may be.
+    /// A limit is reached.
     #[error("{0}")]
     TooMany(&'static str),
-    /// A pattern cannot be read.
+    /// A pattern is invalid.
     #[error("{0}")]
     InvalidPattern(String),
-    /// Something else.
+    /// Another engine error.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
 impl ResourceError {
-    /// What became of a file that was asked for under a URI, to be used in some way.
+    /// Converts the error of a file operation, with the requested URI and access.
     pub(super) fn from_file_error(uri: &str, access: FileAccess, error: FileError) -> Self {
         let uri = uri.to_owned();
         match error {

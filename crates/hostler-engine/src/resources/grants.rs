@@ -1,4 +1,4 @@
-//! What clients asked for beyond the sessions' directories: kept in a file, shown, and taken back.
+//! Grants: access of clients beyond the sessions' directories. Stored in a file, listed, and revocable.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,42 +12,42 @@ use uuid::Uuid;
 
 use super::error::{ResourceError, access_verb};
 
-/// Where they are kept, in the state directory.
+/// File name in the state directory.
 const GRANTS_FILE: &str = "grants.json";
 
-/// How large that file may be.
+/// Maximum size of that file.
 const MAX_GRANTS_FILE_BYTES: u64 = 1024 * 1024;
 
-/// How many there may be, those that wait included.
+/// Maximum number of grants, including those that wait for approval.
 const MAX_GRANTS: usize = 256;
 
-/// What becomes of a client's request for something outside of the sessions' directories.
+/// What happens to a client's request for access outside of the sessions' directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GrantPolicy {
     /// It is refused.
     #[default]
     Never,
-    /// It waits until a person allows it.
+    /// It waits for a person's approval.
     Ask,
     /// It is granted.
     Always,
 }
 
-/// Something that was granted, or waits for it.
+/// A grant, or a request for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceGrant {
-    /// Names it.
+    /// Its id.
     pub id: String,
-    /// What it is about, without links.
+    /// The path, with links resolved.
     pub uri: String,
-    /// Whether it may be changed, too.
+    /// Whether it includes write access.
     pub write: bool,
-    /// Who asked for it.
+    /// The client that requested it.
     pub client: String,
-    /// When.
+    /// Time of the request.
     pub since: String,
-    /// Whether a person has yet to allow it.
+    /// Whether it waits for approval.
     pub waiting: bool,
 }
 
@@ -56,7 +56,7 @@ impl ResourceGrant {
         if self.write { FileAccess::Write } else { FileAccess::Read }
     }
 
-    /// What is granted by it now. A path that has been made to lead elsewhere grants nothing.
+    /// The root that it grants now. A path that resolves to another place by now grants nothing.
     fn root(&self) -> Option<Root> {
         let path = file_uri_to_path(&self.uri).ok().filter(|_| !self.waiting)?;
         let root = Root::file_or_directory(path.clone(), self.access());
@@ -64,7 +64,7 @@ impl ResourceGrant {
     }
 }
 
-/// The book of grants.
+/// All grants and requests for grants.
 pub(crate) struct GrantStore {
     policy: GrantPolicy,
     directory: PathBuf,
@@ -72,7 +72,7 @@ pub(crate) struct GrantStore {
     grants: Mutex<Vec<ResourceGrant>>,
 }
 
-/// A request for something.
+/// A client's request for access.
 pub(super) struct GrantRequest<'a> {
     pub(super) uri: &'a str,
     pub(super) access: FileAccess,
@@ -81,7 +81,7 @@ pub(super) struct GrantRequest<'a> {
 }
 
 impl GrantStore {
-    /// Reads what there is. A file that cannot be read grants nothing, and is replaced by the next grant.
+    /// Reads the stored grants. An unreadable file grants nothing, and is replaced by the next grant.
     pub(crate) fn open(directory: &Path, policy: GrantPolicy) -> Self {
         let roots = state_directory_roots(directory);
         let book = match roots.read(&directory.join(GRANTS_FILE), MAX_GRANTS_FILE_BYTES) {
@@ -103,7 +103,7 @@ impl GrantStore {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them, the oldest first.
+    /// All grants, the oldest first.
     pub(crate) fn list(&self) -> Vec<ResourceGrant> {
         self.lock().clone()
     }
@@ -112,7 +112,7 @@ impl GrantStore {
         self.lock().iter().filter_map(ResourceGrant::root).collect()
     }
 
-    /// Decides about something that no root holds.
+    /// Decides about a path that no root contains.
     pub(super) fn request(&self, request: &GrantRequest<'_>) -> Result<(), ResourceError> {
         let GrantRequest { uri, access, .. } = *request;
         let denied = |sentence| Err(ResourceError::Denied { uri: uri.to_owned(), access, message: sentence });
@@ -131,7 +131,7 @@ impl GrantStore {
         let waiting = self.policy == GrantPolicy::Ask;
         let write = access == FileAccess::Write;
         let mut book = self.lock();
-        // Asked for again: there is no need for a second one.
+        // A repeated request needs no second grant.
         let known = book.iter().find(|grant| grant.uri == real && grant.write >= write && grant.waiting <= waiting);
         let id = match known {
             Some(grant) => grant.id.clone(),
@@ -154,7 +154,7 @@ impl GrantStore {
         ))
     }
 
-    /// A person allows what waits.
+    /// Approves a request.
     pub(crate) fn allow(&self, id: &str) -> Result<(), ResourceError> {
         self.edit(id, |book, index| {
             if let Some(grant) = book.get_mut(index) {
@@ -163,7 +163,7 @@ impl GrantStore {
         })
     }
 
-    /// A person takes it back.
+    /// Revokes a grant.
     pub(crate) fn revoke(&self, id: &str) -> Result<(), ResourceError> {
         self.edit(id, |book, index| drop(book.remove(index)))
     }
@@ -175,7 +175,7 @@ impl GrantStore {
         self.persist_change(&mut book, |book| edit(book, index))
     }
 
-    /// On the disk first: what was taken back stays so.
+    /// Writes the file before memory changes, so that a revoked grant stays revoked after a restart.
     fn persist_change(
         &self,
         book: &mut Vec<ResourceGrant>,
@@ -195,7 +195,7 @@ impl GrantStore {
     }
 }
 
-/// The state directory, for its own host.
+/// Access to the state directory for the host itself.
 fn state_directory_roots(directory: &Path) -> Roots {
     [Root::directory(directory.to_owned(), FileAccess::Write)].into_iter().collect()
 }

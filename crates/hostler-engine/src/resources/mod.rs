@@ -1,7 +1,9 @@
-//! Resources: the files that clients name, look at and change, within what they may reach.
+//! Resources: the files that clients read and change, within their access.
 //!
-//! Reached without asking: the directories of this host's sessions, with everything in them; and the default directory, to be
-//! browsed when a directory is chosen. The rest has to be granted. The host's own directories are never reached.
+//! Accessible without a grant are the directories of this host's sessions (`session_directories`), with everything in
+//! them, and the default directory, for choosing a directory. Everything else needs a grant (`grants`). The host's own
+//! directories are never accessible. File operations run off the actors and off the connection reader, a few at a time
+//! per client.
 
 mod error;
 mod grants;
@@ -34,19 +36,19 @@ use crate::clock::ClockExt as _;
 use crate::host::Host;
 use crate::{Engine, EngineError, clock};
 
-/// The largest file that is read or written at once.
+/// Maximum size of a file that is read or written at once.
 pub const MAX_RESOURCE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// The largest directory that is listed.
+/// Maximum number of entries of a listed directory.
 const MAX_DIRECTORY_ENTRIES: usize = 50_000;
 
-/// What all resources share.
+/// State that all resource operations share.
 pub(crate) struct ResourceContext {
     pub(crate) session_directories: SessionDirectories,
     pub(crate) grants: GrantStore,
     pub(crate) watches: WatchRegistry,
     files: FileOperations,
-    /// Where sessions may work, and what is never reached, whatever holds it: keys and tokens are in there.
+    /// Where sessions may work, and which paths are never accessible, because they contain keys and tokens.
     pub(crate) session_roots: SessionRoots,
 }
 
@@ -60,9 +62,9 @@ impl ResourceContext {
         Self { session_directories, grants, watches, files, session_roots }
     }
 
-    /// All that clients may reach at this moment.
+    /// All roots that clients may access at this moment.
     pub(crate) fn roots(&self) -> Roots {
-        // A directory of a session may have been allowed before, or lead elsewhere by now.
+        // A session's directory may have been allowed by an earlier configuration, or resolve to another place by now.
         let private = self.session_roots.resolved_private_paths();
         let allowed = |root: &Root| root.real_path().is_some_and(|real| self.session_roots.is_allowed(real, &private));
         let roots: Roots =
@@ -71,20 +73,20 @@ impl ResourceContext {
     }
 }
 
-/// What is told of a resource without reading it.
+/// Metadata of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceMetadata {
     /// Its URI, links resolved.
     pub uri: String,
-    /// What it is.
+    /// File, directory or link.
     pub kind: EntryKind,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was written to last.
+    /// Time of the last write.
     pub modified: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Option<String>,
-    /// Which version of it this is.
+    /// Tag of this version.
     pub etag: String,
 }
 
@@ -99,26 +101,26 @@ impl ResourceMetadata {
 /// The contents of a resource.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// What kind of contents they are, where that is known.
+    /// Media type, if known.
     pub content_type: Option<String>,
     /// The contents.
     pub body: Vec<u8>,
 }
 
-/// What is to be written to a file.
+/// A request to write a file.
 #[derive(Clone, Default)]
 pub struct WriteResource {
     /// The file.
     pub uri: String,
     /// The bytes.
     pub data: Vec<u8>,
-    /// Where they go.
+    /// Where the bytes are written.
     pub mode: WriteMode,
-    /// So many bytes from where the mode counts.
+    /// Offset in bytes, relative to the mode's position.
     pub position: u64,
-    /// Only if there is nothing yet.
+    /// Fails if the file exists.
     pub create_only: bool,
-    /// Only over the version with this tag.
+    /// Fails unless the file has this version tag.
     pub if_match: Option<String>,
 }
 
@@ -139,24 +141,24 @@ impl fmt::Debug for WriteResource {
     }
 }
 
-/// The files that clients may reach. Cheap to clone.
+/// Access to the files that clients may use. Cheap to clone.
 #[derive(Clone)]
 pub struct Resources {
     pub(crate) host: Arc<Host>,
 }
 
 impl Engine {
-    /// The files that clients may reach.
+    /// Access to the files that clients may use.
     pub fn resources(&self) -> Resources {
         Resources { host: Arc::clone(&self.host) }
     }
 }
 
 impl Resources {
-    /// Reads contents: of a file, or what a state of this host names.
+    /// Reads contents: of a file, or of a blob that a state of this host refers to.
     ///
     /// # Errors
-    /// If there is nothing, if it may not be read, or if it is too large.
+    /// If the resource does not exist, may not be read, or is too large.
     pub async fn read(&self, uri: &str) -> Result<ResourceContents, ResourceError> {
         if content_hash(uri).is_some() {
             let engine = Engine { host: Arc::clone(&self.host) };
@@ -169,10 +171,11 @@ impl Resources {
         Ok(ResourceContents { content_type: None, body })
     }
 
-    /// Lists a directory. Links are told as what they lead to; those that lead nowhere, or out, as files.
+    /// Lists a directory. Links are listed as their targets' kind; broken links and links that leave the roots, as
+    /// files.
     ///
     /// # Errors
-    /// If there is no such directory, or it may not be looked at.
+    /// If the directory does not exist, or may not be read.
     pub async fn list(&self, uri: &str) -> Result<Vec<(String, FileKind)>, ResourceError> {
         let list = |shelf: &ResourceContext, path: &Path| {
             let roots = shelf.roots();
@@ -182,15 +185,15 @@ impl Resources {
         self.run_file_operation(uri, FileAccess::Browse, list).await
     }
 
-    /// What is told of a file, directory or link without reading it.
+    /// Returns the metadata of a file, directory or link.
     ///
     /// # Errors
-    /// If there is nothing, or it may not be looked at.
+    /// If the resource does not exist, or may not be read.
     pub async fn resolve(&self, uri: &str, follow: bool) -> Result<ResourceMetadata, ResourceError> {
         let asked = uri.to_owned();
         let look = move |shelf: &ResourceContext, path: &Path| {
             let facts = shelf.roots().resolve(path, follow)?;
-            // Where nothing was resolved, it is called what the caller calls it.
+            // Without a resolved link, the caller's URI stays.
             let uri = if !follow || facts.path == path { asked } else { path_to_file_uri(&facts.path)? };
             Ok(ResourceMetadata::new(uri, facts))
         };
@@ -200,7 +203,7 @@ impl Resources {
     /// Writes a file.
     ///
     /// # Errors
-    /// If it may not be written, or is not what the caller expects. Then it is as it was.
+    /// If the file may not be written, or does not match the request's conditions. The file is then unchanged.
     pub async fn write(&self, write: WriteResource) -> Result<(), ResourceError> {
         let WriteResource { uri, data, mode, position, create_only, if_match } = write;
         let act = move |shelf: &ResourceContext, path: &Path| {
@@ -210,19 +213,19 @@ impl Resources {
         self.run_file_operation(&uri, FileAccess::Write, act).await
     }
 
-    /// Makes a directory, and those above it that are missing.
+    /// Creates a directory, and missing ones above it.
     ///
     /// # Errors
-    /// If it may not be made, or something else has its name.
+    /// If the directory may not be created, or something else has its name.
     pub async fn make_directory(&self, uri: &str) -> Result<(), ResourceError> {
         self.run_file_operation(uri, FileAccess::Write, |shelf, path| shelf.files.make_directory(&shelf.roots(), path))
             .await
     }
 
-    /// Copies a file or a tree; what is there is replaced unless `keep` says that it stays.
+    /// Copies a file or a tree; an existing target is replaced unless `keep` is set.
     ///
     /// # Errors
-    /// If either may not be used. Then nothing has changed.
+    /// If either path is not accessible. Nothing has changed then.
     pub async fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Read).await?;
         let source = parse_path(from)?;
@@ -232,10 +235,10 @@ impl Resources {
         self.run_file_operation(to, FileAccess::Write, act).await
     }
 
-    /// Moves a file, a link or a tree; what is there is replaced unless `keep` says that it stays.
+    /// Moves a file, a link or a tree; an existing target is replaced unless `keep` is set.
     ///
     /// # Errors
-    /// If either may not be changed.
+    /// If either path may not be changed.
     pub async fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Write).await?;
         let source = parse_path(from)?;
@@ -245,10 +248,10 @@ impl Resources {
         self.run_file_operation(to, FileAccess::Write, act).await
     }
 
-    /// Removes a file, a link or a directory; one that holds something only if `recursive` says so.
+    /// Removes a file, a link or a directory; a directory that is not empty only if `recursive` is set.
     ///
     /// # Errors
-    /// If there is nothing, or it may not be removed.
+    /// If the resource does not exist, or may not be removed.
     pub async fn remove(&self, uri: &str, recursive: bool) -> Result<(), ResourceError> {
         self.run_file_operation(uri, FileAccess::Write, move |shelf, path| {
             shelf.files.remove(&shelf.roots(), path, recursive)
@@ -256,7 +259,7 @@ impl Resources {
         .await
     }
 
-    /// A client asks for access. What it has is fine; about the rest the configuration decides.
+    /// Requests access for a client. Existing access is confirmed; otherwise the configured policy decides.
     ///
     /// # Errors
     /// [`ResourceError::Denied`] if it is not granted.
@@ -274,24 +277,24 @@ impl Resources {
         parse_path(uri).map(drop)
     }
 
-    /// What was granted, and what waits for it.
+    /// All grants and requests for grants.
     pub fn grants(&self) -> Vec<ResourceGrant> {
         self.host.resources.grants.list()
     }
 
-    /// A person allows a grant that waits.
+    /// Approves a request for a grant.
     ///
     /// # Errors
-    /// If there is no such grant, or it cannot be kept.
+    /// If the grant does not exist, or cannot be stored.
     pub async fn allow_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
         self.run_blocking(move |shelf| shelf.grants.allow(&id)).await?
     }
 
-    /// A person takes a grant back. Watches that rest on it end.
+    /// Revokes a grant. Watches that depend on it end.
     ///
     /// # Errors
-    /// If there is no such grant, or that cannot be kept.
+    /// If the grant does not exist, or the change cannot be stored.
     pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
         self.run_blocking(move |shelf| shelf.grants.revoke(&id)).await??;
@@ -305,7 +308,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Whether so much is allowed there, be there something or not.
+    /// Checks access to a path, whether it exists or not.
     async fn check_access(&self, uri: &str, access: FileAccess) -> Result<(), ResourceError> {
         let look = move |shelf: &ResourceContext, path: &Path| {
             if shelf.roots().is_allowed(path, access) { Ok(()) } else { Err(FileError::Outside) }
@@ -313,7 +316,7 @@ impl Resources {
         self.run_file_operation(uri, access, look).await
     }
 
-    /// Does something with a file, where it may wait for a disk.
+    /// Runs a file operation where it may block.
     pub(crate) async fn run_file_operation<T: Send + 'static>(
         &self,
         uri: &str,
@@ -339,7 +342,7 @@ fn parse_path(uri: &str) -> Result<PathBuf, ResourceError> {
     file_uri_to_path(uri).map_err(|error| ResourceError::File { uri: uri.to_owned(), error })
 }
 
-/// An entry as clients see it, who know files and directories.
+/// A directory entry for clients, which distinguish files and directories only.
 fn listed_entry(roots: &Roots, directory: &Path, entry: DirectoryEntry) -> (String, FileKind) {
     let kind = match entry.kind {
         EntryKind::Directory => FileKind::Directory,

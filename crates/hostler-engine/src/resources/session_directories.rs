@@ -1,4 +1,4 @@
-//! Where sessions work: what their clients may reach without asking.
+//! The working directories of all sessions, which their clients may access without a grant.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hostler_files::{FileAccess, Root, file_uri_to_path};
 
-/// The directories of all sessions, each with where it led when it was first seen.
+/// The directories of all sessions, each with the real path that it had when it was first seen.
 pub(crate) struct SessionDirectories {
-    /// For choosing a directory before there is a session.
+    /// Where a client may choose a directory before a session exists.
     default_root: Root,
     state: Mutex<SessionDirectoriesState>,
 }
@@ -28,22 +28,22 @@ impl SessionDirectories {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session works in these directories now.
+    /// Sets the directories of a session.
     pub(crate) fn set(&self, session: &Arc<str>, directories: &[String]) {
         self.lock().sessions.insert(Arc::clone(session), directories.to_vec());
     }
 
-    /// A session is gone.
+    /// Removes a deleted session.
     pub(crate) fn remove(&self, session: &str) {
         self.lock().sessions.remove(session);
     }
 
-    /// The directory that a session is at home in, as it names it.
+    /// The session's first directory, as the session names it.
     pub(crate) fn primary_directory(&self, session: &str) -> Option<String> {
         self.lock().sessions.get(session)?.first().cloned()
     }
 
-    /// All that is allowed. Looks at directories that it does not know yet.
+    /// All accessible directories. Resolves those that are new.
     pub(crate) fn roots(&self) -> Vec<Root> {
         let mut known = self.lock();
         let SessionDirectoriesState { sessions, roots } = &mut *known;

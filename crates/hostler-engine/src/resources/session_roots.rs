@@ -1,6 +1,7 @@
-//! Where sessions may work: below the configured roots, and never in the host's own directories, which no client reaches.
+//! Where sessions may work: below the configured roots, and never in the host's own directories, which no client can
+//! access.
 //!
-//! Paths are resolved whenever they are needed, so that a link that is put in their place later changes nothing.
+//! Paths are resolved at each use, so a link that replaces a directory later has no effect.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +10,21 @@ use crate::EngineError;
 /// Where sessions may work.
 #[derive(Debug, Clone, Default)]
 pub struct SessionRoots {
-    /// Sessions work in these directories or below; anywhere if there are none.
+    /// Sessions work in these directories or below; anywhere if the list is empty.
     pub allowed_roots: Vec<PathBuf>,
-    /// The host's own directories and files: no session works there, and no client reads or changes them, in whatever
-    /// directory they lie. The state directory is always one of them.
+    /// The host's own directories and files: no session works there, and no client reads or changes them, wherever they
+    /// are. The state directory is always one of them.
     pub private_paths: Vec<PathBuf>,
 }
 
 impl SessionRoots {
-    /// The host's own directories and files, without links.
+    /// The host's own directories and files, with links resolved.
     pub(crate) fn resolved_private_paths(&self) -> Vec<PathBuf> {
         self.private_paths.iter().map(|path| resolve_links(path)).collect()
     }
 
-    /// Whether a session may work in a directory that is named without links; `private` is what [`Self::private`] returned.
+    /// Whether a session may work in a directory that is given without links; `private` comes from
+    /// [`Self::resolved_private_paths`].
     pub(crate) fn is_allowed(&self, real: &Path, private: &[PathBuf]) -> bool {
         self.refusal_reason(real, private).is_none()
     }
@@ -30,7 +32,7 @@ impl SessionRoots {
     /// Checks a session's directory.
     ///
     /// # Errors
-    /// A sentence that names the setting.
+    /// A message that names the setting.
     pub(crate) fn check(&self, directory: &Path) -> Result<(), EngineError> {
         match self.refusal_reason(&resolve_links(directory), &self.resolved_private_paths()) {
             Some(why) => Err(EngineError::Invalid(format!("no session can work in {}: {why}", directory.display()))),
@@ -50,7 +52,7 @@ impl SessionRoots {
     }
 }
 
-/// A path without links. What is missing would be made where the part of it that is there leads.
+/// Resolves the links of a path. A missing rest is appended to the resolved existing part.
 fn resolve_links(path: &Path) -> PathBuf {
     let (mut there, mut missing) = (path, Vec::new());
     loop {
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_resolved_and_the_hosts_own_directories_are_refused_everywhere() {
+    fn links_are_resolved_and_host_directories_are_refused() {
         let top = tempfile::tempdir().unwrap();
         let at = |name: &str| top.path().join(name);
         for name in ["work/deep", "works", "state/inner"] {

@@ -1,4 +1,4 @@
-//! What can be found of a turn: of one that this host ran, and of one that an agent's record tells. Pure.
+//! The searchable texts of a turn: of a stored turn, and of a turn loaded from a transcript. Pure.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use hostler_search::{TextKind, TextsByKind};
 use serde_json::Value;
 use url::Url;
 
-/// Of a turn of the store.
+/// Texts of a stored turn.
 pub(super) fn turn_texts(turn: &Turn) -> TextsByKind {
     let mut texts = TextsByKind::default();
     texts.add(TextKind::User, &turn.message.text);
@@ -73,12 +73,12 @@ fn side_path(side: &FileEditSide) -> String {
     path.map_or_else(|| side.uri.clone(), |path| path.display().to_string())
 }
 
-/// The texts in a tool's input, without the JSON around them; those that name files are files.
+/// Adds the texts in a tool's input, without the JSON around them; values of file keys are added as files.
 fn add_input_texts(input: &str, texts: &mut TextsByKind) {
     match serde_json::from_str(input) {
         Ok(Value::Object(object)) => object.iter().for_each(|(name, value)| add_value(name, value, texts)),
         Ok(Value::Array(values)) => values.iter().for_each(|value| add_value("", value, texts)),
-        // A command may be shown as it is.
+        // A command may be displayed without JSON.
         _ => texts.add(TextKind::ToolInput, input),
     }
 }
@@ -93,13 +93,13 @@ fn add_value(name: &str, value: &Value, texts: &mut TextsByKind) {
     }
 }
 
-/// Agents call it `path`, `file_path`, `filePath`, `notebook_path`, `file`.
+/// Agents use `path`, `file_path`, `filePath`, `notebook_path`, `file`.
 fn is_file_key(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.ends_with("path") || name.ends_with("paths") || name == "file" || name == "files"
 }
 
-/// Of a turn that an agent's record tells. What its sub-agents did is part of it.
+/// Texts of a turn that was loaded from a transcript, including the work of its sub-agents.
 pub(super) fn loaded_turn_texts(told: &LoadedTurn) -> TextsByKind {
     let mut telling = TextCollector::default();
     match &told.origin {
@@ -115,7 +115,7 @@ pub(super) fn loaded_turn_texts(told: &LoadedTurn) -> TextsByKind {
 struct TextCollector {
     texts: TextsByKind,
     kinds: HashMap<PartId, PartKind>,
-    /// The part that grows, and how far it has come.
+    /// The part that is still growing, and its text so far.
     part: Option<(PartId, String)>,
 }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_turn_of_the_store_everything_is_found_by_its_kind() {
+    fn stored_turn_yields_texts_by_kind() {
         let call = json!({
             "kind": "toolCall",
             "toolCall": {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_told_turn_the_same_is_found_and_words_are_not_cut_where_they_were_streamed() {
+    fn loaded_turn_yields_texts_by_kind_and_joins_streamed_deltas() {
         let (a, b) = (PartId(1), PartId(2));
         let sub = |event| DriverEvent::SubAgent {
             agent: hostler_driver::SubAgentId("s".to_owned()),

@@ -1,4 +1,6 @@
-//! Reading what is new: one task, one session at a time, page by page.
+//! Indexes changed sessions: one task, one session at a time, page by page.
+//!
+//! Index and source are compared by position and id of turns, so the order of notifications does not matter.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,27 +21,27 @@ use crate::external_sessions::ExternalSession;
 use crate::host::Host;
 use crate::{EngineError, paging, uri};
 
-/// How soon what could not be read is tried again while nobody asks.
+/// Retry interval after a read error, without a search that waits.
 const INDEX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How much is read from the store at a time.
+/// Page size for reading turns from the store.
 const INDEX_PAGE: TurnPageLimits = TurnPageLimits { max_turns: 64, max_bytes: 1024 * 1024, from_end: false };
 
-/// How many turns of an agent's record are told at a time.
+/// Number of turns that are loaded from a transcript at a time.
 const TRANSCRIPT_BATCH_TURNS: usize = 32;
 
-/// How the stamp of what an agent's record was read from begins.
+/// Prefix of the stamp of a session that was indexed from a transcript.
 const EXTERNAL_STAMP_PREFIX: &str = "found ";
 
-/// A conversation that no session of the store is.
+/// An external conversation, which no stored session contains.
 struct ExternalTranscript {
     transcript_store: Arc<dyn TranscriptStore>,
     conversation: ExternalConversation,
-    /// Whether somebody waits for all of it.
+    /// Whether a search waits for all of it.
     is_awaited: bool,
 }
 
-/// What a round has to read.
+/// What a round has to index.
 #[derive(Default)]
 struct IndexRound {
     removed: Vec<Arc<str>>,
@@ -48,7 +50,7 @@ struct IndexRound {
 }
 
 impl Host {
-    /// Keeps the index in step with the sessions, until the host goes down.
+    /// Keeps the index up to date until the host stops.
     pub(crate) fn run_search_indexer(self: &Arc<Self>) {
         if self.search_indexer.dir.is_none() {
             return;
@@ -80,7 +82,7 @@ impl Host {
         });
     }
 
-    /// One round: everything that was asked for up to now.
+    /// Runs one round: everything that was requested so far.
     async fn run_index_round(self: &Arc<Self>) {
         let work = {
             let mut work = self.search_indexer.lock_work();
@@ -105,7 +107,8 @@ impl Host {
         });
     }
 
-    /// Something went wrong: what was to be read is read at the next occasion. What is damaged is made anew. Says what it was.
+    /// Handles an index error: the work is repeated in a later round, and a damaged index is rebuilt. Returns the
+    /// message.
     async fn handle_index_failure(
         self: &Arc<Self>,
         error: EngineError,
@@ -149,7 +152,7 @@ impl Host {
         let mut trouble = None;
         for session in round.stored {
             match self.index_stored_session(&index, &session, stamps.get(&*session).copied()).await {
-                // One session that cannot be read keeps nobody from finding the others. It is still to be read.
+                // One unreadable session does not block the others. It stays pending.
                 Err(error @ EngineError::Store(_)) => {
                     trouble = trouble.or(Some(error));
                     continue;
@@ -167,14 +170,14 @@ impl Host {
         trouble.map_or(Ok(()), Err)
     }
 
-    /// What the store has of the sessions in question.
+    /// The stored stamps of the sessions in question.
     async fn snapshot_stamps(&self, work: &IndexWork) -> Result<HashMap<String, u64>, EngineError> {
         let changed: Vec<_> = {
             let sessions = self.sessions();
             work.changed.iter().filter(|session| !sessions.external.contains_key(*session)).collect()
         };
         if !changed.is_empty() {
-            // What was streamed before is committed with it at the latest, and can be read.
+            // Earlier stream batches are committed with this one at the latest, and can be read then.
             self.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await?;
         }
         if work.full_scan {
@@ -220,7 +223,7 @@ impl Host {
         Ok(round)
     }
 
-    /// A conversation that was found and is no session yet, if there is something new in it.
+    /// Returns an external conversation if it has changed since it was indexed.
     fn changed_external_session(
         &self,
         session: &str,
@@ -234,20 +237,20 @@ impl Host {
         })
     }
 
-    /// The conversations that agents keep and no session is. Says all of them, and notes those with something new.
+    /// Finds the external conversations. Returns all of them, and adds the changed ones to the work.
     async fn find_external_sessions(
         &self,
         known: &HashMap<String, Option<String>>,
         round: &mut IndexRound,
     ) -> Result<HashSet<String>, EngineError> {
         let mut there = HashSet::new();
-        // Those of sessions are read with them; those that a person deleted are not to be found again.
+        // Conversations of stored sessions are indexed with those; deleted ones are not indexed again.
         let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
         let ours: HashSet<String> = ours.collect();
         for (provider, driver) in &self.drivers {
             let Some(archive) = driver.transcript_store() else { continue };
             let looked = self.stop.run_until_cancelled(archive.scan()).await.ok_or(EngineError::Stopping)?;
-            // What could not be read is not gone.
+            // An unreadable conversation does not count as deleted.
             let hidden = known.keys().filter(|session| {
                 let id = session.strip_prefix(&**provider).and_then(|rest| rest.strip_prefix(":/"));
                 id.filter(|id| !ours.contains(*id))
@@ -271,8 +274,7 @@ impl Host {
         Ok(there)
     }
 
-    /// A session of the store: what the index does not have, what it has otherwise, and each chat's last turn, which may
-    /// have been taken up again.
+    /// Indexes a stored session: missing and changed turns, and each chat's last turn, which may have been resumed.
     async fn index_stored_session(
         self: &Arc<Self>,
         index: &Arc<SearchIndex>,
@@ -307,8 +309,8 @@ impl Host {
         for (chat, places) in contiguous_ranges(&wanted) {
             self.index_turn_range(index, session, chat, places, modified_ms).await?;
         }
-        // A conversation that is being taken in is stored from its end on. Until the older turns are there as well, they are
-        // found where they were.
+        // A conversation is imported from its end. Until the older turns are imported, their entries from the
+        // transcript stay.
         let default = uri::default_chat_uri(session);
         let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
         let untold = stored.unwrap_or_else(|| self.unimported_turns.missing_count(&default));
@@ -325,7 +327,7 @@ impl Host {
         Ok(())
     }
 
-    /// Turns of a chat that follow each other.
+    /// Indexes consecutive turns of a chat.
     async fn index_turn_range(
         self: &Arc<Self>,
         index: &Arc<SearchIndex>,
@@ -341,7 +343,7 @@ impl Host {
             }
             let rows = self.store.load_turns(chat, next..places.end, INDEX_PAGE).await?;
             if rows.is_empty() {
-                // It was cut meanwhile; whoever did that says so.
+                // The chat was truncated meanwhile; that change is notified separately.
                 return Ok(());
             }
             let (index, session, first) = (Arc::clone(index), session.to_string(), next);
@@ -366,8 +368,7 @@ impl Host {
         Ok(())
     }
 
-    /// A conversation that only its agent keeps. One that cannot be read is found by its title, and read again when it
-    /// has changed.
+    /// Indexes an external conversation. An unreadable one is indexed by its title, and read again when it has changed.
     async fn index_external_session(
         self: &Arc<Self>,
         index: &Arc<SearchIndex>,
@@ -390,7 +391,7 @@ impl Host {
         .await?;
         match self.index_external_turns(index, session, &elsewhere, known, modified_ms).await? {
             Ok(true) => {}
-            // The next look shows that it is gone; or the last turn is read when it is due.
+            // The next scan shows that it is gone; or the last turn is indexed when it is due.
             Err(TranscriptStoreError::Missing) | Ok(false) => return Ok(()),
             Err(error) => tracing::info!(session, %error, "a conversation is found by its title only"),
         }
@@ -399,7 +400,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whether that is all of it.
+    /// Indexes the turns of an external conversation; `false` if some are deferred.
     async fn index_external_turns(
         self: &Arc<Self>,
         index: &Arc<SearchIndex>,
@@ -472,13 +473,13 @@ impl Host {
     }
 }
 
-/// What a conversation was read from.
+/// The version of a conversation that was indexed.
 fn external_stamp(conversation: &ExternalConversation) -> String {
     let modified = conversation.modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{EXTERNAL_STAMP_PREFIX}{} {}", modified.as_nanos(), conversation.title)
 }
 
-/// Places that follow each other, as ranges by chat. They are in order.
+/// Groups sorted locations into contiguous ranges by chat.
 fn contiguous_ranges(places: &[(TurnLocation, String)]) -> Vec<(&str, std::ops::Range<usize>)> {
     let mut runs: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
     for (place, _) in places {

@@ -1,8 +1,9 @@
-//! Finding words in all sessions: whoever changes something says only that it has changed; one task reads what is new
-//! from the store and from the agents' records, and notes it in the index of `hostler-search`.
+//! Full-text search over all sessions.
 //!
-//! Nothing here can hold up a turn: a change costs an entry in a set, and however many there are, each session is in it
-//! once.
+//! A change costs one entry in a set, so it never delays a turn, and each session is in the set once. One task
+//! (`indexer`) then reads what the index of `hostler-search` lacks: turn rows from the store, and turns of external
+//! conversations from the transcript store. `hostler/search` reports how many sessions are not indexed yet, and what
+//! cannot be read.
 
 mod documents;
 mod indexer;
@@ -23,41 +24,41 @@ use crate::clock::ClockExt as _;
 use crate::external_sessions::ExternalSessionFilter;
 use crate::host::Host;
 
-/// What somebody looks for.
+/// A search request.
 #[derive(Debug, Clone, Default)]
 pub struct SearchRequest {
     /// The query, as a person types it.
     pub query: String,
-    /// At most so many results.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Without so many of the first ones.
+    /// Number of results to skip.
     pub offset: usize,
     /// Whether each result is a turn, rather than a session with its best turns.
     pub flat: bool,
-    /// Whether to wait until everything that there is now has been read.
+    /// Whether to wait until all present changes are indexed.
     pub wait_for_index: bool,
-    /// Whether conversations count that people do not want to see in the list at all.
+    /// Whether to include external conversations although the filter lists none of them.
     pub include_unlisted: bool,
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Debug, Clone)]
 pub struct SearchResults {
-    /// Sessions, the best first.
+    /// Matching sessions, the best first.
     pub sessions: Vec<SessionHits>,
-    /// Whether there are more after these.
+    /// Whether more results follow.
     pub has_more: bool,
-    /// Those of them that the list does not have.
+    /// Result sessions that are not in the session list.
     pub unlisted: HashSet<String>,
-    /// How many sessions are still to be read: what is in them may be missing.
+    /// Number of sessions that are not indexed yet: their matches may be missing.
     pub pending_sessions: usize,
-    /// Why not everything could be read, in a sentence: what is new may be missing.
+    /// Why some sessions could not be indexed: recent matches may be missing.
     pub index_error: Option<String>,
 }
 
-/// What is to be read, and how far that is.
+/// Pending index work, and its progress.
 pub(crate) struct SearchIndexer {
-    /// Where the index is; none if nothing can be searched.
+    /// Directory of the index; `None` if search is off.
     dir: Option<PathBuf>,
     index: Mutex<Option<Arc<SearchIndex>>>,
     pending_work: Mutex<IndexWork>,
@@ -68,13 +69,13 @@ pub(crate) struct SearchIndexer {
 
 #[derive(Default)]
 struct IndexWork {
-    /// How often somebody has asked for something.
+    /// Number of requests so far.
     request_count: u64,
-    /// Sessions with something new in them.
+    /// Changed sessions.
     changed: HashSet<Arc<str>>,
-    /// Sessions that are no more.
+    /// Deleted sessions.
     removed: HashSet<Arc<str>>,
-    /// Whether to look at everything.
+    /// Whether to compare all sessions with the index.
     full_scan: bool,
 }
 
@@ -84,14 +85,14 @@ impl IndexWork {
     }
 }
 
-/// How far the reading is.
+/// Progress of the indexer.
 #[derive(Debug, Clone, Default)]
 struct IndexProgress {
-    /// Everything that was asked for up to here is done.
+    /// All requests up to this one are done.
     completed_requests: u64,
-    /// Sessions that are still to be read.
+    /// Number of sessions that are not indexed yet.
     pending_sessions: usize,
-    /// Why it does not go on, in a sentence.
+    /// Why indexing does not continue.
     error: Option<String>,
 }
 
@@ -107,14 +108,14 @@ impl SearchIndexer {
         }
     }
 
-    /// A session has something new in it, or was found with something new in it. Costs next to nothing.
+    /// Notes that a session has changed. Costs one entry in a set.
     pub(crate) fn mark_changed(&self, session: &Arc<str>) {
         self.enqueue(|work| {
             work.changed.insert(Arc::clone(session));
         });
     }
 
-    /// A session is no more.
+    /// Notes that a session was deleted.
     pub(crate) fn mark_removed(&self, session: &Arc<str>) {
         self.enqueue(|work| {
             work.changed.remove(session);
@@ -122,7 +123,8 @@ impl SearchIndexer {
         });
     }
 
-    /// Everything is to be looked at: what has not changed is not read again. Says when that is done.
+    /// Requests a comparison of all sessions with the index; unchanged sessions are not read again. Returns the
+    /// request's number.
     pub(crate) fn request_full_scan(&self) -> u64 {
         self.enqueue(|work| work.full_scan = true)
     }
@@ -142,7 +144,7 @@ impl SearchIndexer {
         self.pending_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The index, opened if it is not. Blocks.
+    /// Returns the index, opening it if necessary. Blocks.
     fn open_index(&self) -> Result<Arc<SearchIndex>, SearchError> {
         let mut opened = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = &*opened {
@@ -156,7 +158,7 @@ impl SearchIndexer {
 }
 
 impl Host {
-    /// Looks for something in all sessions.
+    /// Searches all sessions.
     pub(crate) async fn search_sessions(self: &Arc<Self>, wish: SearchRequest) -> Result<SearchResults, EngineError> {
         if wish.wait_for_index {
             let asked = self.search_indexer.request_full_scan();
@@ -174,11 +176,11 @@ impl Host {
         let host = Arc::clone(self);
         let hits = run_blocking(move || host.search_indexer.open_index()?.search(&query, page, now_ms)).await;
         if hits.as_ref().is_err_and(|error| *error == SearchError::Damaged) {
-            // Whoever keeps the index notices it, too, and makes it anew.
+            // The indexer detects the damage in its next round and rebuilds the index.
             self.search_indexer.request_full_scan();
         }
         let hits = hits?;
-        // What is only not in the list yet is not hidden.
+        // Conversations that are only not listed yet are not hidden.
         let hides = show != ExternalSessionFilter::All && self.external_scanner.is_initial_scan_complete();
         let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalog.contains(&found.session));
         let unlisted = unlisted.map(|found| found.session.clone()).collect();
@@ -193,7 +195,7 @@ impl Host {
         })
     }
 
-    /// Waits until everything was read that was asked for, as far as it can be.
+    /// Waits until all requests up to `asked` are done, as far as possible.
     async fn wait_until_indexed(&self, asked: u64) -> Result<(), EngineError> {
         let mut progress = self.search_indexer.progress.subscribe();
         let read = progress.wait_for(|progress| progress.completed_requests >= asked);
@@ -204,7 +206,7 @@ impl Host {
     }
 }
 
-/// Does something that blocks.
+/// Runs a blocking function.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SearchError> + Send + 'static,
 ) -> Result<T, SearchError> {

@@ -1,5 +1,7 @@
-//! Turns that go on elsewhere. Whoever leads one writes all the time, and to read it means to read it from its beginning:
-//! it is read from time to time, and as soon as it is over.
+//! External turns that are still running.
+//!
+//! Another process extends them all the time, and a turn can only be read from its start. Such a turn is indexed again
+//! from time to time, and when it is over, not after every change.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,21 +10,21 @@ use std::time::Duration;
 use hostler_driver::TurnIndexEntry;
 use uuid::Uuid;
 
-/// How long such a turn is left alone after it was read.
+/// Minimum time between two reads of a running turn.
 const RUNNING_TURN_REINDEX_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What to do about a turn of a conversation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReindexDecision {
-    /// Read it.
+    /// Index it.
     Reindex,
-    /// Nothing was added since it was read.
+    /// It has not changed since it was indexed.
     Unchanged,
-    /// It was read a moment ago. It is due later.
+    /// It was indexed recently and is due later.
     Defer,
 }
 
-/// The last turns that were not over when they were read, by their sessions.
+/// The last turns that were running when they were indexed, by session.
 #[derive(Debug, Default)]
 pub(super) struct RunningTurns {
     turns: Mutex<HashMap<String, IndexedTurn>>,
@@ -33,7 +35,7 @@ struct IndexedTurn {
     turn: Uuid,
     length: usize,
     indexed_at: Duration,
-    /// Whether there is more of it than was read.
+    /// Whether it has grown since.
     has_more: bool,
 }
 
@@ -42,8 +44,8 @@ impl RunningTurns {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether to read a turn of which the index has something already: the last one, which may have been taken up again, and
-    /// one that was last when it was read. Nobody who waits is put off.
+    /// Decides whether to read a turn that is already indexed: the last one, which may have been resumed, or one that
+    /// was last when it was indexed. A turn that a search waits for is not deferred.
     pub(super) fn decide(
         &self,
         session: &str,
@@ -70,7 +72,7 @@ impl RunningTurns {
         }
     }
 
-    /// The last turn of a conversation was read.
+    /// Notes that the last turn of a conversation was indexed.
     pub(super) fn mark_indexed(&self, session: &str, mark: &TurnIndexEntry, now: Duration) {
         let mut turns = self.lock_turns();
         if mark.is_complete {
@@ -83,12 +85,12 @@ impl RunningTurns {
         }
     }
 
-    /// A session is no more.
+    /// Removes a deleted session.
     pub(super) fn forget(&self, session: &str) {
         self.lock_turns().remove(session);
     }
 
-    /// How long it is until one is due, if there is more of one.
+    /// Time until the next turn is due, if one has grown.
     pub(super) fn next_due_in(&self, now: Duration) -> Option<Duration> {
         let turns = self.lock_turns();
         turns
@@ -98,7 +100,7 @@ impl RunningTurns {
             .min()
     }
 
-    /// The sessions with one that is due. Each is named once.
+    /// Returns the sessions with a due turn, each once.
     pub(super) fn take_due(&self, now: Duration) -> Vec<String> {
         let mut turns = self.lock_turns();
         let due = turns
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_goes_on_is_read_from_time_to_time_and_when_it_is_over() {
+    fn running_turn_is_reindexed_periodically_and_at_its_end() {
         let (growing, at) = (RunningTurns::default(), Duration::from_secs);
         let judge = |mark: &TurnIndexEntry, now: u64| growing.decide("s", mark, true, at(now), false);
         assert_eq!(judge(&mark(1, 1, false), 5), ReindexDecision::Reindex, "nobody has read it");
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_or_gone_is_not_remembered() {
+    fn finished_and_deleted_turns_are_forgotten() {
         let growing = RunningTurns::default();
         for session in ["a", "b", "c"] {
             growing.mark_indexed(session, &mark(1, 1, false), Duration::ZERO);

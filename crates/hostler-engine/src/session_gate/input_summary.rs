@@ -1,33 +1,33 @@
-//! What a call is about, in a line of the audit log: bounded, and without what looks like a secret.
+//! One-line summary of a tool call's input for the audit log: bounded, without anything that looks like a secret.
 
 use serde_json::Value;
 
 use crate::action_mapper::truncate_at_char;
 
-/// How long it may be, in bytes.
+/// Maximum length in bytes.
 const MAX_SUMMARY_BYTES: usize = 400;
 
-/// The fields that say what a call is about, in the order of preference.
+/// Fields that describe a call, in order of preference.
 const SUMMARY_FIELDS: [&str; 8] =
     ["command", "file_path", "notebook_path", "path", "url", "pattern", "query", "description"];
 
-/// Parts of names whose values are nobody's business.
+/// Parts of names whose values are secret.
 const SECRET_NAME_PARTS: [&str; 6] = ["key", "token", "secret", "passw", "credential", "authorization"];
 
-/// A line about a call's input.
+/// Summarizes a call's input in one line.
 pub(crate) fn summarize_input(input: &str) -> String {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(input) else { return "(unreadable)".to_owned() };
     let told = SUMMARY_FIELDS.iter().find_map(|name| fields.get(*name)?.as_str());
     let text = match told {
         Some(text) => redact(truncate_at_char(text, MAX_SUMMARY_BYTES * 4)),
-        // Values of fields that nobody knows are not told.
+        // Values of unknown fields are omitted.
         None => fields.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
     };
     let short = truncate_at_char(&text, MAX_SUMMARY_BYTES);
     if short.len() < text.len() { format!("{short}…") } else { short.to_owned() }
 }
 
-/// Takes out values of telling names and words that are too random to be words.
+/// Removes values of secret names, and words that are too random to be text.
 fn redact(text: &str) -> String {
     let mut hide_next = false;
     let words = text.split_inclusive(char::is_whitespace).map(|piece| {
@@ -51,7 +51,7 @@ fn redact(text: &str) -> String {
     words.collect()
 }
 
-/// Keys are long and mix letters with digits; paths and words have separators.
+/// Keys are long and mix letters with digits; paths and text have separators.
 fn looks_like_secret(word: &str) -> bool {
     let word = word.rsplit(['=', ':', '"', '\'']).find(|part| !part.is_empty()).unwrap_or(word);
     let key = word.len() >= 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c));
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_a_call_is_about() {
+    fn summary_contains_the_descriptive_field() {
         assert_eq!(summarize_input(r#"{"command":"git status && ls","description":"x"}"#), "git status && ls");
         assert_eq!(summarize_input(r#"{"content":"all of it","file_path":"/a/b.txt"}"#), "/a/b.txt");
         assert_eq!(summarize_input(r#"{"body":"private","to":"you"}"#), "body, to");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_long_inputs_are_cut() {
+    fn secrets_are_redacted_and_long_inputs_truncated() {
         for (line, told) in [
             ("API_KEY=abc run", "API_KEY=[redacted] run"),
             ("curl -H 'Authorization: Bearer abc.def' x", "curl -H 'Authorization: [redacted] [redacted] x"),

@@ -1,7 +1,13 @@
-//! The gate of a session: decides on every tool call, at once, from the rules, the permission mode and the directory.
+//! The permission gate of a session: decides on every tool call from the rules, the permission mode and the working
+//! directory.
 //!
-//! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
-//! the strictest of all modes that have to do with it holds.
+//! The gate decides at once and never waits for a person, because hooks time out and one build runs the tool after a
+//! timeout. Tool calls of sub-agents pass it as well. Each decision is written to the audit log; if the log cannot be
+//! written, the call is refused. A permission request asks the gate again, because the rules may have changed since the
+//! hook. A deny rule overrides a person's approval.
+//!
+//! A change of rules or mode applies from the next call. While a mode change is in progress, the strictest of the old
+//! and new modes applies.
 
 mod input_summary;
 
@@ -22,46 +28,46 @@ use tokio::sync::mpsc;
 pub(crate) use self::input_summary::summarize_input;
 use crate::clock::ClockExt as _;
 
-/// How many decisions may wait to be written down. When the log is that far behind, nothing runs.
+/// Maximum number of decisions that wait to be written to the audit log. When it is reached, calls are refused.
 pub(crate) const MAX_UNWRITTEN_DECISIONS: usize = 1024;
 
-/// How many questions are remembered, so that asking about one call twice is one line in the log.
+/// How many calls are remembered, so that repeated requests about one call are one line in the audit log.
 const MAX_REMEMBERED_CALLS: usize = 256;
 
 const UNREADABLE_INPUT_REASON: &str = "The host could not read the call's input, so it did not run.";
 const AUDIT_UNAVAILABLE_REASON: &str =
     "The host cannot write down what is decided, so nothing may run; try again later.";
 
-/// What the gate of a session decides by.
+/// What the gate decides by.
 #[derive(Debug)]
 struct GatePolicy {
     mode: PermissionMode,
-    /// The mode that a person chose last. What the agent does on its own is never looser than this.
+    /// The mode that a person chose last. The agent's own mode is never applied if it is looser.
     chosen_mode: PermissionMode,
-    /// The modes that are about to hold, one after the other.
+    /// Modes that are about to apply, in order.
     pending_modes: VecDeque<PermissionMode>,
     /// The session's own rules.
     session_rules: RuleSet,
-    /// The rules of the folder, if its configuration is applied.
+    /// The folder's rules, if its configuration applies.
     folder_rules: Result<RuleSet, RuleSetError>,
-    /// All rules that hold, and for which page of the book that is true.
+    /// All rules that apply, with the revision of the rule store that they were merged from.
     merged_rules: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
 }
 
-/// Where a session works.
+/// Directories of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GateDirectories {
     /// The working directory.
     pub(crate) working_directory: PathBuf,
     /// The user's home directory.
     pub(crate) home: Option<PathBuf>,
-    /// Where the agent writes its own plans.
+    /// Where the agent writes its plans.
     pub(crate) plans_directory: Option<PathBuf>,
-    /// The host's own directories, which no mode but bypass touches without a question.
+    /// The host's own directories; every mode except bypass asks before touching them.
     pub(crate) host_directories: Vec<PathBuf>,
 }
 
-/// The gate. Shared by the session's actor and the driver.
+/// The permission gate. Shared by the session's actor and the driver.
 #[derive(Debug)]
 pub(crate) struct SessionGate {
     gate_directories: GateDirectories,
@@ -70,24 +76,24 @@ pub(crate) struct SessionGate {
     audit_log: mpsc::Sender<AuditEntry>,
     clock: Arc<dyn Clock>,
     asked_calls: Mutex<VecDeque<String>>,
-    /// The directories that recent calls run in, by the calls' ids. Later questions about a call do not name it again.
+    /// Working directories of recent calls, by call id. Later requests about a call do not repeat the directory.
     call_directories: Mutex<VecDeque<(String, PathBuf)>>,
-    /// The plan that was written last.
+    /// The plan file that was written last.
     last_plan: Mutex<Option<PathBuf>>,
 }
 
-/// A decision, and by whom.
+/// A decision, with its source and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExplainedDecision {
     pub(crate) decision: GateDecision,
     /// `rule` or `mode`.
     pub(crate) decided_by: &'static str,
-    /// The reasons, in sentences.
+    /// The reason, as text.
     pub(crate) reason: String,
 }
 
 impl SessionGate {
-    /// A gate, and where its decisions arrive to be written down.
+    /// Creates a gate, and the receiver of its decisions for the audit log.
     pub(crate) fn new(
         places: GateDirectories,
         book: Arc<RuleStore>,
@@ -125,12 +131,12 @@ impl SessionGate {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A person has chosen another mode. Changes that are under way go on.
+    /// Sets the mode that a person chose. Mode changes in progress continue.
     pub(crate) fn set_mode(&self, mode: PermissionMode) {
         self.update_policy(|policy| (policy.mode, policy.chosen_mode) = (mode, mode));
     }
 
-    /// The agent works under another mode on its own. The stricter of this mode and the chosen one holds.
+    /// Follows a mode that the agent changed to by itself. The stricter of this mode and the chosen one applies.
     pub(crate) fn follow_agent_mode(&self, mode: PermissionMode) {
         self.update_policy(|policy| policy.mode = mode);
     }
@@ -140,12 +146,12 @@ impl SessionGate {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).chosen_mode
     }
 
-    /// From now on the strictest of the session's mode and all that are about to hold holds.
+    /// Starts a mode change: from now on the strictest of the current mode and all pending ones applies.
     pub(crate) fn begin_mode_change(&self, mode: PermissionMode) {
         self.update_policy(|policy| policy.pending_modes.push_back(mode));
     }
 
-    /// The change that began first has come about.
+    /// Completes the oldest pending mode change.
     pub(crate) fn finish_mode_change(&self) {
         self.update_policy(|policy| {
             if let Some(mode) = policy.pending_modes.pop_front() {
@@ -154,7 +160,7 @@ impl SessionGate {
         });
     }
 
-    /// The change that began first does not come about.
+    /// Drops the oldest pending mode change.
     pub(crate) fn abandon_mode_change(&self) {
         self.update_policy(|policy| policy.pending_modes.pop_front());
     }
@@ -170,7 +176,7 @@ impl SessionGate {
         })
     }
 
-    /// These are the rules of the folder from now on. If there are too many, every call is asked about.
+    /// Replaces the folder's rules. If there are too many, every call asks.
     pub(crate) fn set_folder_rules(&self, rules: &[FolderRule]) {
         let parsed = rules.iter().filter_map(|rule| {
             let effect = match rule.effect.as_str() {
@@ -187,7 +193,7 @@ impl SessionGate {
         self.update_policy(|policy| (policy.folder_rules, policy.merged_rules) = (folder, None));
     }
 
-    /// What the gate says about a call, without writing it down. A call without an id runs in the session's directory.
+    /// Evaluates a call without writing to the audit log. A call without an id runs in the session's directory.
     pub(crate) fn evaluate(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
         match self.parse_call(id, tool, input) {
             Some(call) => self.evaluate_call(&call),
@@ -199,7 +205,7 @@ impl SessionGate {
         }
     }
 
-    /// The narrow rules that would have let a call pass.
+    /// The narrow rules that would have allowed a call.
     pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str, scope: RuleScope) -> Vec<RuleSuggestion> {
         let Some(call) = self.parse_call(Some(id), tool, input) else { return Vec::new() };
         match self.merged_rules(&self.rule_store.snapshot()).0 {
@@ -208,17 +214,17 @@ impl SessionGate {
         }
     }
 
-    /// The directory that the session works in.
+    /// The session's working directory.
     pub(crate) fn working_directory(&self) -> &Path {
         &self.gate_directories.working_directory
     }
 
-    /// The plan that the agent wrote last, if it wrote one.
+    /// The plan file that the agent wrote last, if any.
     pub(crate) fn last_plan(&self) -> Option<PathBuf> {
         self.last_plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes the directory that a call runs in.
+    /// Stores the directory that a call runs in.
     fn remember_call_directory(&self, call: &GatedCall<'_>) {
         let Some(directory) = call.cwd else { return };
         let mut known = self.call_directories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,7 +252,7 @@ impl SessionGate {
         })
     }
 
-    /// Why not even a person may do it: a rule denies it, or could deny what it turns out to be, or nobody knows the rules.
+    /// Why even a person may not run it: a rule denies it, or might deny what it runs, or the rules are unknown.
     pub(crate) fn user_command_denial(&self, tool: &str, input: &str) -> Option<String> {
         let Some(call) = self.parse_call(None, tool, input) else { return Some(UNREADABLE_INPUT_REASON.to_owned()) };
         let page = self.rule_store.snapshot();
@@ -255,14 +261,14 @@ impl SessionGate {
             Some(Err(error)) => return Some(error.to_string()),
             None => return Some("The rules are not known.".to_owned()),
         };
-        // Of all modes this one adds nothing of its own.
+        // Bypass is the only mode that adds no checks of its own.
         let decision = decide_or_ask(&rules, PermissionMode::Bypass, &call, None, &DiskResolver);
         let denies =
             |why: &DecisionReason| matches!(why, DecisionReason::Rule { rule, .. } if rule.effect == Effect::Deny);
         if decision.reasons.iter().any(denies) { Some(explain_decision(&decision)) } else { page.read_error }
     }
 
-    /// What a page and the session itself say, and the modes that hold.
+    /// Merges the rules of the store, the folder and the session, and returns them with the modes that apply.
     fn merged_rules(
         &self,
         page: &RuleStoreSnapshot,
@@ -302,12 +308,12 @@ impl SessionGate {
         }
     }
 
-    /// The file of the agent's own plans that a call is about.
+    /// The agent's plan file that a call writes, if any.
     fn plan_file(&self, call: &ToolUse) -> Option<PathBuf> {
         find_plan_file(call, self.gate_directories.plans_directory.as_ref()?, &DiskResolver)
     }
 
-    /// `false` if the log is too far behind.
+    /// Queues a decision for the audit log; `false` if too many are waiting.
     fn write_audit(&self, call: &GatedCall<'_>, ruling: &ExplainedDecision) -> bool {
         if ruling.decision == GateDecision::Ask {
             let mut asked = self.asked_calls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -368,7 +374,7 @@ fn evaluate_in_mode(rules: &RuleSet, mode: PermissionMode, call: &ToolUse, plans
     }
 }
 
-/// The reasons, in sentences. What no rule speaks of is told by the call itself, and not repeated.
+/// The reason as text. Parts that no rule matches are omitted, because the call itself displays them.
 fn explain_decision(decision: &Decision) -> String {
     let unspoken = decision.reasons.iter().any(|why| matches!(why, DecisionReason::NoRule { .. }));
     match decision.outcome {

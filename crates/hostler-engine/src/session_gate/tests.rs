@@ -1,4 +1,4 @@
-//! The gate never says yes to what neither a rule nor the mode allows, whatever changes meanwhile.
+//! Property test: the gate never allows what neither a rule nor the mode allows, whatever changes meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const MODES: [PermissionMode; 5] = [
     PermissionMode::DontAsk,
 ];
 
-/// A command that changes something, and a rule for it.
+/// Commands that change something, for calls and rules.
 const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
 
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn a_command_passes_only_by_a_rule_or_where_permissions_are_skipped(
+    fn command_is_allowed_only_by_a_rule_or_in_bypass_mode(
         steps in prop::collection::vec(step(), 1..40)
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_passes_once_the_log_is_full() {
+fn calls_are_refused_when_the_audit_queue_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let book = Arc::new(RuleStore::open(dir.path()).unwrap());
     let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
@@ -113,7 +113,7 @@ fn nothing_passes_once_the_log_is_full() {
 }
 
 #[test]
-fn planning_writes_the_plan_and_nothing_else() {
+fn plan_mode_allows_writing_the_plan_only() {
     let dir = tempfile::tempdir().unwrap();
     let (work, plans) = (dir.path().join("project"), dir.path().join("plans"));
     for made in [&work, &plans] {
@@ -146,7 +146,7 @@ fn planning_writes_the_plan_and_nothing_else() {
 }
 
 #[test]
-fn the_directory_of_the_call_decides_and_is_remembered_for_later_questions() {
+fn call_directory_decides_and_is_reused_for_later_requests() {
     let dir = tempfile::tempdir().unwrap();
     let (work, state) = (dir.path().join("project"), dir.path().join("state"));
     std::fs::create_dir_all(work.join("sub")).unwrap();

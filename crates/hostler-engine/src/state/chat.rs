@@ -1,4 +1,4 @@
-//! Chats: what the protocol's reducer leaves to the host.
+//! Chats: corrections to the protocol's reducer.
 
 use ahp::reducers::apply_action_to_chat;
 use ahp_types::StateAction;
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{ApplyError, ApplyOutcome, Reduce};
 
-/// The longest turn in milliseconds: a hundred years.
+/// Maximum duration of a turn in milliseconds: a hundred years.
 pub(crate) const MAX_TURN_DURATION_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1000;
 
 impl Reduce for ChatState {
@@ -20,14 +20,14 @@ impl Reduce for ChatState {
                 }
                 apply_action_to_chat(self, action).into()
             }
-            // The reducer sorts those that are not named; the protocol lets them stay as they are.
+            // The reducer sorts messages that are not named; the protocol keeps their order.
             StateAction::ChatQueuedMessagesReordered(wish) => {
                 let order = complete_queue_order(self, &wish.order);
                 let whole = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
                 apply_action_to_chat(self, &whole).into()
             }
             _ => {
-                // The reducer says that it moved a call also where the call was in no state for it.
+                // The reducer reports `Applied` also if the call was in no state for the action.
                 let moves = tool_call_ref(action)
                     .is_none_or(|call| find_tool_call(self, call).is_some_and(|call| accepts_action(call, action)));
                 match apply_action_to_chat(self, action).into() {
@@ -39,8 +39,8 @@ impl Reduce for ChatState {
     }
 }
 
-/// Why a turn does not begin. The reducer would forget the turn that is running, and take a beginning that makes every
-/// end impossible.
+/// Why a turn must not start. The reducer would drop the running turn, and would accept a start time that makes every
+/// end invalid.
 fn start_refusal(chat: &ChatState, start: &ChatTurnStartedAction) -> Option<ApplyOutcome> {
     if let Some(active) = &chat.active_turn {
         return Some(match active.id == start.turn_id {
@@ -52,13 +52,13 @@ fn start_refusal(chat: &ChatState, start: &ChatTurnStartedAction) -> Option<Appl
     broken.then(|| ApplyOutcome::Refused(ApplyError::InvalidStartTime(start.started_at.clone())))
 }
 
-/// Whether a turn that begins at this time can end.
+/// Whether a turn with this start time can end.
 pub(crate) fn is_valid_start_time(text: &str) -> bool {
     let longest = SignedDuration::from_millis(MAX_TURN_DURATION_MS);
     text.parse::<Timestamp>().is_ok_and(|start| start.checked_add(longest).is_ok())
 }
 
-/// A wanted order of the queue, then the messages that it does not name, as they are.
+/// A requested order of the queue, followed by the messages that it does not name, in their present order.
 pub(crate) fn complete_queue_order(chat: &ChatState, wanted: &[String]) -> Vec<String> {
     let queue = || chat.queued_messages.iter().flatten().map(|message| &message.id);
     let mut order: Vec<String> = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn complete_queue_order(chat: &ChatState, wanted: &[String]) -> Vec<S
     order
 }
 
-/// The turn and the call that an action is about.
+/// The turn and the call of an action.
 fn tool_call_ref(action: &StateAction) -> Option<(&str, &str)> {
     let (turn, call) = match action {
         StateAction::ChatToolCallDelta(action) => (&action.turn_id, &action.tool_call_id),
@@ -86,7 +86,7 @@ fn tool_call_ref(action: &StateAction) -> Option<(&str, &str)> {
     Some((turn, call))
 }
 
-/// A call of the running turn.
+/// Finds a call of the running turn.
 fn find_tool_call<'a>(chat: &'a ChatState, (turn, call): (&str, &str)) -> Option<&'a ToolCallState> {
     let active = chat.active_turn.as_ref().filter(|active| active.id == turn)?;
     active.response_parts.iter().find_map(|part| match part {
@@ -108,7 +108,7 @@ fn tool_call_id(call: &ToolCallState) -> Option<&str> {
     })
 }
 
-/// Whether a call is in the state that an action needs.
+/// Whether a call is in the state that an action requires.
 fn accepts_action(call: &ToolCallState, action: &StateAction) -> bool {
     use ToolCallState::{AuthRequired, PendingConfirmation, PendingResultConfirmation, Running, Streaming};
     match action {

@@ -1,5 +1,6 @@
-//! The one place where states move. The protocol's reducers do it; where they and the protocol's text part company, it is
-//! mended here, so that this host, clients in Rust and clients in TypeScript arrive at the same state.
+//! Channel states and the only place that changes them. The protocol's reducers apply actions; where they differ from
+//! the protocol's text, they are corrected here, so that this host, clients in Rust and clients in TypeScript reach the
+//! same state.
 
 mod chat;
 mod session;
@@ -23,29 +24,29 @@ use ahp_types::state::{
 pub(crate) use chat::{MAX_TURN_DURATION_MS, complete_queue_order, is_valid_start_time};
 pub(crate) use session::chat_summary_change;
 
-/// What became of an action.
+/// Outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyOutcome {
-    /// The state has moved.
+    /// The state has changed.
     Applied,
-    /// There is nothing (any more) that the action could move.
+    /// The target of the action does not exist (any more).
     NoOp,
-    /// The action belongs on a channel of another kind.
+    /// The action belongs to another kind of channel.
     OutOfScope,
-    /// The action would break the state, which is as it was.
+    /// The action would break the state, which is unchanged.
     Refused(ApplyError),
 }
 
 /// Why an action must not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// Another turn would be lost.
+    /// The running turn would be lost.
     #[error("the turn {0:?} is running; another one cannot begin before its end")]
     TurnAlreadyRunning(String),
-    /// The turn could begin but never end.
+    /// The turn could start but never end.
     #[error("the turn's beginning {0:?} is no time from which an end can be counted")]
     InvalidStartTime(String),
-    /// The reducer cannot make sense of it.
+    /// The reducer rejects it.
     #[error(transparent)]
     Reducer(#[from] ReduceError),
 }
@@ -61,16 +62,16 @@ impl From<ReduceOutcome> for ApplyOutcome {
     }
 }
 
-/// A state that actions move.
+/// A state that actions change.
 pub trait Reduce {
-    /// Moves the state.
+    /// Applies an action.
     fn reduce(&mut self, action: &StateAction) -> ApplyOutcome;
 }
 
 /// Kinds of channels, each with the type of its state and the protocol's name for it.
 macro_rules! channels {
     ($($(#[$doc:meta])* $kind:ident($state:ty) = $name:literal;)+) => {
-        /// The state of a channel. It is shared until somebody changes it.
+        /// The state of a channel. Shared until it is changed.
         #[derive(Clone, PartialEq)]
         pub enum ChannelState {
             $($(#[$doc])* $kind(Arc<$state>),)+
@@ -84,10 +85,10 @@ macro_rules! channels {
                 }
             }
 
-            /// Reads a state of a kind. `None` if there is no such kind.
+            /// Parses a state. `None` if the kind is unknown.
             ///
             /// # Errors
-            /// If the value is no such state.
+            /// If the value is not a state of this kind.
             pub fn read(kind: &str, value: serde_json::Value) -> Option<serde_json::Result<Self>> {
                 match kind {
                     $($name => Some(serde_json::from_value(value).map(|state| Self::$kind(Arc::new(state)))),)+
@@ -96,7 +97,7 @@ macro_rules! channels {
             }
         }
 
-        /// A state is all that was said: only its kind is shown.
+        /// Prints only the kind, because states contain conversations.
         impl fmt::Debug for ChannelState {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "ChannelState({})", self.kind())
@@ -156,7 +157,7 @@ impl From<ChannelState> for SnapshotState {
     }
 }
 
-/// States that the protocol's reducers move as the protocol says.
+/// States that the protocol's reducers change without corrections.
 macro_rules! reduced_by {
     ($($state:ty: $reducer:path;)+) => {
         $(impl Reduce for $state {

@@ -1,4 +1,4 @@
-//! Sessions: their lines about their chats.
+//! Sessions: the summaries of their chats, with corrections to the protocol's reducer.
 
 use ahp::reducers::apply_action_to_session;
 use ahp_types::StateAction;
@@ -10,7 +10,8 @@ use super::{ApplyOutcome, Reduce};
 impl Reduce for SessionState {
     fn reduce(&mut self, action: &StateAction) -> ApplyOutcome {
         let outcome = apply_action_to_session(self, action);
-        // The reducer forgets these two. This host says them in a way that no reducer forgets.
+        // The reducer ignores these two fields. This host publishes them by `session/chatAdded`, which every reducer
+        // applies.
         if let StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }) = action
             && let Some(line) = self.chats.iter_mut().find(|line| line.resource == *chat)
         {
@@ -21,8 +22,8 @@ impl Reduce for SessionState {
     }
 }
 
-/// The action that makes one line of another. A change says what it can in a way that all reducers follow; whatever it
-/// cannot say (something is gone, or is one of the two that some forget) is said by the whole line.
+/// The action that turns one chat summary into another: a partial update if all reducers apply it; otherwise (a field
+/// is cleared, or is one of the two that some reducers ignore) the whole summary.
 pub(crate) fn chat_summary_change(now: &ChatSummary, next: ChatSummary) -> Option<StateAction> {
     fn news<T: PartialEq + Clone>(now: &T, next: &T) -> Option<T> {
         (now != next).then(|| next.clone())
@@ -68,7 +69,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The action as a client applies it, with the reducer as it is.
+    /// The action, and the summary that a client has after it with the unmodified reducer.
     fn followed(now: &ChatSummary, next: ChatSummary) -> (StateAction, ChatSummary) {
         let action = chat_summary_change(now, next).unwrap();
         let mut state: SessionState = serde_json::from_value(serde_json::json!({
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_follows_every_change_of_a_line() {
+    fn unmodified_reducer_applies_every_chat_summary_change() {
         let now = line();
         let renamed = ChatSummary { title: "u".into(), status: 8, ..now.clone() };
         let resting = ChatSummary { activity: None, ..now.clone() };

@@ -1,4 +1,4 @@
-//! What the protocol's reducers leave to the host. Where states end is the fixtures' business; this is about outcomes.
+//! Corrections to the protocol's reducers. The fixtures cover resulting states; these tests cover outcomes.
 
 use ahp_types::StateAction;
 use ahp_types::state::ChatState;
@@ -28,7 +28,8 @@ fn call(status: &str) -> Value {
         "contributor": {"kind": "mcp", "customizationId": "m"}}}])
 }
 
-/// A chat with a call in a state. One that waits for a sign-in cannot be read by the protocol's types, only reached.
+/// A chat with a call in a state. The protocol's types cannot parse a call that requires a sign-in, so actions produce
+/// it.
 fn chat_with(status: &str) -> ChatState {
     if status != "auth-required" {
         return chat(&call(status));
@@ -42,7 +43,7 @@ fn chat_with(status: &str) -> ChatState {
 }
 
 #[test]
-fn a_call_moves_only_from_the_states_that_the_action_is_for() {
+fn tool_call_actions_apply_only_in_their_states() {
     let of = |kind: &str, more: Value| {
         let mut value = json!({"type": format!("chat/toolCall{kind}"), "turnId": "t", "toolCallId": "c"});
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -82,7 +83,7 @@ fn a_call_moves_only_from_the_states_that_the_action_is_for() {
 }
 
 #[test]
-fn a_turn_that_runs_is_not_lost_and_one_that_cannot_end_does_not_begin() {
+fn turn_start_is_refused_during_a_turn_and_with_an_invalid_time() {
     let start = |turn: &str, at: &str| {
         let message = json!({"text": "go", "origin": {"kind": "user"}});
         action(json!({"type": "chat/turnStarted", "turnId": turn, "startedAt": at, "message": message}))
@@ -105,7 +106,7 @@ fn a_turn_that_runs_is_not_lost_and_one_that_cannot_end_does_not_begin() {
 }
 
 #[test]
-fn an_order_names_every_message_once() {
+fn queue_order_contains_every_message_once() {
     let mut state = chat(&json!([]));
     assert_eq!(complete_queue_order(&state, &["x".to_owned()]), Vec::<String>::new());
     let queued = ["z", "a", "m"].map(|id| json!({"id": id, "message": {"text": id, "origin": {"kind": "user"}}}));
@@ -115,7 +116,7 @@ fn an_order_names_every_message_once() {
 }
 
 #[test]
-fn an_action_of_another_channel_is_foreign() {
+fn action_of_another_channel_kind_is_out_of_scope() {
     let title = action(json!({"type": "terminal/titleChanged", "title": "x"}));
     assert_eq!(chat(&json!([])).reduce(&title), ApplyOutcome::OutOfScope);
 }

@@ -1,4 +1,7 @@
-//! One terminal: its shell, its state, and who wants something of it. All changes go through here.
+//! The actor of one terminal: reads the shell, writes input and is the only writer of the terminal's state.
+//!
+//! Output is published before a client's request is carried out, so all clients see one order. The actor reads no more
+//! than it has published, so a shell that floods is slowed by its own terminal.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -24,40 +27,40 @@ use crate::host::Host;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
 
-/// How long output is gathered. What comes after a silence is told at once.
+/// How long output is collected. Output after a pause is published at once.
 const OUTPUT_COALESCE_INTERVAL: Duration = Duration::from_millis(16);
 
-/// How much is read before it has to be told. Together with the time above, this is how fast a shell can write: one that
-/// floods waits for its terminal, as it would for a slow one.
+/// How much is read before it is published. Together with the interval above it limits the throughput of a shell, which
+/// then waits as it would for a slow terminal.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How much is read after a shell's end, at most, and how long that may take to come. The system holds far less than that.
+/// How much is read after a shell's end, and how long that may take. The operating system buffers far less.
 const MAX_FINAL_OUTPUT_BYTES: usize = 1024 * 1024;
 const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How much may be typed that the shell has not read yet.
+/// Maximum amount of input that the shell has not read yet.
 const MAX_PENDING_INPUT_BYTES: usize = 256 * 1024;
 
-/// How many wishes may wait.
+/// Maximum number of queued requests.
 const MAX_QUEUED_REQUESTS: usize = 256;
 
-/// How long the end of a shell is waited for. What it has started may be beyond our reach: another user's process, say.
+/// How long the end of a shell is awaited. A process that it started may not be killable, such as another user's.
 const SHELL_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest title.
+/// Maximum length of a title.
 pub(super) const MAX_TITLE_BYTES: usize = 1000;
 
-/// What is wanted of a terminal.
+/// A request to a terminal.
 pub(super) enum TerminalRequest {
     Dispatch(Box<Dispatch>),
     Subscribe(Subscriber, u64, oneshot::Sender<Result<(), EngineError>>),
-    /// End it, and say so.
+    /// Ends the terminal and replies.
     Dispose(oneshot::Sender<()>),
 }
 
 pub(super) type TerminalRequestSender = mpsc::Sender<TerminalRequest>;
 
-/// The way to a terminal, from both ends.
+/// Creates the request channel of a terminal.
 pub(super) fn request_channel() -> (TerminalRequestSender, mpsc::Receiver<TerminalRequest>) {
     mpsc::channel(MAX_QUEUED_REQUESTS)
 }
@@ -67,29 +70,29 @@ pub(super) struct TerminalActor {
     pub(super) host: Arc<Host>,
     pub(super) uri: Arc<str>,
     pub(super) screen: TerminalScreen,
-    /// Gone when it has ended.
+    /// `None` after the shell has ended.
     pub(super) shell: Option<Arc<dyn TerminalShell>>,
     pub(super) stream: ShellOutputParser,
-    /// Whether it shows what a call prints; then clients only look.
+    /// Whether it displays the output of a tool call; clients can only read it then.
     pub(super) is_tool_call: bool,
 }
 
-/// What is on its way to the shell and from it.
+/// Input and output in progress.
 struct TerminalIo {
     /// Whether there may be more to read.
     is_readable: bool,
     buffer: Vec<u8>,
-    /// What was heard and not told yet, and how many bytes that was.
+    /// Actions that are not published yet, and how many bytes of output they stand for.
     pending_actions: Vec<StateAction>,
     unpublished_bytes: usize,
-    /// Since when something may be told again.
+    /// Earliest time of the next publication.
     next_publish_at: Instant,
-    /// Whether the host's list may have to be told again.
+    /// Whether the host's terminal list may be outdated.
     is_list_stale: bool,
     pending_input: BytesMut,
 }
 
-/// What happened.
+/// An event for the actor.
 enum TerminalEvent {
     Request(TerminalRequest),
     Read(usize),
@@ -101,7 +104,7 @@ enum TerminalEvent {
 }
 
 impl TerminalActor {
-    /// Lets it live.
+    /// Runs the actor.
     pub(super) fn spawn(self, inputs: mpsc::Receiver<TerminalRequest>) {
         let tasks = self.host.tasks.clone();
         tasks.spawn(self.run(inputs));
@@ -128,14 +131,14 @@ impl TerminalActor {
                         self.publish_pending(&mut flow).await;
                     }
                 }
-                // Nobody reads it any more.
+                // The shell no longer reads.
                 TerminalEvent::Written(0) => flow.pending_input.clear(),
                 TerminalEvent::Written(length) => flow.pending_input.advance(length.min(flow.pending_input.len())),
                 TerminalEvent::PublishDue => self.publish_pending(&mut flow).await,
                 TerminalEvent::ListDue => flow.is_list_stale = !self.host.publish_terminals_throttled().await,
                 TerminalEvent::Request(TerminalRequest::Dispatch(dispatch)) => {
                     self.dispatch(*dispatch, &mut flow).await;
-                    // It may have been passed on to a session that has gone meanwhile.
+                    // The session that holds the claim may have been deleted meanwhile.
                     if self.host.missing_claim_session(&self.screen.state.claim).is_some() {
                         return self.dispose(None).await;
                     }
@@ -186,7 +189,7 @@ impl TerminalActor {
             () = self.host.stop.cancelled() => TerminalEvent::Stop,
             input = inputs.recv() => input.map_or(TerminalEvent::Stop, TerminalEvent::Request),
             length = write => TerminalEvent::Written(length),
-            // What was heard may be marks alone that say nothing; reading has to go on after them, too.
+            // Output may consist of marks that cause no action; reading has to continue after them, too.
             () = tokio::time::sleep_until(*due), if !waiting.is_empty() || *heard >= READ_BUFFER_BYTES => TerminalEvent::PublishDue,
             () = tokio::time::sleep_until(self.host.terminals.next_list_publish()), if *unlisted => TerminalEvent::ListDue,
             length = read => TerminalEvent::Read(length),
@@ -201,7 +204,7 @@ impl TerminalActor {
         }
     }
 
-    /// Tells what was heard. A slow disk is waited for here, and by the shell then.
+    /// Publishes pending output. A slow disk delays the actor here, and thereby the shell.
     async fn publish_pending(&mut self, flow: &mut TerminalIo) {
         flow.unpublished_bytes = 0;
         if flow.pending_actions.is_empty() {
@@ -221,7 +224,7 @@ impl TerminalActor {
         self.update_list_entry(flow).await;
     }
 
-    /// The host's list says what the state says, now or soon: somebody may rename a terminal all the time.
+    /// Updates the entry in the host's terminal list, now or soon: a program may change the title continuously.
     async fn update_list_entry(&self, flow: &mut TerminalIo) {
         let state = &self.screen.state;
         let info = TerminalInfo {
@@ -239,7 +242,7 @@ impl TerminalActor {
         if self.host.answer_duplicate_dispatch(&dispatch).await {
             return;
         }
-        // In the order in which it happened.
+        // Keeps the order of events.
         self.publish_pending(flow).await;
         let accepted = self.accept(&dispatch, flow);
         match accepted {
@@ -267,7 +270,7 @@ impl TerminalActor {
         self.update_list_entry(flow).await;
     }
 
-    /// Whether it can be done, and does it. The error is the reason of the rejection.
+    /// Checks a request and carries it out. The error is the reason of the rejection.
     fn accept(&mut self, dispatch: &Dispatch, flow: &mut TerminalIo) -> Result<(), String> {
         if self.is_tool_call {
             return Err(READ_ONLY_REASON.to_owned());
@@ -319,7 +322,8 @@ impl TerminalActor {
         }
     }
 
-    /// The shell has ended, and nothing of it is left that could write: the rest is read, and then the end is told.
+    /// Handles the end of the shell and of everything that it started: reads the remaining output, then publishes the
+    /// exit.
     async fn finish(&mut self, end: CommandExit, flow: &mut TerminalIo) {
         if let Some(shell) = self.shell.take() {
             let mut rest = 0;
@@ -328,7 +332,7 @@ impl TerminalActor {
                     biased;
                     () = self.host.stop.cancelled() => 0,
                     length = shell.read(&mut flow.buffer) => length,
-                    // Somebody else may have the terminal open, and then it does not end.
+                    // Another process may have the terminal open, and then there is no end of file.
                     () = tokio::time::sleep(FINAL_OUTPUT_TIMEOUT) => 0,
                 };
                 flow.is_readable = length > 0;
@@ -345,12 +349,12 @@ impl TerminalActor {
         self.screen.exit(end.exit_code(), self.host.clock.now_ms(), &mut flow.pending_actions);
         self.publish_pending(flow).await;
         self.host.publish_terminals().await;
-        // It will not be needed again.
+        // The buffer is not needed any more.
         flow.buffer = Vec::new();
     }
 
-    /// Its name and its place are free at once. The shell is ended by a task of its own, and whoever asked is answered when
-    /// nothing of it is left, or when that has been waited for long enough.
+    /// Removes the terminal, which frees its URI at once. A separate task ends the shell, and the reply is sent when
+    /// its processes are gone or the timeout has passed.
     async fn dispose(mut self, reply: Option<oneshot::Sender<()>>) {
         self.host.remove_terminal(&self.uri).await;
         let tasks = self.host.tasks.clone();

@@ -1,20 +1,20 @@
-//! Who holds a terminal, and who may pass it on. Pure.
+//! Claims: which client or session holds a terminal, and which clients may transfer it. Pure.
 
 use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim};
 
 use crate::uri;
 
-/// What has to be known about others.
+/// Facts about clients and sessions that the checks need.
 pub(crate) trait ClaimContext {
-    /// Whether a client of that name was here lately.
+    /// Whether such a client was connected recently.
     fn is_known_client(&self, client: &str) -> bool;
-    /// Whether that client is not here now.
+    /// Whether that client is disconnected now.
     fn is_client_away(&self, client: &str) -> bool;
-    /// Whether there is such a session.
+    /// Whether the session exists.
     fn has_session(&self, session: &str) -> bool;
 }
 
-/// Whether a client may make a terminal with this claim. The error is a sentence.
+/// Checks whether a client may create a terminal with this claim. The error is a message for a person.
 pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl ClaimContext) -> Result<(), String> {
     match claim {
         TerminalClaim::Client(TerminalClientClaim { client_id }) if client_id != client => {
@@ -25,8 +25,8 @@ pub(crate) fn check_new_claim(client: &str, claim: &TerminalClaim, others: &impl
     }
 }
 
-/// Whether a client may pass a terminal on. Who holds it may; what a session holds, or somebody who is not here, anybody
-/// may take.
+/// Checks whether a client may transfer a terminal. The holder may transfer it to a known client or an existing
+/// session. Every client may take a terminal that a session or a disconnected client holds.
 pub(crate) fn check_claim_transfer(
     client: &str,
     held: &TerminalClaim,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_terminal_decides() {
+    fn claim_transfer_depends_on_the_holder() {
         let own = session("claude:/s", &uri::default_chat_uri("claude:/s"));
         let check = |held: &TerminalClaim, next: &TerminalClaim, fine: bool| {
             assert_eq!(check_claim_transfer("me", held, next, &Somebody).is_ok(), fine, "{held:?} {next:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_names_oneself_or_a_chat_that_there_is() {
+    fn new_claim_names_the_client_itself_or_an_existing_session() {
         let fine = |claim: &TerminalClaim| check_new_claim("me", claim, &Somebody).is_ok();
         assert!(fine(&client("me")) && !fine(&client("you")));
         assert!(fine(&session("claude:/s", &uri::default_chat_uri("claude:/s"))));

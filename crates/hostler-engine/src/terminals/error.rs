@@ -1,34 +1,36 @@
+//! Errors of operations on terminals.
+
 use crate::resources::ResourceError;
 use crate::{EngineError, uri};
 
-/// Why something could not be done with a terminal.
+/// Why an operation on a terminal failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TerminalError {
-    /// They are switched off.
+    /// Terminals are off.
     #[error("terminals are switched off on this host; its owner can allow them by `no-terminals = false`")]
     Disabled,
-    /// The URI names no terminal.
+    /// The URI is not a terminal URI.
     #[error("{0:?} cannot name a terminal; use {scheme}/<uuid>", scheme = uri::TERMINAL_SCHEME)]
     InvalidUri(String),
-    /// The URI is taken.
+    /// The URI is in use.
     #[error("the terminal {0} exists already; choose another URI")]
     AlreadyExists(String),
-    /// Nobody knows it.
+    /// The terminal does not exist.
     #[error("there is no terminal {0}")]
     NotFound(String),
-    /// There are as many as there may be.
+    /// The limit is reached.
     #[error("there are {0} terminals, as many as there may be; dispose of one first")]
     TooMany(usize),
-    /// Something in the request is wrong.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// The working directory cannot be had.
+    /// The working directory is not accessible.
     #[error(transparent)]
     Directory(#[from] ResourceError),
     /// The shell did not start.
     #[error("the shell could not be started: {0}")]
     ShellStartFailed(String),
-    /// Something else.
+    /// Another engine error.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }

@@ -1,5 +1,9 @@
-//! Terminals: shells of people, and what commands of turns print, each with a channel of its own that is in no journal. They
-//! end with the host at the latest.
+//! Terminals: shells of people, and the output of turns' commands. Each has a channel without a journal, and ends with
+//! the host at the latest.
+//!
+//! One actor per terminal (`actor`) changes its state. The host's terminal list is part of the root state and is
+//! published only when it changes. Envelopes of terminals are in a separate replay buffer, so a flood does not evict
+//! envelopes of sessions.
 
 mod actor;
 mod claim;
@@ -36,62 +40,63 @@ use crate::{Engine, EngineError, uri};
 use actor::{TerminalActor, TerminalRequest, TerminalRequestSender};
 use screen::TerminalScreen;
 
-/// How many terminals there may be, if nobody says otherwise.
+/// Default maximum number of terminals.
 pub const DEFAULT_MAX_TERMINALS: usize = 32;
 
-/// How much of a terminal's contents is kept, if nobody says otherwise.
+/// Default size of a terminal's scrollback.
 pub const DEFAULT_SCROLLBACK_BYTES: usize = 512 * 1024;
 
-/// The largest terminal, in lines or characters of a line.
+/// Maximum number of rows or columns.
 const MAX_TERMINAL_DIMENSION: i64 = 2000;
 
-/// How often the list of terminals may change because of what happens in them, in all of them together. Each change is the
-/// whole list, and is kept for clients that come back. Beginnings and ends are told at once.
+/// Minimum interval between publications of the terminal list for changes inside terminals, over all terminals. Each
+/// publication contains the whole list and stays in the replay buffer. Created and removed terminals are published at
+/// once.
 const LIST_PUBLISH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What terminals are made of.
+/// Configuration of terminals.
 #[derive(Clone)]
 pub struct TerminalsConfig {
     /// Starts shells.
     pub shell_launcher: Arc<dyn ShellLauncher>,
-    /// How many terminals there may be, those that have ended and were not disposed of included.
+    /// Maximum number of terminals, including ended ones that were not disposed of.
     pub max_terminals: usize,
-    /// How many bytes of each one's contents are kept.
+    /// Size of each terminal's scrollback.
     pub scrollback_bytes: usize,
 }
 
-/// A wish for a terminal.
+/// A request to create a terminal.
 #[derive(Debug, Clone)]
 pub struct CreateTerminal {
     /// Its URI, chosen by the client.
     pub uri: String,
-    /// Who holds it at first.
+    /// Its first holder.
     pub claim: TerminalClaim,
-    /// What it is called.
+    /// Its title.
     pub name: Option<String>,
-    /// Where its shell begins, as a file URI. Otherwise where the session works that holds it, or where sessions work that
-    /// name no directory.
+    /// Working directory of its shell, as a file URI. Default: the directory of the session that holds it, or the
+    /// default directory of sessions.
     pub directory: Option<String>,
-    /// Characters in a line.
+    /// Number of columns.
     pub cols: Option<i64>,
-    /// Lines.
+    /// Number of rows.
     pub rows: Option<i64>,
 }
 
-/// All terminals, in the order of their beginning.
+/// All terminals, in the order of creation.
 pub(crate) struct TerminalRegistry {
-    /// Nothing if they are switched off.
+    /// `None` if terminals are off.
     config: Option<TerminalsConfig>,
     terminals: Mutex<Vec<TerminalEntry>>,
-    /// When the list may be told again for what happens in them.
+    /// Earliest time of the next list publication for changes inside terminals.
     next_list_publish: Mutex<Instant>,
 }
 
 struct TerminalEntry {
     uri: Arc<str>,
-    /// Nothing while its shell is being started.
+    /// `None` while its shell is being started.
     live: Option<LiveTerminal>,
-    /// Whether it shows what a call prints, and is nobody's shell.
+    /// Whether it displays the output of a tool call.
     is_tool_call: bool,
 }
 
@@ -133,14 +138,15 @@ impl TerminalRegistry {
         found.live.as_ref().map(|live| live.requests.clone())
     }
 
-    /// What everybody is told of: those of calls only while they run, since nobody should have to dispose of them.
+    /// The published list. Terminals of tool calls are listed only while they run, because clients do not dispose of
+    /// them.
     fn list(&self) -> Vec<TerminalInfo> {
         let all = self.lock();
         let listed = all.iter().filter(|terminal| !terminal.is_tool_call || terminal.is_running());
         listed.filter_map(|terminal| Some(terminal.live.as_ref()?.info.clone())).collect()
     }
 
-    /// Notes what is listed of a terminal; tells whether that is new.
+    /// Updates a terminal's list entry; `true` if it has changed.
     fn update_info(&self, info: TerminalInfo) -> bool {
         let mut all = self.lock();
         let found = all.iter_mut().find(|terminal| *terminal.uri == *info.resource);
@@ -150,7 +156,7 @@ impl TerminalRegistry {
         new
     }
 
-    /// Takes a place for a terminal that is being started.
+    /// Reserves a place for a terminal that is being started.
     fn reserve(&self, uri: &Arc<str>, most: usize) -> Result<(), TerminalError> {
         let mut all = self.lock();
         if all.iter().any(|terminal| terminal.uri == *uri) {
@@ -173,7 +179,7 @@ impl TerminalRegistry {
         self.lock().retain(|terminal| *terminal.uri != *uri);
     }
 
-    /// Those that a session holds.
+    /// The terminals that a session holds.
     fn held_by(&self, session: &str) -> Vec<String> {
         let held =
             |info: &TerminalInfo| matches!(&info.claim, TerminalClaim::Session(claim) if claim.session == session);
@@ -183,7 +189,7 @@ impl TerminalRegistry {
     }
 }
 
-/// A place is given back unless its terminal has begun.
+/// Frees the reserved place when it is dropped, unless the terminal was activated.
 struct TerminalReservation<'a> {
     terminals: &'a TerminalRegistry,
     uri: &'a Arc<str>,
@@ -199,10 +205,10 @@ impl Drop for TerminalReservation<'_> {
 }
 
 impl Engine {
-    /// Makes a terminal and starts a shell in it.
+    /// Creates a terminal and starts a shell in it.
     ///
     /// # Errors
-    /// If there may be none, if its URI is taken, or if its shell cannot be started there. Then nothing of it is left.
+    /// If terminals are off, the URI is in use, or the shell cannot be started. Nothing remains of the terminal then.
     pub async fn create_terminal(&self, client: &str, wish: CreateTerminal) -> Result<(), TerminalError> {
         let host = &self.host;
         let config = host.terminals.config.as_ref().ok_or(TerminalError::Disabled)?;
@@ -260,11 +266,12 @@ impl Engine {
             is_tool_call: false,
         };
         let (inputs, wanted) = actor::request_channel();
-        // Known before it lives, so that nothing of its life is missed.
+        // Registered before it runs, so that no request is lost.
         self.host.terminals.activate(&terminal, LiveTerminal { requests: inputs, info });
         actor.spawn(wanted);
         place.is_activated = true;
-        // Its session may have gone while the shell was started, and then it did not take the terminal along.
+        // Its session may have been deleted while the shell was started; the deletion did not include this terminal
+        // then.
         if let Some(session) = self.host.missing_claim_session(&claim) {
             let reason = format!("there is no session {session} any more");
             let _ = self.dispose_terminal(&terminal).await;
@@ -274,10 +281,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends a terminal, with everything that its shell has started, and removes it.
+    /// Ends a terminal, with all processes of its shell, and removes it.
     ///
     /// # Errors
-    /// If there is no such terminal.
+    /// If the terminal does not exist.
     pub async fn dispose_terminal(&self, terminal: &str) -> Result<(), TerminalError> {
         let not_found = || TerminalError::NotFound(terminal.to_owned());
         let inputs = self.host.terminals.request_sender(terminal).ok_or_else(not_found)?;
@@ -289,11 +296,11 @@ impl Engine {
     /// Ends the terminals that a session holds, with the session.
     pub(crate) async fn dispose_terminals_of(&self, session: &str) {
         let held = self.host.terminals.held_by(session);
-        // Somebody else may be faster.
+        // A client may have disposed of one meanwhile.
         futures::future::join_all(held.iter().map(|terminal| self.dispose_terminal(terminal))).await;
     }
 
-    /// Where a shell begins: where clients may read, like everything that they name.
+    /// Working directory of a shell: must be readable for clients, like every path that they name.
     async fn terminal_directory(&self, wanted: Option<&str>, claim: &TerminalClaim) -> Result<PathBuf, TerminalError> {
         let host = &self.host;
         let Some(wanted) = wanted else {
@@ -321,14 +328,14 @@ impl Engine {
     }
 }
 
-/// What was typed may be a password: whoever typed it knows it, and nobody else needs to.
+/// Removes typed input from an echoed action, because it may be a password.
 pub(crate) fn strip_terminal_input(action: &mut StateAction) {
     if let StateAction::TerminalInput(input) = action {
         input.data.clear();
     }
 }
 
-/// A size that makes sense. The error is a sentence.
+/// Checks a size. The error is a message for a person.
 fn parse_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, String> {
     let within = |length: i64| u16::try_from(length).ok().filter(|_| (1..=MAX_TERMINAL_DIMENSION).contains(&length));
     let sentence = || format!("a terminal has 1 to {MAX_TERMINAL_DIMENSION} columns and rows");
@@ -358,8 +365,8 @@ impl Host {
         }
     }
 
-    /// The session that a terminal is held by, if there is none of that name. One that is being disposed of takes along what
-    /// was listed as its own before it is gone, so this is asked after that.
+    /// The session that holds a terminal, if it does not exist. A session's deletion ends the terminals that are listed
+    /// as its own before the session is gone, so this check comes after listing.
     fn missing_claim_session<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
         match claim {
             TerminalClaim::Session(claim) if !self.sessions().contains(&claim.session) => Some(&claim.session),
@@ -367,16 +374,17 @@ impl Host {
         }
     }
 
-    /// A terminal is over and gone.
+    /// Removes an ended terminal.
     async fn remove_terminal(&self, terminal: &str) {
         self.terminals.remove(terminal);
         self.broadcaster.close_channel(terminal);
         self.publish_terminals().await;
-        // Another one may be called the same; nobody is to take the one for a continuation of the other.
+        // Another terminal may reuse the URI; no client must take it for a continuation of this one.
         self.broadcaster.discard_terminal_replay(self.store.sequencer().current_seq());
     }
 
-    /// Clients that saw terminals of an earlier life hear that they are gone: what is replayed to them does not say so.
+    /// Publishes an empty list for clients that saw terminals before a restart, because the replay does not contain
+    /// their end.
     pub(crate) async fn clear_earlier_terminals(&self) {
         if self.terminals.are_enabled() && self.store.sequence_at_start().base_seq > 0 {
             let terminals = Vec::new();
@@ -384,12 +392,13 @@ impl Host {
         }
     }
 
-    /// Tells which terminals there are, if that has changed. A restart takes them all, and no journal holds them.
+    /// Publishes the terminal list if it has changed. It is not journaled, because a restart ends all terminals.
     pub(crate) async fn publish_terminals(&self) {
         self.publish_terminals_at(None).await;
     }
 
-    /// Does the same for what happens in terminals, if it is time to; tells whether everybody has the list now.
+    /// Publishes the list for changes inside terminals, if the interval has passed; `true` if the published list is up
+    /// to date.
     async fn publish_terminals_throttled(&self) -> bool {
         self.publish_terminals_at(Some(Instant::now())).await
     }
@@ -400,7 +409,7 @@ impl Host {
         if state.terminals.as_ref() == Some(&terminals) {
             return true;
         }
-        // Read under the lock of the state: of those who wait for their turn, one tells what all of them have to say.
+        // Checked under the lock of the state: of several waiting callers, one publishes for all.
         if now.is_some_and(|now| now < self.terminals.next_list_publish()) {
             return false;
         }

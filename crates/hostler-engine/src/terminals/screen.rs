@@ -1,4 +1,4 @@
-//! A terminal's state, and what a shell's output does to it. No I/O and no clock.
+//! A terminal's state, and how output of its shell changes it. No I/O and no clock.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use hostler_terminal::{ShellEvent, ShellOutput, scrollback_trim_bytes};
 
 use crate::state::Reduce as _;
 
-/// What a part of the contents takes beside its text.
+/// Size of a content part beside its text.
 const CONTENT_PART_OVERHEAD_BYTES: usize = 128;
 
 /// The state of a terminal.
 #[derive(Debug)]
 pub(super) struct TerminalScreen {
     pub(super) state: Arc<TerminalState>,
-    /// How much of the contents is kept.
+    /// Size of the scrollback.
     scrollback_bytes: usize,
-    /// Whether a person has named it: then programs do not.
+    /// Whether a person has named it: then programs do not change the title.
     pub(super) has_user_title: bool,
-    /// The command that runs, and since when (milliseconds since the epoch).
+    /// The running command, and its start (milliseconds since the epoch).
     running_command: Option<(String, i64)>,
     command_count: u64,
-    /// Whether the shell has told of itself.
+    /// Whether the shell has reported shell integration.
     has_shell_integration: bool,
-    /// The title that was told last.
+    /// The title that was published last.
     published_title: String,
-    /// The directory that was told last.
+    /// The directory that was published last.
     published_directory: Option<String>,
 }
 
@@ -50,14 +50,14 @@ impl TerminalScreen {
         }
     }
 
-    /// Moves the state. What has scrolled too far is gone.
+    /// Applies an action, and trims the scrollback.
     pub(super) fn reduce(&mut self, action: &StateAction) {
         let state = Arc::make_mut(&mut self.state);
         state.reduce(action);
         trim_content(&mut state.content, self.scrollback_bytes);
     }
 
-    /// What a piece of output means, behind what is waiting to be told. `now` is in milliseconds since the epoch.
+    /// Converts output to actions, appended to `waiting`. `now` is in milliseconds since the epoch.
     pub(super) fn apply_output(&mut self, piece: ShellOutput, now: i64, waiting: &mut Vec<StateAction>) {
         match piece {
             ShellOutput::Text(text) => match waiting.last_mut() {
@@ -84,7 +84,7 @@ impl TerminalScreen {
         match mark {
             ShellEvent::PromptShown => {}
             ShellEvent::CommandStarted(command_line) => {
-                // Its end was not told.
+                // The end of the previous command was not reported.
                 self.finish_command(None, now, waiting);
                 self.command_count += 1;
                 let command_id = self.command_count.to_string();
@@ -103,7 +103,7 @@ impl TerminalScreen {
         }
     }
 
-    /// The command that runs, if there is one, is over.
+    /// Ends the running command, if there is one.
     fn finish_command(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
         let Some((command_id, began)) = self.running_command.take() else { return };
         let duration_ms = Some((now - began).max(0));
@@ -111,14 +111,14 @@ impl TerminalScreen {
         waiting.push(StateAction::TerminalCommandFinished(finished));
     }
 
-    /// The shell has ended.
+    /// Handles the end of the shell.
     pub(super) fn exit(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
         self.finish_command(None, now, waiting);
         waiting.push(StateAction::TerminalExited(TerminalExitedAction { exit_code }));
     }
 }
 
-/// How much a part takes.
+/// Size of a content part.
 fn part_size(part: &TerminalContentPart) -> usize {
     CONTENT_PART_OVERHEAD_BYTES
         + match part {
@@ -128,7 +128,7 @@ fn part_size(part: &TerminalContentPart) -> usize {
         }
 }
 
-/// Takes from the beginning what is too much, and a little more, so that this is seldom needed.
+/// Removes the oldest contents beyond the limit, and a little more, so that trimming is rare.
 fn trim_content(content: &mut Vec<TerminalContentPart>, most: usize) {
     let total: usize = content.iter().map(part_size).sum();
     if total <= most {
@@ -189,7 +189,7 @@ mod tests {
         ShellOutput::Text(text.into())
     }
 
-    /// All text, as somebody would see it who knows nothing of commands.
+    /// All text, without the structure of commands.
     fn raw(screen: &TerminalScreen) -> String {
         let part = |part: &TerminalContentPart| match part {
             TerminalContentPart::Unclassified(part) => part.value.clone(),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_in_their_order() {
+    fn commands_are_reported_in_order() {
         let mut screen = screen(10_000);
         let told = hear(
             &mut screen,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_shell_ends_its_command() {
+    fn shell_exit_ends_the_running_command() {
         let mut screen = screen(10_000);
         hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("exit 3".into()))]);
         let mut waiting = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_of_programs_are_taken_until_a_person_names_the_terminal() {
+    fn program_titles_apply_until_a_person_sets_a_title() {
         let mut screen = screen(10_000);
         assert_eq!(
             hear(&mut screen, [ShellOutput::Title("vim".into()), ShellOutput::Title("vim".into())]),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_scrolled_too_far_is_gone_at_the_end_of_a_line() {
+    fn scrollback_is_trimmed_at_a_line_end() {
         let mut screen = screen(2000);
         for line in 0..1000 {
             hear(&mut screen, [text(&format!("{line} äöü\r\n"))]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn many_commands_and_one_without_end_stay_bounded() {
+    fn many_commands_and_an_endless_one_stay_bounded() {
         let mut screen = screen(4000);
         for _ in 0..500 {
             hear(

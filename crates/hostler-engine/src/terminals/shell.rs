@@ -1,4 +1,4 @@
-//! The port towards shells in terminals. Who carries it out sees to it that nothing of them is left when they are over.
+//! The port for shells in terminals. Its implementation ensures that no process of a shell outlives it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,52 +8,51 @@ use hostler_terminal::ShellNonce;
 
 use crate::command_runner::CommandExit;
 
-/// How large a terminal is.
+/// Size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Characters in a line.
+    /// Number of columns.
     pub cols: u16,
-    /// Lines.
+    /// Number of rows.
     pub rows: u16,
 }
 
-/// A shell to be started in a terminal of its own.
+/// Describes a shell to start in a terminal of its own.
 #[derive(Debug, Clone)]
 pub struct ShellSpec {
-    /// Where.
+    /// Working directory.
     pub directory: PathBuf,
-    /// How large its terminal is.
+    /// Size of its terminal.
     pub size: TerminalSize,
-    /// What it puts into its marks.
+    /// Nonce in its marks.
     pub nonce: ShellNonce,
 }
 
 /// Starts shells.
 pub trait ShellLauncher: Send + Sync + 'static {
-    /// What a terminal is called that nobody has named.
+    /// Default title of a terminal.
     fn default_title(&self) -> String;
 
-    /// Starts a shell. The error is a sentence; then nothing of it is left.
+    /// Starts a shell. The error is a message for a person; no process remains then.
     fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, String>>;
 }
 
-/// A shell in its terminal. Dropping it ends it, with everything that it has started.
+/// A shell in its terminal. Dropping it ends the shell and all its processes.
 pub trait TerminalShell: Send + Sync {
-    /// Reads what was written to the terminal; 0 when nobody has it any more. May be dropped and asked again.
+    /// Reads output; 0 after the last process has closed the terminal. Cancel safe.
     fn read<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, usize>;
 
-    /// Types some of these bytes and says how many; 0 when nobody can read them any more. May be dropped: then none were
-    /// typed.
+    /// Writes some of the bytes and returns how many; 0 if no process can read them any more. Cancel safe: nothing was
+    /// written if the future is dropped.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, usize>;
 
-    /// Makes the terminal larger or smaller.
+    /// Resizes the terminal.
     fn resize(&self, size: TerminalSize);
 
-    /// Waits until the shell has ended, and nothing is left that it has started, unless that takes too long. May be dropped
-    /// and asked again.
+    /// Waits until the shell and all its processes have ended, unless that takes too long. Cancel safe.
     fn wait(&self) -> BoxFuture<'_, CommandExit>;
 
-    /// Ends it, with everything that it has started; returns when nothing is left, which may be never. Nothing can be read
-    /// or written any more.
+    /// Ends the shell and all its processes; returns when they are gone, which may be never. Afterwards nothing can be
+    /// read or written.
     fn terminate(&self) -> BoxFuture<'_, ()>;
 }

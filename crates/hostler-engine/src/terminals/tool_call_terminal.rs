@@ -1,5 +1,7 @@
-//! Terminals of calls: what a command of a turn prints, for whoever wants to look while it runs, and for a while afterwards.
-//! Nobody types there. The command belongs to its turn, not to its terminal: without the one it runs on.
+//! Terminals of tool calls: read-only output of a turn's command, while it runs and for some time afterwards.
+//!
+//! For the terminal's actor the command is a shell without input, at the other end of a bounded pipe; the session's
+//! actor knows only where to print. The command belongs to its turn, and runs on without its terminal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,40 +26,40 @@ use crate::command_runner::CommandExit;
 use crate::host::Host;
 use crate::uri;
 
-/// How many of them there are, those that run and those that are kept.
+/// Maximum number of terminals of tool calls, running and ended.
 pub(super) const MAX_TOOL_CALL_TERMINALS: usize = 32;
 
-/// The longest title, in bytes: the first line of what runs.
+/// Maximum length of a title in bytes: the first line of the command.
 const MAX_COMMAND_TITLE_BYTES: usize = 200;
 
-/// How much may be printed that the terminal has not read yet. Then the command waits, as it would for a slow terminal.
+/// How much output the terminal's actor may leave unread. Beyond it the command waits, as it would for a slow terminal.
 const OUTPUT_PIPE_BYTES: usize = 64 * 1024;
 
-/// Why a client's wish is refused there.
+/// Why a client's request is rejected.
 pub(super) const READ_ONLY_REASON: &str = "this terminal shows what a command of a turn prints; it cannot be typed into or changed, but its turn can be cancelled";
 
-/// The end of a call's terminal that the command has. Dropping it ends the terminal without an exit code.
+/// The command's end of a tool call terminal. Dropping it ends the terminal without an exit code.
 pub(crate) struct ToolCallTerminal {
     link: ToolResultTerminalContent,
-    // Closed before the end is told, so that all of it is read then.
+    // Closed before the exit is reported, so that all output is read by then.
     output: DuplexStream,
     end: watch::Sender<Option<CommandExit>>,
 }
 
 impl ToolCallTerminal {
-    /// What the call shows of it.
+    /// The tool call's reference to the terminal.
     pub(crate) fn link(&self) -> ToolResultContent {
         ToolResultContent::Terminal(self.link.clone())
     }
 
-    /// Prints a line. Nobody has to be there to read it.
+    /// Prints a line. Succeeds also without a reader.
     pub(crate) async fn write_line(&mut self, line: &[u8]) {
         if self.output.write_all(line).await.is_ok() {
             let _ = self.output.write_all(b"\n").await;
         }
     }
 
-    /// The command has ended. Answers what the call shows of the terminal from now on.
+    /// Reports the command's exit, and returns the tool call's reference to the terminal from now on.
     pub(crate) fn finish(self, end: CommandExit) -> ToolResultContent {
         let Self { mut link, output, end: told } = self;
         drop(output);
@@ -67,7 +69,7 @@ impl ToolCallTerminal {
     }
 }
 
-/// The other end: a shell, as far as the terminal is concerned.
+/// The terminal's end of the pipe, as a shell.
 struct ToolCallOutput {
     output: Mutex<DuplexStream>,
     end: watch::Receiver<Option<CommandExit>>,
@@ -96,7 +98,8 @@ impl TerminalShell for ToolCallOutput {
 }
 
 impl Host {
-    /// Makes a terminal for what a call prints. There is none if terminals are switched off, or if as many run as there may be.
+    /// Creates a terminal for the output of a tool call. `None` if terminals are off, or if the limit of running ones
+    /// is reached.
     pub(crate) async fn open_tool_call_terminal(
         self: &Arc<Self>,
         claim: TerminalSessionClaim,
@@ -135,7 +138,7 @@ impl Host {
         let (output, read) = tokio::io::duplex(OUTPUT_PIPE_BYTES);
         let (end, ended) = watch::channel(None);
         let shell: Arc<dyn TerminalShell> = Arc::new(ToolCallOutput { output: Mutex::new(read), end: ended });
-        // Named, so that no title of a program's is taken.
+        // Counts as named by a person, so that programs do not change the title.
         let screen = TerminalScreen::new(state, scrollback, true);
         let (host, name) = (Arc::clone(self), Arc::clone(&uri));
         TerminalActor { host, uri: name, screen, shell: Some(shell), stream, is_tool_call: true }.spawn(wanted);
@@ -157,7 +160,7 @@ fn command_title(line: &str) -> String {
 }
 
 impl super::TerminalRegistry {
-    /// Notes a call's terminal. One that is over has to go if there are too many: it is forgotten, and its actor is answered.
+    /// Registers a tool call terminal. Beyond the limit an ended one is removed, and its request channel is returned.
     fn register_tool_call(
         &self,
         uri: &Arc<str>,
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_is_over_makes_room_and_one_that_runs_never_does() {
+    fn oldest_ended_terminal_is_evicted_and_running_ones_never() {
         let terminals = TerminalRegistry::new(None);
         let begin = |uri: &str| terminals.register_tool_call(&uri.into(), live(uri));
         for number in 0..MAX_TOOL_CALL_TERMINALS {
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_the_beginning_of_the_first_line() {
+    fn title_is_the_start_of_the_first_line() {
         assert_eq!(command_title("ls -la\necho b"), "ls -la");
         assert_eq!(command_title(&"ü".repeat(MAX_COMMAND_TITLE_BYTES)).len(), MAX_COMMAND_TITLE_BYTES);
     }

@@ -1,18 +1,20 @@
+//! The turn machine's state and transitions. The inputs, effects and phases are in the parent module.
+
 use hostler_driver::TurnOutcome;
 
 use super::{AgentPhase, AgentPreparation, QueuedMessageId, TurnEffect, TurnEndReason, TurnId, TurnInput, TurnPhase};
 
-/// The machine. See the module's documentation.
+/// The turn machine. See the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnMachine {
     turn: TurnPhase,
     agent: AgentPhase,
-    /// What the agent is busy with answers no prompt.
+    /// Whether the agent works on something that answers no prompt.
     is_agent_initiated: bool,
     queue_head: Option<QueuedMessageId>,
-    /// The queue waits for a person.
+    /// Whether the queue waits for a person.
     queue_paused: bool,
-    /// A turn is on its way into the store.
+    /// Whether a turn is being stored.
     turn_starting: bool,
     stopped: bool,
 }
@@ -32,29 +34,29 @@ impl Default for TurnMachine {
 }
 
 impl TurnMachine {
-    /// A machine whose queue waits for a person: nothing of an earlier life starts by itself.
+    /// Creates a machine whose queue is paused: nothing from before a restart starts automatically.
     pub fn restored(queue_head: Option<QueuedMessageId>) -> Self {
         Self { queue_paused: queue_head.is_some(), queue_head, ..Self::default() }
     }
 
-    /// What clients see.
+    /// The phase of the turn, as clients see it.
     pub fn turn_phase(&self) -> &TurnPhase {
         &self.turn
     }
 
-    /// What the process does.
+    /// The phase of the agent's process.
     pub fn agent_phase(&self) -> AgentPhase {
         self.agent
     }
 
-    /// Whether what the agent says now answers the turn's own message. It may be busy with something of its own first, or
-    /// still with a turn that is over.
+    /// Whether the agent's output answers the turn's own message. The agent may work on something of its own first, or
+    /// still on a turn that is over.
     pub fn is_answering(&self) -> bool {
         let asked = matches!(self.turn, TurnPhase::Running { agent_initiated, .. } if agent_initiated || !self.is_agent_initiated);
         asked && self.agent == AgentPhase::Busy
     }
 
-    /// Whether messages wait until a person says something.
+    /// Whether queued messages wait for a person's action.
     pub fn is_queue_paused(&self) -> bool {
         self.queue_paused && self.queue_head.is_some()
     }
@@ -73,7 +75,7 @@ impl TurnMachine {
         !self.stopped && living
     }
 
-    /// Moves the machine and says what follows.
+    /// Applies an input and returns the effects that follow.
     pub fn step<R>(&mut self, input: TurnInput<R>) -> Vec<TurnEffect<R>> {
         if self.stopped {
             return self.step_stopped(input);
@@ -114,7 +116,7 @@ impl TurnMachine {
             TurnInput::Abort(reason) => self.abort_turn(reason),
             TurnInput::AbortAndClose(reason) => self.abort_and_close(reason),
             TurnInput::AgentExited(reason) => match self.agent {
-                // The close in progress reports by itself.
+                // The close in progress reports its end.
                 AgentPhase::Closing | AgentPhase::Absent => Vec::new(),
                 phase => self.lose_agent(reason, phase),
             },
@@ -154,19 +156,19 @@ impl TurnMachine {
         }
     }
 
-    // ── Turns begin ───────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Turn start ────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn accept_turn<R>(&mut self, turn: TurnId, need: AgentPreparation) -> Vec<TurnEffect<R>> {
         self.turn_starting = false;
         if self.turn != TurnPhase::None {
             return Vec::new();
         }
-        // A person has said something, so what waits goes on after it.
+        // A person has sent a message, so the queue continues after it.
         self.queue_paused = false;
         self.turn = TurnPhase::Pending(turn);
         match (self.agent, need) {
             (AgentPhase::Idle, AgentPreparation::Reopen) => self.close_agent(TurnEffect::CloseGracefully),
-            // It was opened ahead, for another message than this one.
+            // The agent was prewarmed with other settings than this message needs.
             (AgentPhase::Opening, AgentPreparation::Reopen | AgentPreparation::ApplySettings) => {
                 self.close_agent(TurnEffect::CloseNow)
             }
@@ -193,14 +195,14 @@ impl TurnMachine {
             return Vec::new();
         }
         if self.agent == AgentPhase::Busy && self.is_agent_initiated {
-            // What the agent does by itself is shown in it, so it ends with that.
+            // The agent's own work is displayed in this turn, so the turn ends with that work.
             self.turn = TurnPhase::Running { turn, agent_initiated: true };
             return Vec::new();
         }
         self.end_turn(turn, TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }))
     }
 
-    /// The next message that waits, if it may start by itself.
+    /// Starts the head of the queue, if it may start automatically.
     fn start_next_queued<R>(&mut self) -> Vec<TurnEffect<R>> {
         match &self.queue_head {
             Some(head) if self.turn == TurnPhase::None && !self.queue_paused && !self.turn_starting => {
@@ -211,7 +213,7 @@ impl TurnMachine {
         }
     }
 
-    /// Brings a pending turn as far as the agent's phase allows.
+    /// Advances a pending turn as far as the agent's phase allows.
     fn advance_pending_turn<R>(&mut self) -> Vec<TurnEffect<R>> {
         let TurnPhase::Pending(turn) = &self.turn else { return Vec::new() };
         match self.agent {
@@ -236,7 +238,7 @@ impl TurnMachine {
 
     fn finish_opening<R>(&mut self) -> Vec<TurnEffect<R>> {
         if self.agent != AgentPhase::Opening {
-            // An attempt that was given up finished all the same; its close is under way.
+            // The attempt was given up before it finished; its close is in progress.
             return Vec::new();
         }
         self.agent = AgentPhase::Idle;
@@ -264,7 +266,7 @@ impl TurnMachine {
                 self.is_agent_initiated = false;
                 Vec::new()
             }
-            // Nobody waits for an answer, so it is the agent's own affair.
+            // No turn waits for an answer, so the agent started by itself.
             AgentPhase::Idle => self.begin_agent_work("The agent goes on by itself.".to_owned()),
             _ => Vec::new(),
         }
@@ -283,7 +285,7 @@ impl TurnMachine {
                 self.is_agent_initiated = true;
                 vec![TurnEffect::NoteAgentWork(reason)]
             }
-            // It began before it read our prompt.
+            // The agent started its own work before it read the prompt.
             (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if !self.is_agent_initiated => {
                 self.is_agent_initiated = true;
                 vec![TurnEffect::NoteAgentWork(reason)]
@@ -299,12 +301,12 @@ impl TurnMachine {
             self.turn = TurnPhase::Running { turn, agent_initiated: true };
             return Vec::new();
         }
-        // It is shown already, so it has to end.
+        // The turn is already published, so it has to end.
         self.turn = TurnPhase::Ending(turn.clone());
         vec![TurnEffect::EndTurn(turn, TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }))]
     }
 
-    /// Whether what the agent says belongs to a turn that clients see.
+    /// Whether the agent's output belongs to a turn that clients see.
     fn is_output_visible(&self) -> bool {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { .. }, AgentPhase::Busy) => true,
@@ -313,7 +315,7 @@ impl TurnMachine {
         }
     }
 
-    // ── Turns end ─────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Turn end ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn cancel_turn<R>(&mut self, turn: &str) -> Vec<TurnEffect<R>> {
         if !self.can_cancel_turn(turn) {
@@ -322,13 +324,14 @@ impl TurnMachine {
         self.queue_paused = true;
         let was = std::mem::replace(&mut self.turn, TurnPhase::None);
         match (was, self.agent) {
-            // What the agent does by itself belongs to nobody's turn now.
+            // The agent's own work belongs to no turn any more.
             (TurnPhase::Local(_), AgentPhase::Busy) if self.is_agent_initiated => {
                 self.agent = AgentPhase::Interrupting;
                 vec![TurnEffect::StopLocal, TurnEffect::Interrupt]
             }
             (TurnPhase::Local(_), _) => vec![TurnEffect::StopLocal],
-            // Its prompt is written, and the agent has not come to it: nobody could tell its answer from a later one.
+            // The prompt is written, but the agent has not started it: its answer could not be distinguished from a
+            // later one.
             (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if self.is_agent_initiated => {
                 self.close_agent(TurnEffect::CloseNow)
             }
@@ -344,7 +347,7 @@ impl TurnMachine {
     fn finish_agent_work<R>(&mut self, outcome: TurnOutcome) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { agent_initiated: false, .. }, AgentPhase::Busy) if self.is_agent_initiated => {
-                // Its own affair is over; our prompt comes next.
+                // The agent's own work is done; the prompt comes next.
                 self.is_agent_initiated = false;
                 Vec::new()
             }
@@ -361,7 +364,7 @@ impl TurnMachine {
         }
     }
 
-    /// The agent has nothing of the turn: it is as free as it was, and what it does by itself goes on.
+    /// Ends a turn whose prompt was not written. The agent's state does not change, and its own work continues.
     fn fail_unsent_turn<R>(&mut self, unsent: &str, reason: R) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { turn, agent_initiated: false }, AgentPhase::Busy) if turn == unsent => {
@@ -371,7 +374,7 @@ impl TurnMachine {
                 }
                 self.end_turn(turn, TurnEndReason::Failed(reason))
             }
-            // Its turn was cancelled meanwhile, and nobody will report the end of what never began.
+            // The turn was cancelled meanwhile, and the agent will not report the end of a turn that never started.
             (_, AgentPhase::Interrupting) => {
                 self.agent = AgentPhase::Idle;
                 self.advance_pending_turn()
@@ -380,7 +383,7 @@ impl TurnMachine {
         }
     }
 
-    /// Another agent has to take the turn, of which this one has nothing.
+    /// Reopens the agent for a turn whose prompt was not written.
     fn reopen_for_turn<R>(&mut self, unsent: &str) -> Vec<TurnEffect<R>> {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { turn, agent_initiated: false }, AgentPhase::Busy) if turn == unsent => {
@@ -392,7 +395,7 @@ impl TurnMachine {
     }
 
     fn end_turn<R>(&mut self, turn: TurnId, end: TurnEndReason<R>) -> Vec<TurnEffect<R>> {
-        // After a failure a person looks first.
+        // After a failure the queue waits for a person.
         self.queue_paused |= !matches!(end, TurnEndReason::AgentOutcome(TurnOutcome::Completed { .. }));
         self.turn = TurnPhase::Ending(turn.clone());
         vec![TurnEffect::EndTurn(turn, end)]
@@ -420,14 +423,14 @@ impl TurnMachine {
         effects
     }
 
-    // ── The agent goes ────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Agent loss ────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn close_agent<R>(&mut self, how: TurnEffect<R>) -> Vec<TurnEffect<R>> {
         self.agent = AgentPhase::Closing;
         vec![how]
     }
 
-    /// The agent is not there (any more).
+    /// Handles the loss of the agent, or a failure to open it.
     fn lose_agent<R>(&mut self, reason: R, phase: AgentPhase) -> Vec<TurnEffect<R>> {
         if self.agent != phase {
             return Vec::new();
@@ -438,7 +441,7 @@ impl TurnMachine {
                 let turn = turn.clone();
                 self.end_turn(turn, TurnEndReason::Failed(reason))
             }
-            // A turn that was waiting for the lost agent to settle gets a new one.
+            // A turn that waited for the lost agent gets a new one.
             _ => self.advance_pending_turn(),
         }
     }
@@ -471,7 +474,7 @@ impl TurnMachine {
         effects
     }
 
-    /// After a stop only what is still under way may finish.
+    /// After a stop, only work in progress may finish.
     fn step_stopped<R>(&mut self, input: TurnInput<R>) -> Vec<TurnEffect<R>> {
         match input {
             TurnInput::EndStored => self.turn = TurnPhase::None,

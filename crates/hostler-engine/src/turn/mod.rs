@@ -1,25 +1,33 @@
-//! The turn machine of one chat: what happens next, as a pure function.
+//! The turn machine of one chat: decides what follows from an event, as a pure function.
 //!
-//! Two small machines side by side. The *turn* is what clients see; the *agent* is what the process is doing. They part
-//! company after a cancel: the turn is over at once, the agent still has to settle.
+//! It consists of two small machines. The *turn* is what clients see; the *agent* is what the process is doing. They
+//! differ after a cancel: the turn is over at once, while the agent is still interrupting.
 //!
 //! ```text
 //!  turn:   none ──accepted──► pending ──sent──► running ──ended──► ending ──stored──► none ──► the queue's head
 //!            ▲ │                 │                 │  ▲
-//!            │ └──the agent began by itself────────┼──┘
+//!            │ └──agent started by itself──────────┼──┘
 //!            └───────cancelled───┴────cancelled────┘          (the client's own action is the end)
 //!
 //!  agent:  absent ──open──► opening ──► idle ⇄ busy ──cancel──► interrupting ──result──► idle
-//!            ▲                 │        │ ▲                         │ too long
-//!            │                 │        │ └── adapted ── adapting   │
+//!            ▲                 │        │ ▲                         │ timeout
+//!            │                 │        │ └─► applying settings     │
 //!            └──── closed ── closing ◄──┴───────────────────────────┘
 //! ```
 //!
-//! A turn that the host itself works on is *local* from its acceptance to its end. The agent may do what it likes meanwhile;
-//! if it works by itself when the host is done, the turn goes on as the agent's own.
+//! A message that is accepted while the agent is interrupting is held. A turn ends when its end is stored; nothing
+//! starts in between. If the agent starts a turn of its own while a prompt is being written, a note in that turn
+//! reports it, and the end of the agent's work is not taken for the prompt's end.
 //!
-//! No clock, no I/O, no channels: the session's actor feeds inputs and carries out effects. The queue itself is part of
-//! the chat's state; the machine knows its head, and whether it may start by itself.
+//! A local turn (`!command`, `/rename`) excludes the agent; if the agent is working by itself when the local turn
+//! finishes, the turn continues as the agent's.
+//!
+//! No clock, no I/O, no channels: the session's actor passes inputs and carries out effects. The queue is part of the
+//! chat's state; the machine knows its head, and whether it may start automatically: not after a stop, a failure or a
+//! restart, until a person sends, queues or reorders a message. One action (`turnStarted` with the queued message's id)
+//! removes the head and starts it.
+//!
+//! The machine does not know sub-agents.
 
 mod machine;
 
@@ -30,10 +38,10 @@ pub use self::machine::TurnMachine;
 /// A turn's id, chosen by the client, or by the host for turns that it starts.
 pub type TurnId = String;
 
-/// The id of a message that waits for its turn.
+/// The id of a queued message.
 pub type QueuedMessageId = String;
 
-/// What clients see.
+/// Phase of the turn, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnPhase {
     /// No turn.
@@ -44,40 +52,40 @@ pub enum TurnPhase {
     Running {
         /// The turn.
         turn: TurnId,
-        /// Nobody asked for it: the agent began by itself.
+        /// Whether the agent started it by itself.
         agent_initiated: bool,
     },
-    /// The host itself works on it; the agent has nothing to do with it.
+    /// The host carries it out itself, without the agent.
     Local(TurnId),
     /// It is over, but its end is not durable yet.
     Ending(TurnId),
 }
 
-/// What the process is doing.
+/// Phase of the agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentPhase {
-    /// There is none.
+    /// No process.
     Absent,
-    /// It starts.
+    /// The process is starting.
     Opening,
-    /// It waits for a prompt.
+    /// Waiting for a prompt.
     Idle,
-    /// It is being told how to work from now on.
+    /// Settings are being applied.
     ApplyingSettings,
-    /// It works.
+    /// Working.
     Busy,
-    /// It was told to stop and has not said that it did.
+    /// An interrupt was sent and is not confirmed yet.
     Interrupting,
-    /// Its tree is being ended.
+    /// The process tree is being ended.
     Closing,
 }
 
-/// What a live agent needs before it can take a turn.
+/// What a live agent needs before a turn's prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentPreparation {
-    /// Nothing: it works as it should.
+    /// Nothing: its settings match.
     None,
-    /// To be told how to work from now on.
+    /// Other settings, which a live agent accepts.
     ApplySettings,
     /// To be closed and opened again.
     Reopen,
@@ -86,15 +94,15 @@ pub enum AgentPreparation {
 /// Why a turn is over.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEndReason<R> {
-    /// The agent said how.
+    /// The agent reported the outcome.
     AgentOutcome(TurnOutcome),
-    /// The host is going down, or the session is disposed.
+    /// The host is stopping, or the session is being disposed of.
     Cancelled,
-    /// The agent could not be opened, or it died.
+    /// The agent could not be opened, or its process ended.
     Failed(R),
 }
 
-/// What the actor tells the machine. `R` is the reason of a failure, opaque here.
+/// An input of the machine, from the actor. `R` is the reason of a failure, opaque here.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnInput<R> {
     /// A turn was accepted and its acceptance is durable.
@@ -104,101 +112,101 @@ pub enum TurnInput<R> {
         /// What the live agent, if there is one, needs first.
         preparation: AgentPreparation,
     },
-    /// A turn was accepted that the host itself works on, and its acceptance is durable.
+    /// A local turn was accepted and its acceptance is durable.
     AcceptedLocal(TurnId),
-    /// The host has done what such a turn wants.
+    /// The host has carried out a local turn.
     LocalFinished(TurnId),
     /// The queue has changed.
     QueueChanged {
         /// Its first message.
         head: Option<QueuedMessageId>,
-        /// A person wants it to go on.
+        /// Whether a person resumed the queue.
         resume: bool,
     },
     /// A turn that the host wanted to start could not be accepted.
     StartFailed,
     /// The turn was cancelled; the cancellation is durable and published.
     Cancelled(TurnId),
-    /// The agent is open and its handshake finished.
+    /// The agent is open and its handshake is complete.
     AgentOpened,
     /// The agent could not be opened.
     AgentOpenFailed(R),
-    /// The agent works as it should from now on.
+    /// The agent has accepted the settings.
     SettingsApplied,
-    /// It cannot be told; it has to be opened anew.
+    /// The agent has not accepted the settings; it has to be reopened.
     SettingsRefused,
-    /// The prompt of a turn could not be made, or came too late, so it was not written.
+    /// The prompt of a turn could not be created, or was too late, so it was not written.
     PromptNotSent {
         /// The turn.
         turn: TurnId,
         /// Why.
         reason: R,
     },
-    /// The prompt of this turn was not written to the agent, and another agent has to take the turn.
+    /// The prompt of this turn was not written, and the agent has to be reopened for it.
     Reopen(TurnId),
-    /// The agent began to work on our prompt.
+    /// The agent started to work on the prompt.
     PromptStarted,
-    /// The agent began to work without a prompt, for this reason.
+    /// The agent started to work without a prompt, for this reason.
     AgentStartedByItself(String),
-    /// The turn that shows it is accepted, durable and published.
+    /// The turn for the agent's own work is accepted, durable and published.
     AgentTurnAccepted(TurnId),
-    /// The agent said something that belongs into the transcript.
+    /// The agent produced output for the chat.
     Output,
-    /// What the agent does from here on belongs to another turn; this is durable and published.
+    /// The agent's output belongs to another turn from here on; the split is durable and published.
     Split(TurnId),
-    /// The agent's work is over.
+    /// The agent has finished its work.
     AgentFinished(TurnOutcome),
-    /// It makes no sense to let the agent go on: end the turn now.
+    /// The agent cannot usefully continue: end the turn now.
     Abort(R),
-    /// The agent cannot be trusted to work under the policy that holds: end the turn and the process now.
+    /// The agent may not work under the present permissions: end the turn and the process now.
     AbortAndClose(R),
-    /// The process is gone.
+    /// The process has ended.
     AgentExited(R),
     /// The turn's end is durable.
     EndStored,
-    /// The agent did not react to an interrupt.
+    /// The agent did not react to an interrupt in time.
     InterruptTimedOut,
     /// Open an agent before there is a turn for it.
     Prewarm,
-    /// The agent is not needed: if it has no turn, close it.
+    /// The agent is not needed: close it if it has no turn.
     RetireAgent,
-    /// There is no agent, and until [`Input::Closed`] none may be opened.
+    /// There is no agent, and none may be opened until [`TurnInput::AgentClosed`].
     BlockOpening,
-    /// The tree is empty.
+    /// The process tree is empty.
     AgentClosed,
     /// No more turns: dispose or shutdown.
     Stop,
 }
 
-/// What the actor has to do, in order.
+/// An effect that the actor carries out, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEffect<R> {
-    /// Make a turn of the queue's head, then say [`Input::Accepted`] or [`Input::NotStarted`].
+    /// Start a turn from the queue's head, then pass [`TurnInput::Accepted`] or [`TurnInput::StartFailed`].
     StartQueued(QueuedMessageId),
-    /// Make a turn for what the agent does by itself, then say [`Input::OwnTurn`] or [`Input::NotStarted`].
+    /// Start a turn for the agent's own work, then pass [`TurnInput::AgentTurnAccepted`] or [`TurnInput::StartFailed`].
     StartAgentTurn(String),
-    /// Say in the turn that the agent does something else first.
+    /// Add a note to the turn that the agent works on something else first.
     NoteAgentWork(String),
     /// Open an agent.
     OpenAgent,
-    /// Tell the agent how to work from now on, then say [`Input::Adapted`] or [`Input::NotAdapted`].
+    /// Apply settings to the agent, then pass [`TurnInput::SettingsApplied`] or [`TurnInput::SettingsRefused`].
     ApplySettings,
     /// Write this turn's prompt to the agent.
     SendPrompt(TurnId),
-    /// Do what this turn wants, then say [`Input::LocalOver`].
+    /// Carry out this local turn, then pass [`TurnInput::LocalFinished`].
     RunLocal(TurnId),
-    /// End whatever the host does for turns.
+    /// Stop carrying out local turns.
     StopLocal,
-    /// Put the output into the transcript.
+    /// Publish the output in the chat.
     PublishOutput,
-    /// Forget the output: its turn is over.
+    /// Discard the output: its turn is over.
     DiscardOutput,
-    /// Ask the agent to stop, and start the clock.
+    /// Interrupt the agent, and start the timeout.
     Interrupt,
-    /// End the tree now (this also gives up an attempt to open).
+    /// End the process tree now (this also gives up an attempt to open).
     CloseNow,
-    /// End the tree politely; the conversation is continued by another process.
+    /// End the process tree gracefully; another process continues the conversation.
     CloseGracefully,
-    /// Store and publish the turn's end, then say [`Input::EndStored`].
+    /// Store and publish the turn's end, then pass [`TurnInput::EndStored`].
     EndTurn(TurnId, TurnEndReason<R>),
 }

@@ -1,4 +1,4 @@
-//! Agents that nobody needs are closed, and come back.
+//! Idle agents are closed and reopened on demand.
 
 use hostler_driver::{
     BackgroundTask, BackgroundTaskKind, CloseMode, ConversationStart, DriverEvent, ResumeToken, TurnCause, TurnOutcome,
@@ -23,7 +23,7 @@ pub(super) async fn works_in_background(agent: &hostler_testkit::fake_driver::Fa
 }
 
 #[tokio::test]
-async fn an_agent_is_closed_after_its_window_and_the_next_message_resumes() {
+async fn idle_agent_is_closed_after_its_window_and_resumed_by_the_next_message() {
     let (mut rig, clock) = fleet(seats(4), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     clock.advance(2 * IDLE_MAX);
@@ -55,7 +55,7 @@ async fn an_agent_is_closed_after_its_window_and_the_next_message_resumes() {
 }
 
 #[tokio::test]
-async fn a_message_that_names_no_model_goes_on_with_the_one_before_although_the_agent_was_closed() {
+async fn message_without_a_model_keeps_the_last_model_after_a_close() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
@@ -76,7 +76,7 @@ async fn a_message_that_names_no_model_goes_on_with_the_one_before_although_the_
 }
 
 #[tokio::test]
-async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent() {
+async fn message_during_a_close_is_held_for_the_next_agent() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
@@ -87,7 +87,7 @@ async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent()
 
     rig.say(&uri(1), "t2", "too early").await;
     listener.until("chat/turnStarted").await;
-    // The agent says something more while it is being closed; nobody takes it for the new turn's answer.
+    // The agent produces output while it is being closed; it must not be taken for the new turn's answer.
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     assert_eq!(rig.starts.open_count(), 1, "nothing is opened beside an agent that is not gone");
     assert_eq!(rig.engine.agent_pool_status().live, 1);
@@ -102,12 +102,12 @@ async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent()
 }
 
 #[tokio::test]
-async fn a_window_that_ends_with_a_message_does_not_close_the_agent() {
+async fn message_at_the_end_of_the_idle_window_is_answered() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, mut agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE).await;
-    // Both are there before the session's actor looks: whichever it takes first, the message is answered.
+    // Both events are queued before the actor runs: the message is answered in either order.
     let message = super::common::turn_started(&uri(1), "t2", "in time");
     let dispatch = rig.engine.dispatch(message);
     clock.advance(IDLE);
@@ -127,7 +127,7 @@ async fn a_window_that_ends_with_a_message_does_not_close_the_agent() {
 }
 
 #[tokio::test]
-async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
+async fn background_work_extends_the_idle_window_up_to_the_maximum() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     works_in_background(&agent).await;
@@ -136,7 +136,7 @@ async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
     assert_eq!(clock.count_sleepers_due_in(IDLE), 0);
     assert_eq!(rig.engine.agent_pool_status().idle, 0, "it cannot be spared");
     clock.advance(IDLE_MAX / 2);
-    // What it goes on about does not make the time longer.
+    // Further reports about the same work do not extend the window.
     works_in_background(&agent).await;
     assert!(!agent.is_closed());
     clock.advance(IDLE_MAX / 2);
@@ -155,7 +155,7 @@ async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn work_in_the_background_of_an_agent_that_is_gone_keeps_nobody() {
+async fn background_work_of_a_closed_agent_does_not_keep_the_next_one() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     works_in_background(&agent).await;
@@ -170,7 +170,7 @@ async fn work_in_the_background_of_an_agent_that_is_gone_keeps_nobody() {
 }
 
 #[tokio::test]
-async fn an_agent_may_tell_what_came_of_its_work_in_the_background() {
+async fn agent_can_report_the_result_of_background_work() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     works_in_background(&agent).await;
@@ -193,14 +193,14 @@ async fn an_agent_may_tell_what_came_of_its_work_in_the_background() {
 }
 
 #[tokio::test]
-async fn an_open_question_keeps_an_agent_but_not_for_ever() {
+async fn pending_request_extends_the_idle_window_up_to_the_maximum() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     super::ask_permission(&agent).await;
     listener.until("session/inputNeeded").await;
     clock.wait_for_sleeper(IDLE_MAX).await;
     clock.advance(IDLE_MAX / 2);
-    // The agent goes on with something else: it is not left alone.
+    // The agent continues with something else: it is not idle.
     agent.emit(DriverEvent::PartDelta { part: hostler_driver::PartId(7), text: "…".into() }).await;
     clock.wait_for_sleeper(IDLE_MAX).await;
     clock.advance(IDLE_MAX - IDLE);

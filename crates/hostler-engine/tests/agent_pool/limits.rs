@@ -1,4 +1,4 @@
-//! There are never more agents than seats; whoever finds none waits, visibly and in order.
+//! Agents never exceed the slots; a session without a slot waits, visibly and in order.
 
 use hostler_driver::{CloseMode, ConversationStart, DriverEvent, ResumeToken};
 use hostler_engine::AgentPoolStatus;
@@ -19,7 +19,7 @@ async fn waiting(rig: &Rig, count: usize) {
     }
 }
 
-/// Makes a session whose first message finds no seat.
+/// Creates a session whose first message waits for a slot.
 async fn wait_in_line(rig: &Rig, number: usize) -> Listener {
     let uri = uri(number);
     rig.create(&uri);
@@ -36,13 +36,13 @@ fn activity(listener: &Listener) -> &str {
 }
 
 #[tokio::test]
-async fn the_agent_that_has_been_idle_for_longest_makes_room() {
+async fn longest_idle_agent_is_evicted() {
     let (mut rig, _clock) = fleet(seats(2), false).await;
     let (mut first, mut first_agent) = idle_session(&mut rig, 1).await;
     let (mut second, second_agent) = begin(&mut rig, 2).await;
     finish(2, &mut second, &second_agent).await;
     idle_agents(&rig, 2).await;
-    // The first one is used again, so the second one is missed less.
+    // The first agent is used again, so the second one is idle for longer.
     rig.say(&uri(1), "t2", "again").await;
     assert_eq!(first_agent.next_prompt().await, "again");
     finish(1, &mut first, &first_agent).await;
@@ -68,7 +68,7 @@ async fn the_agent_that_has_been_idle_for_longest_makes_room() {
 }
 
 #[tokio::test]
-async fn a_seat_is_free_only_when_the_agent_before_is_gone() {
+async fn slot_is_free_only_after_the_previous_agent_has_exited() {
     let (mut rig, _clock) = fleet(seats(1), false).await;
     let (_first, first_agent) = idle_session(&mut rig, 1).await;
     first_agent.block_close();
@@ -83,7 +83,7 @@ async fn a_seat_is_free_only_when_the_agent_before_is_gone() {
 }
 
 #[tokio::test]
-async fn turns_wait_visibly_and_in_order_and_can_be_given_up() {
+async fn waiting_turns_are_visible_ordered_and_cancellable() {
     let (mut rig, _clock) = fleet(seats(1), false).await;
     let (mut first, first_agent) = begin(&mut rig, 1).await;
     let mut second = wait_in_line(&rig, 2).await;
@@ -111,7 +111,7 @@ async fn turns_wait_visibly_and_in_order_and_can_be_given_up() {
     finish(5, &mut fifth, &agent).await;
     assert_eq!(activity(&fifth), "");
 
-    // The one that gave up is as good as new.
+    // A session that gave up waiting can be used again.
     rig.say(&uri(3), "t2", "now").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "now");
@@ -124,11 +124,11 @@ fn first_agent_is_back(rig: &Rig) -> bool {
 }
 
 #[tokio::test]
-async fn an_agent_that_gets_a_message_in_the_last_moment_stays() {
+async fn message_during_an_eviction_is_answered() {
     let (mut rig, _clock) = fleet(seats(2), false).await;
     let (mut first, mut first_agent) = idle_session(&mut rig, 1).await;
     let (_second, _second_agent) = begin(&mut rig, 2).await;
-    // Its message and the wish for its seat come together; whoever is first, both are answered.
+    // Its message and the eviction arrive together; in either order both sessions are answered.
     rig.create(&uri(3));
     let mut third = rig.listen(&uri(3)).await;
     let message = super::common::turn_started(&uri(1), "t2", "mine");
@@ -152,7 +152,7 @@ async fn an_agent_that_gets_a_message_in_the_last_moment_stays() {
 }
 
 #[tokio::test]
-async fn agents_that_work_in_the_background_are_not_evicted() {
+async fn agents_with_background_work_are_not_evicted() {
     let (mut rig, _clock) = fleet(seats(1), false).await;
     let (mut first, agent) = begin(&mut rig, 1).await;
     super::idle_timeout::works_in_background(&agent).await;
@@ -168,7 +168,7 @@ async fn agents_that_work_in_the_background_are_not_evicted() {
 }
 
 #[tokio::test]
-async fn a_host_goes_down_while_turns_wait() {
+async fn shutdown_ends_waiting_turns() {
     let (mut rig, _clock) = fleet(seats(1), false).await;
     let (_first, first_agent) = begin(&mut rig, 1).await;
     first_agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
@@ -180,7 +180,7 @@ async fn a_host_goes_down_while_turns_wait() {
 }
 
 #[tokio::test]
-async fn a_start_that_fails_gives_its_seat_back() {
+async fn failed_start_releases_its_slot() {
     let (mut rig, _clock) = fleet(seats(1), false).await;
     rig.create(&uri(1));
     let mut first = rig.listen(&uri(1)).await;

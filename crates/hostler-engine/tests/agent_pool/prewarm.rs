@@ -1,4 +1,4 @@
-//! Agents that are opened when somebody looks at a session.
+//! Agents that are prewarmed when a client subscribes to a session.
 
 use hostler_driver::{CloseMode, ConversationStart, OpenErrorKind};
 use hostler_engine::{AgentPoolLimits, AgentPoolStatus};
@@ -7,7 +7,7 @@ use super::common::Rig;
 use super::{IDLE, begin, finish, fleet, say_with_model, seats, uri};
 
 #[tokio::test]
-async fn an_agent_that_was_opened_ahead_takes_the_first_message() {
+async fn prewarmed_agent_takes_the_first_message() {
     let (mut rig, _clock) = fleet(seats(4), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -30,7 +30,7 @@ async fn an_agent_that_was_opened_ahead_takes_the_first_message() {
     }
     assert_eq!(rig.engine.agent_pool_status().prewarmed, 0, "it is like any other now");
 
-    // What was said is there after a restart.
+    // After a restart the stored session is prewarmed by a resume.
     let mut rig = rig.restart().await;
     let _listener = rig.listen(&uri(1)).await;
     let start = rig.starts.next_start().await;
@@ -40,7 +40,7 @@ async fn an_agent_that_was_opened_ahead_takes_the_first_message() {
 }
 
 #[tokio::test]
-async fn one_that_was_opened_for_another_model_is_closed_and_a_cold_one_starts() {
+async fn prewarmed_agent_with_another_model_is_replaced() {
     let (mut rig, _clock) = fleet(seats(4), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -56,7 +56,7 @@ async fn one_that_was_opened_for_another_model_is_closed_and_a_cold_one_starts()
     assert_eq!(agent.next_prompt().await, "hi");
     finish(1, &mut listener, &agent).await;
 
-    // What was used last is what is opened ahead the next time.
+    // The next prewarmed agent gets the model that was used last.
     let mut rig = rig.restart().await;
     let _listener = rig.listen(&uri(1)).await;
     let start = rig.starts.next_start().await;
@@ -68,7 +68,7 @@ async fn one_that_was_opened_for_another_model_is_closed_and_a_cold_one_starts()
 }
 
 #[tokio::test]
-async fn a_message_for_another_model_does_not_wait_for_the_wrong_agent() {
+async fn message_for_another_model_cancels_the_prewarming_start() {
     let (mut rig, _clock) = fleet(seats(1), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -84,7 +84,7 @@ async fn a_message_for_another_model_does_not_wait_for_the_wrong_agent() {
 }
 
 #[tokio::test]
-async fn one_whose_settings_have_changed_is_not_used() {
+async fn prewarmed_agent_with_changed_settings_is_not_used() {
     let (mut rig, _clock) = fleet(seats(4), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -98,7 +98,7 @@ async fn one_whose_settings_have_changed_is_not_used() {
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "hi");
     finish(1, &mut listener, &agent).await;
-    // It is an agent like any other by now: its settings are its own matter.
+    // It is an ordinary agent by now: changed settings do not close it.
     rig.starts.change_settings();
     rig.say(&uri(1), "t2", "again").await;
     assert_eq!(agent.next_prompt().await, "again");
@@ -106,7 +106,7 @@ async fn one_whose_settings_have_changed_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_message_during_the_start_is_taken_by_it() {
+async fn message_during_prewarming_uses_the_starting_agent() {
     let (mut rig, _clock) = fleet(seats(1), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -121,7 +121,7 @@ async fn a_message_during_the_start_is_taken_by_it() {
 }
 
 #[tokio::test]
-async fn they_are_few_go_first_and_do_not_stay() {
+async fn prewarmed_agents_are_limited_evicted_first_and_expire() {
     let (mut rig, clock) = fleet(AgentPoolLimits { max_agents: 3, max_prewarmed: 2 }, true).await;
     let mut ahead = Vec::new();
     for number in 1..=3 {
@@ -151,13 +151,13 @@ async fn they_are_few_go_first_and_do_not_stay() {
     while rig.engine.agent_pool_status().live > 2 {
         tokio::task::yield_now().await;
     }
-    // A provisional session whose agent was closed can still be used, and left.
+    // A provisional session whose prewarmed agent was closed can still be used and disposed of.
     rig.engine.dispose_session(&uri(1)).await.unwrap();
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_start_that_fails_ahead_says_nothing_and_the_message_tries_again() {
+async fn failed_prewarm_is_silent_and_the_message_retries() {
     let (mut rig, _clock) = fleet(seats(1), true).await;
     rig.create(&uri(1));
     let mut listener = rig.listen(&uri(1)).await;
@@ -174,7 +174,7 @@ async fn a_start_that_fails_ahead_says_nothing_and_the_message_tries_again() {
 }
 
 #[tokio::test]
-async fn a_provisional_session_is_disposed_with_the_agent_that_was_opened_for_it() {
+async fn disposing_a_provisional_session_closes_its_prewarmed_agent() {
     let (mut rig, _clock) = fleet(seats(1), true).await;
     rig.create(&uri(1));
     let _listener = rig.listen(&uri(1)).await;
@@ -186,7 +186,7 @@ async fn a_provisional_session_is_disposed_with_the_agent_that_was_opened_for_it
     rig.engine.shutdown().await;
 }
 
-/// A session that nobody looks at before its first message.
+/// Starts a session without a subscription before its first message.
 async fn begin_without_ahead(rig: &mut Rig) -> ((), hostler_testkit::fake_driver::FakeAgent) {
     rig.create(&uri(2));
     rig.say(&uri(2), "t1", "hi").await;
@@ -196,7 +196,7 @@ async fn begin_without_ahead(rig: &mut Rig) -> ((), hostler_testkit::fake_driver
 }
 
 #[tokio::test]
-async fn nothing_is_opened_ahead_unless_it_is_configured() {
+async fn prewarming_is_off_by_default() {
     let (mut rig, _clock) = fleet(seats(4), false).await;
     let (_listener, _agent) = begin(&mut rig, 1).await;
     rig.create(&uri(2));

@@ -1,4 +1,4 @@
-//! A hundred sessions and a day.
+//! A hundred sessions over a simulated day.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio::sync::mpsc;
 use super::common::Rig;
 use super::{IDLE, fleet, seats, uri};
 
-/// When a session gives its actor up that nobody needs, at the earliest.
+/// Earliest time after which a session without work unloads its actor.
 const CALM: Duration = Duration::from_secs(420);
 const SESSIONS: usize = 100;
 const LIVE: usize = 8;
 
-/// Plays an agent until it is closed: it answers what it is asked.
+/// Plays an agent until it is closed: it answers every prompt.
 async fn play(start: FakeAgentStart, answered: mpsc::Sender<String>) {
     let id = start.spec.conversation.id();
     let mut agent: FakeAgent = start.succeed();
@@ -45,7 +45,7 @@ async fn nobody_works(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn a_hundred_sessions_have_eight_agents_for_a_day_and_nothing_is_lost() {
+async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
     let (mut rig, clock) = fleet(seats(LIVE), false).await;
     let mut starts = std::mem::replace(&mut rig.starts, FakeDriver::new().1);
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -81,9 +81,9 @@ async fn a_hundred_sessions_have_eight_agents_for_a_day_and_nothing_is_lost() {
         clock.wait_for_sleepers(LIVE, IDLE).await;
         clock.advance(Duration::from_secs(3600));
         until(|| rig.engine.agent_pool_status().live == 0 && rig.engine.agents().is_empty()).await;
-        // Each session has begun to wait for its own rest.
+        // Each session waits for its own unload timer.
         until(|| clock.count_sleepers_due_in(CALM) == SESSIONS).await;
-        // The list is brought up to date a little later; after that nothing is left of an hour.
+        // The session list is updated a little later; after that no resource of the past hour remains.
         let now = (clock.count_sleepers(), open_files());
         let (sleepers, files) = *flat.get_or_insert(now);
         assert_eq!(now.0, sleepers, "no sleeper is left behind");

@@ -1,4 +1,4 @@
-//! A call that waits while nobody is there.
+//! Pending requests without a connected client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{IDLE_MAX, ask_permission, begin, finish, fleet, seats, uri};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn it_is_answered_an_hour_after_everybody_has_left_by_whoever_comes_back() {
+async fn request_is_answered_by_a_client_that_returns_after_an_hour() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, mut agent) = begin(&mut rig, 1).await;
     ask_permission(&agent).await;
@@ -36,7 +36,7 @@ async fn it_is_answered_an_hour_after_everybody_has_left_by_whoever_comes_back()
 }
 
 #[tokio::test]
-async fn it_is_denied_when_the_time_for_an_answer_is_over_and_the_model_is_told_why() {
+async fn request_is_denied_with_a_reason_after_the_unattended_timeout() {
     let clock = ManualClock::new();
     let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
     let permissions = PermissionConfig { unattended: UnattendedPolicy::DenyAfter(HOUR), ..PermissionConfig::default() };

@@ -1,3 +1,5 @@
+//! Attachments on their way to the agent: at once, from the queue, as a steer, and after a resume.
+
 use ahp_types::state::PendingMessageKind;
 use hostler_attachments::{AttachmentBlock, ImageType};
 use hostler_driver::{DriverEvent, TurnOutcome};
@@ -20,7 +22,7 @@ fn kinds(prompt: &hostler_driver::Prompt) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn contents_reach_the_agent_and_clients_see_their_names() {
+async fn agent_receives_contents_and_clients_see_names() {
     let attached = [embedded("dir/shot.png", &png()), embedded("notes.txt", b"remember")];
     let (mut rig, mut listener) = Rig::begun_with(&attached).await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -43,7 +45,7 @@ async fn contents_reach_the_agent_and_clients_see_their_names() {
 }
 
 #[tokio::test]
-async fn a_message_without_words_is_named_after_its_first_file() {
+async fn session_title_of_a_message_without_text_is_its_first_file() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.attach(starts("t1", with("  ", &[embedded("a/shot.png", &png())]))).await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -54,7 +56,7 @@ async fn a_message_without_words_is_named_after_its_first_file() {
 }
 
 #[tokio::test]
-async fn what_a_client_sends_back_as_it_was_shown_is_the_same_message_again() {
+async fn message_that_a_client_sends_back_keeps_its_attachments() {
     let (rig, mut listener, _agent) = Rig::asked().await;
     let queue = |message| pending(PendingMessageKind::Queued, "q", message);
     rig.attach(queue(with("first", &[embedded("shot.png", &png())]))).await;
@@ -62,7 +64,7 @@ async fn what_a_client_sends_back_as_it_was_shown_is_the_same_message_again() {
     let mut shown = listener.chat.as_ref().unwrap().queued_messages.as_ref().unwrap()[0].message.clone();
     let before = shown.clone();
     shown.text = "second".into();
-    // What a client says about blocks counts for nothing.
+    // The client's value for the host's `blocks` is ignored.
     shown.meta.as_mut().unwrap()["hostler"] = json!({ "blocks": [] });
     rig.attach(queue(shown)).await;
     listener.until("chat/pendingMessageSet").await;
@@ -72,13 +74,13 @@ async fn what_a_client_sends_back_as_it_was_shown_is_the_same_message_again() {
 }
 
 #[tokio::test]
-async fn a_queued_message_keeps_what_is_attached_across_a_restart() {
+async fn queued_message_keeps_its_attachments_after_a_restart() {
     let (rig, mut listener, _agent) = Rig::asked().await;
     rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
     let mut rig = rig.restart().await;
     let mut listener = rig.listen(SESSION).await;
-    // A person says something, and what waits goes on behind it.
+    // A person sends a message, and the queue continues after it.
     rig.say(SESSION, "t2", "go on").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "go on");
@@ -90,7 +92,7 @@ async fn a_queued_message_keeps_what_is_attached_across_a_restart() {
 }
 
 #[tokio::test]
-async fn a_turn_that_never_reached_the_agent_is_sent_whole_when_it_is_resumed() {
+async fn resumed_undelivered_turn_is_sent_with_its_attachments() {
     let (mut rig, mut listener) = Rig::begun_with(&[embedded("shot.png", &png())]).await;
     drop(rig.starts.next_start().await);
     listener.until("chat/error").await;
@@ -104,14 +106,14 @@ async fn a_turn_that_never_reached_the_agent_is_sent_whole_when_it_is_resumed() 
 }
 
 #[tokio::test]
-async fn words_for_the_running_turn_bring_what_is_attached_to_them() {
+async fn steer_carries_its_attachments() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::TurnStarted(hostler_driver::TurnCause::Prompt)).await;
     rig.attach(pending(PendingMessageKind::Steering, "s", with("see", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
     let steer = agent.wait_steered().await;
     assert_eq!((steer.prompt.expose(), kinds(&steer.prompt)), ("see", vec!["image".to_owned()]));
-    // It was not told, so it is the next message.
+    // The steer was not injected, so it is the next message.
     agent.end_turn(TurnOutcome::Completed { empty: false }).await;
     listener.until("chat/turnStarted").await;
     let mut agent = agent;
@@ -121,14 +123,14 @@ async fn words_for_the_running_turn_bring_what_is_attached_to_them() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cancelled_before_its_files_are_read_leaves_the_agent_free() {
+async fn cancel_before_files_are_read_leaves_the_agent_idle() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t2", with("look", &[embedded("shot.png", &png())]))).await;
     rig.cancel(SESSION, "t2").await;
     rig.say(SESSION, "t3", "something else").await;
-    // Whether the picture was written or not is a race; that the next message is answered is not.
+    // Whether the image is sent is a race; the next message is answered in either case.
     let mut prompt = agent.next_full_prompt().await;
     if prompt.expose() == "look" {
         agent.end_turn(TurnOutcome::Interrupted).await;

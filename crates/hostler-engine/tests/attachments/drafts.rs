@@ -1,4 +1,4 @@
-//! What somebody is still writing.
+//! Drafts with attachments.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ChatDraftChangedAction;
@@ -13,9 +13,9 @@ fn draft(message: Message) -> StateAction {
 }
 
 #[tokio::test]
-async fn a_draft_names_what_is_attached_to_it_and_becomes_a_message() {
+async fn draft_refers_to_its_attachments_and_becomes_a_message() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    // Not a file that could be sent, but nobody sends it yet; and one that only the client has, which nobody reads yet.
+    // An unsupported file, and one that only the client has: both are accepted in a draft, which is not sent yet.
     let odd = embedded("odd.bin", &[0xff, 0x00, 0xfe]);
     let remote = resource("mine.txt", "client:/mine.txt");
     rig.attach(draft(with("still writing", &[embedded("shot.png", &png()), odd, remote.clone()]))).await;
@@ -38,7 +38,7 @@ async fn a_draft_names_what_is_attached_to_it_and_becomes_a_message() {
 }
 
 #[tokio::test]
-async fn a_draft_that_is_too_large_or_cannot_be_read_is_refused() {
+async fn oversized_or_unreadable_draft_is_refused() {
     let mut options = Options::default();
     options.attachments.total_bytes = 100;
     let rig = Rig::start_with(options).await;

@@ -1,4 +1,4 @@
-//! Messages with attachments, as a client would send them.
+//! Messages with attachments, as a client sends them.
 
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatPendingMessageSetAction, ChatTurnStartedAction};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Listener, Rig, SESSION, dispatch, message, started};
 
-/// A picture of one pixel.
+/// An image of one pixel.
 pub(crate) fn png() -> Vec<u8> {
     let one_pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
     STANDARD.decode(one_pixel).unwrap()
@@ -39,7 +39,7 @@ pub(crate) fn pending(kind: PendingMessageKind, id: &str, message: Message) -> S
 }
 
 impl Rig {
-    /// Does what a surface does with a wish that carries attachments.
+    /// Dispatches an action with attachments, as a surface does.
     pub(crate) async fn attach(&self, action: StateAction) {
         self.attach_from(action, &NoClientFiles).await;
     }
@@ -50,7 +50,7 @@ impl Rig {
         self.engine.dispatch_with_attachments(dispatch, fetch).await;
     }
 
-    /// The session `SESSION`, whose first message has been sent with attachments.
+    /// Starts a host with `SESSION`, whose first message has these attachments.
     pub(crate) async fn begun_with(attached: &[Value]) -> (Self, Listener) {
         let (rig, listener) = Self::with_session().await;
         rig.attach(starts("t1", with("look", attached))).await;
@@ -59,7 +59,7 @@ impl Rig {
 }
 
 impl Listener {
-    /// Why the next refused wish is refused.
+    /// The reason of the next rejection.
     pub(crate) async fn refusal(&mut self) -> String {
         loop {
             if let Some((_, reason)) = self.next().await.split_once(" rejected: ") {
@@ -68,7 +68,7 @@ impl Listener {
         }
     }
 
-    /// What is attached to the running turn's message, or to the last turn's.
+    /// The attachments of the running turn's message, or of the last turn's.
     pub(crate) fn attached(&self) -> Vec<MessageAttachment> {
         let chat = self.chat.as_ref().unwrap();
         let active = chat.active_turn.as_ref().map(|turn| &turn.message);

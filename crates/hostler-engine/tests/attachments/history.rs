@@ -1,4 +1,4 @@
-//! What the conversation carries already counts.
+//! Limits include what the conversation already carries.
 
 use ahp_types::state::PendingMessageKind;
 use hostler_driver::DriverEvent;
@@ -19,7 +19,7 @@ fn pictures(count: usize) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test]
-async fn pictures_that_were_sent_before_count_until_the_conversation_is_compacted() {
+async fn earlier_images_count_until_compaction() {
     let mut rig = at_most(3).await;
     let mut listener = rig.listen(SESSION).await;
     rig.attach(starts("t1", with("look", &pictures(2)))).await;
@@ -41,13 +41,13 @@ async fn pictures_that_were_sent_before_count_until_the_conversation_is_compacte
 }
 
 #[tokio::test]
-async fn a_queued_message_that_no_longer_fits_fails_by_name_and_does_not_count_itself() {
+async fn queued_message_over_the_limit_fails_and_does_not_count_itself() {
     let mut rig = at_most(3).await;
     let mut listener = rig.listen(SESSION).await;
     rig.attach(starts("t1", with("look", &pictures(1)))).await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
-    // What runs counts, what waits may still be taken back.
+    // The running message counts; queued ones may still be removed.
     let queue = |id: &str, text: &str, count| pending(PendingMessageKind::Queued, id, with(text, &pictures(count)));
     rig.attach(queue("q0", "never", 3)).await;
     assert!(listener.refusal().await.contains("attachment_payload_too_large"));
@@ -61,7 +61,7 @@ async fn a_queued_message_that_no_longer_fits_fails_by_name_and_does_not_count_i
     listener.until("chat/error attachment_payload_too_large").await;
     assert_eq!(listener.attached().len(), 2, "the message stays");
     assert!(!agent.is_closed(), "the agent is as free as it was");
-    // As after any failure, a person looks first; then the queue goes on.
+    // As after any failure, the queue waits for a person.
     rig.say(SESSION, "t2", "go on").await;
     assert_eq!(agent.next_prompt().await, "go on");
     agent.emit_answer(3, "a", "b").await;

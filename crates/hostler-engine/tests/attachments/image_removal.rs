@@ -1,4 +1,4 @@
-//! A conversation goes on without its pictures.
+//! Removing the images of a conversation.
 
 use hostler_driver::{DriverEvent, ImageSelection, ResumeToken};
 use hostler_engine::EngineError;
@@ -7,7 +7,7 @@ use crate::common::{Options, Rig, SESSION};
 use crate::helpers::{embedded, png, starts, with};
 
 #[tokio::test]
-async fn pictures_are_dropped_while_nobody_leads_the_conversation_and_no_longer_count() {
+async fn images_are_removed_while_the_agent_is_closed_and_no_longer_count() {
     let mut options = Options::default();
     options.attachments.images_per_request = 2;
     let mut rig = Rig::start_with(options).await;
@@ -31,7 +31,7 @@ async fn pictures_are_dropped_while_nobody_leads_the_conversation_and_no_longer_
     let dropping = tokio::spawn(async move { engine.drop_images(SESSION, ImageSelection::Last).await });
     agent.wait_closed().await;
     assert_eq!(rig.starts.removed_images(), [], "not before the process is gone");
-    // What is said meanwhile waits.
+    // A message that arrives meanwhile waits.
     rig.say(SESSION, "t2", "meanwhile").await;
     listener.until("chat/turnStarted").await;
     agent.unblock_close();
@@ -47,7 +47,7 @@ async fn pictures_are_dropped_while_nobody_leads_the_conversation_and_no_longer_
 }
 
 #[tokio::test]
-async fn pictures_of_a_session_without_an_agent_are_dropped_too() {
+async fn images_of_a_session_without_an_agent_are_removed() {
     let (mut rig, mut listener) = Rig::begun_with(&[embedded("shot.png", &png())]).await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;

@@ -1,4 +1,4 @@
-//! Decoding pictures takes memory by their pixels: all sessions together share one budget.
+//! Decoding images needs memory per pixel: all sessions share one budget.
 
 use futures::future::join_all;
 use hostler_engine::{AttachmentLimits, NoClientFiles, default_chat_uri};
@@ -7,8 +7,8 @@ use crate::common::{Options, Rig, SESSION};
 use crate::helpers::{embedded, png};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn pictures_that_are_planned_at_the_same_time_share_one_budget() {
-    // The budget is no larger than the largest picture: one of one pixel here.
+async fn concurrently_planned_images_share_one_budget() {
+    // The budget equals the largest allowed image: one pixel here.
     let attachments = AttachmentLimits { image_pixels: 1, ..AttachmentLimits::default() };
     let rig = Rig::start_with(Options { attachments, ..Options::default() }).await;
     rig.create(SESSION);

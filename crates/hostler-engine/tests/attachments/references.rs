@@ -1,4 +1,4 @@
-//! Attachments that name something instead of carrying it.
+//! Attachments that refer to something instead of containing it.
 
 use std::os::unix::fs::symlink;
 
@@ -42,7 +42,7 @@ fn text(block: &AttachmentBlock) -> &str {
 }
 
 #[tokio::test]
-async fn a_picture_of_the_working_directory_is_sent_and_anything_else_is_named() {
+async fn image_in_the_working_directory_is_sent_and_other_files_are_named() {
     let (mut rig, mut listener) = rig().await;
     let mut selection = rig.file("main.rs");
     let (start, end) = (json!({ "line": 1, "character": 0 }), json!({ "line": 1, "character": 3 }));
@@ -62,7 +62,7 @@ async fn a_picture_of_the_working_directory_is_sent_and_anything_else_is_named()
 }
 
 #[tokio::test]
-async fn what_lies_elsewhere_or_is_no_file_is_refused_each_with_its_sentence() {
+async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
     let (rig, mut listener) = rig().await;
     let outside = url::Url::from_file_path(rig.state.join("outside.txt")).unwrap();
     for (attached, code, words) in [
@@ -83,7 +83,7 @@ async fn what_lies_elsewhere_or_is_no_file_is_refused_each_with_its_sentence() {
 }
 
 #[tokio::test]
-async fn words_for_the_model_are_sent_as_they_are_and_a_bare_name_as_a_name() {
+async fn text_for_the_model_is_sent_unchanged_and_a_bare_name_as_a_name() {
     let (mut rig, mut listener) = rig().await;
     let simple = json!({ "type": "simple", "label": "Terminal", "modelRepresentation": "$ ls\na b" });
     let prompt = rig.sent(&[simple, json!({ "type": "simple", "label": "Branch" })]).await;
@@ -99,7 +99,7 @@ async fn words_for_the_model_are_sent_as_they_are_and_a_bare_name_as_a_name() {
 const OTHER: &str = "claude:/11111111-8f2b-4a36-9f61-0e8f2b4a369f";
 
 #[tokio::test]
-async fn another_chat_is_attached_up_to_a_turn_that_is_over() {
+async fn chat_transcript_is_attached_up_to_a_completed_turn() {
     let (mut rig, mut listener) = rig().await;
     rig.create(OTHER);
     let mut other = rig.listen(OTHER).await;
@@ -131,7 +131,7 @@ async fn another_chat_is_attached_up_to_a_turn_that_is_over() {
 }
 
 #[tokio::test]
-async fn annotations_are_attached_as_a_document_and_unknown_ones_are_refused() {
+async fn annotations_are_attached_as_a_document_and_unknown_ones_refused() {
     let (mut rig, mut listener) = rig().await;
     let channel = hostler_engine::annotations_uri(SESSION);
     let annotation = json!({ "id": "a", "origin": { "session": SESSION }, "resource": "file:///w/main.rs", "resolved": false,
@@ -154,14 +154,14 @@ async fn annotations_are_attached_as_a_document_and_unknown_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn a_chat_in_which_nothing_is_over_is_attached_all_the_same() {
+async fn chat_without_completed_turns_can_be_attached() {
     let (mut rig, _listener) = rig().await;
     let own = json!({ "type": "chat", "label": "This", "resource": default_chat_uri(SESSION) });
     assert_eq!(text(&rig.sent(&[own]).await.blocks()[0]), "");
     rig.engine.shutdown().await;
 }
 
-/// A client that has one file, which is larger than it was told.
+/// A client with one file that is larger than the requested size.
 struct TooMuch;
 
 impl ClientFileReader for TooMuch {
@@ -175,7 +175,7 @@ impl ClientFileReader for TooMuch {
 }
 
 #[tokio::test]
-async fn a_surface_that_brings_more_than_it_was_asked_for_is_not_believed() {
+async fn fetched_contents_over_the_requested_size_are_refused() {
     let (rig, mut listener) = rig().await;
     rig.attach_from(starts("t1", with("look", &[resource("big", "client:/big")])), &TooMuch).await;
     assert!(listener.refusal().await.contains("attachment_too_large"));

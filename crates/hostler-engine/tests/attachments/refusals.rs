@@ -1,3 +1,5 @@
+//! Messages that are rejected because of their attachments.
+
 use ahp_types::state::{ModelSelection, PendingMessageKind};
 use serde_json::json;
 
@@ -5,7 +7,7 @@ use crate::common::{Options, Rig, SESSION};
 use crate::helpers::{embedded, pending, png, resource, starts, with};
 
 #[tokio::test]
-async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
+async fn invalid_files_reject_the_whole_message_and_are_named() {
     let mut attached = vec![
         embedded("a.png", &png()),
         embedded("dir/b.bin", &[0xff, 0xfe, 0x00, 0x80, 0xc0]),
@@ -25,7 +27,7 @@ async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
     assert!(!rig.listed().contains(&SESSION.to_owned()));
     assert!(listener.chat.as_ref().unwrap().active_turn.is_none());
 
-    // The same message is taken once it is mended.
+    // The corrected message is accepted.
     attached.retain(|attachment| ["a.png", "c.txt"].contains(&attachment["label"].as_str().unwrap()));
     rig.attach(starts("t1", with("look", &attached))).await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -34,7 +36,7 @@ async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
 }
 
 #[tokio::test]
-async fn a_message_whose_attachments_nobody_has_looked_at_is_not_accepted() {
+async fn message_with_unprepared_attachments_is_rejected() {
     let (rig, mut listener) = Rig::with_session().await;
     let action = starts("t1", with("look", &[embedded("a.png", &png())]));
     rig.engine.dispatch(crate::common::dispatch(SESSION, action)).await;
@@ -43,7 +45,7 @@ async fn a_message_whose_attachments_nobody_has_looked_at_is_not_accepted() {
 }
 
 #[tokio::test]
-async fn too_many_files_and_too_many_bytes_are_refused_before_they_are_planned() {
+async fn too_many_files_or_bytes_are_refused_before_planning() {
     let mut options = Options::default();
     (options.attachments.files, options.attachments.total_bytes) = (2, 200);
     let rig = Rig::start_with(options).await;
@@ -60,9 +62,9 @@ async fn too_many_files_and_too_many_bytes_are_refused_before_they_are_planned()
 }
 
 #[tokio::test]
-async fn a_message_that_is_more_than_the_agent_takes_is_refused() {
+async fn message_over_the_agent_limit_is_refused() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    // As the fake agent counts: the words and the picture.
+    // As the fake agent counts: the text and the image.
     let size = "look".len() + png().len();
     rig.starts.set_max_prompt_bytes(size - 1);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
@@ -76,7 +78,7 @@ async fn a_message_that_is_more_than_the_agent_takes_is_refused() {
 }
 
 #[tokio::test]
-async fn what_this_host_no_longer_has_is_missing_and_says_so() {
+async fn missing_blob_is_refused_with_a_reason() {
     let gone = resource("old.png", "ahp-content:/0000");
     let (rig, mut listener) = Rig::begun_with(std::slice::from_ref(&gone)).await;
     let reason = listener.refusal().await;
@@ -85,7 +87,7 @@ async fn what_this_host_no_longer_has_is_missing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_file_is_gone_from_the_store_ends_with_its_name_and_the_session_goes_on() {
+async fn turn_with_a_lost_blob_fails_with_its_name_and_the_session_continues() {
     let (rig, mut listener, _agent) = Rig::asked().await;
     rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("a.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
@@ -106,7 +108,7 @@ async fn a_turn_whose_file_is_gone_from_the_store_ends_with_its_name_and_the_ses
 }
 
 #[tokio::test]
-async fn a_model_that_takes_no_pictures_gets_none_and_the_rest_is_not_sent_either() {
+async fn images_for_a_model_without_vision_reject_the_message() {
     let (mut rig, mut listener) = Rig::with_session().await;
     let attached = [embedded("a.png", &png()), embedded("c.txt", b"fine")];
     let mut message = with("look", &attached);

@@ -1,4 +1,4 @@
-//! Contents live in the store's blobs and nowhere else, and where a file lay is nobody's business.
+//! Contents are stored as blobs only, and the path of a file is not disclosed.
 
 use ahp_types::state::PendingMessageKind;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use crate::helpers::{embedded, pending, starts, with};
 const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-nobody-may-find-anywhere";
 
 #[tokio::test]
-async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
+async fn contents_are_not_in_journal_snapshot_envelope_or_log() {
     let (log, _guard) = Log::begin();
     tracing::trace!("the log works");
 
@@ -35,7 +35,7 @@ async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
     rig.engine.shutdown().await;
 
     let encoded = STANDARD.encode(SECRET);
-    // The beginning of the encoding is the same whatever follows.
+    // The start of the encoding does not depend on what follows.
     let encoded = encoded.get(..40).unwrap();
     let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
     let kept: i64 = store.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();

@@ -1,6 +1,6 @@
-//! Runs real programs without a supervisor, for tests of what the engine makes of them. Whole trees are ended by the real
-//! host alone.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+//! Runs real programs without a supervisor, for tests of the engine's handling of them. Only the real host ends whole
+//! process trees.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this module")]
 
 use std::process::Stdio;
 

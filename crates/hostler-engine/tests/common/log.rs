@@ -1,4 +1,4 @@
-//! Everything that a test's thread logs.
+//! Captures everything that a test's thread logs.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tracing::subscriber::DefaultGuard;
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Listens until the guard is dropped.
+    /// Captures until the guard is dropped.
     pub fn begin() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();

@@ -1,5 +1,5 @@
-//! A host with a fake driver, and a listener that checks every envelope against the protocol's own reducers.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+//! A host with a fake driver, and a client that checks every envelope with the protocol's own reducers.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this module")]
 
 pub mod commands;
 pub mod log;
@@ -46,7 +46,7 @@ impl ModelGateway for NoGateway {
     }
 }
 
-/// What tests change about a host.
+/// Host options that tests change.
 #[derive(Clone)]
 pub struct Options {
     pub retention: JournalRetention,
@@ -57,15 +57,15 @@ pub struct Options {
     pub background_on_stop: BackgroundOnStop,
     pub session_defaults: JsonObject,
     pub show_external: Option<hostler_engine::ExternalSessionFilter>,
-    /// The fewest, so that every test meets turns that are not in memory.
+    /// The minimum, so that every test has turns that are not in memory.
     pub turns_in_memory: usize,
-    /// What starts shells in terminals; without it there are no terminals.
+    /// Launcher of shells in terminals; without it terminals are off.
     pub shells: Option<Arc<dyn ShellLauncher>>,
-    /// Whether what is said can be searched; it is read from the agents' records in the background.
+    /// Whether search is on; it reads the agents' transcripts in the background.
     pub search: bool,
-    /// What agents keep.
+    /// The agents' transcripts.
     pub archive: Option<Arc<FakeTranscriptStore>>,
-    /// What the host's settings say about workspace trust.
+    /// The host's settings for workspace trust.
     pub trust: hostler_engine::TrustOptions,
 }
 
@@ -94,7 +94,7 @@ pub struct Rig {
     pub starts: FakeAgentStarts,
     pub state: PathBuf,
     pub work: PathBuf,
-    /// How the next host is started.
+    /// Options of the next host.
     pub options: Options,
     keep: Option<tempfile::TempDir>,
 }
@@ -104,7 +104,7 @@ impl Rig {
         Self::start_with(Options::default()).await
     }
 
-    /// A host with this word on permissions. The next one has the usual word again.
+    /// Starts a host with these permissions. The next host has the default ones again.
     pub async fn with(permissions: PermissionConfig) -> Self {
         Self::start_as(Options::default(), permissions).await
     }
@@ -122,7 +122,7 @@ impl Rig {
         Self { engine, starts, state, work, options, keep: Some(dir) }
     }
 
-    /// A host with one session, and somebody who hears it.
+    /// Starts a host with one session and a subscribed client.
     pub async fn with_session() -> (Self, Listener) {
         let rig = Self::start().await;
         rig.create(SESSION);
@@ -130,14 +130,14 @@ impl Rig {
         (rig, listener)
     }
 
-    /// The same; its agent has just got the first message, of turn `t1`.
+    /// The same; the agent has received the first message, of turn `t1`.
     pub async fn asked() -> (Self, Listener, FakeAgent) {
         let mut rig = Self::start().await;
         let (listener, agent) = rig.ask().await;
         (rig, listener, agent)
     }
 
-    /// Makes the session; its agent has just got the first message, of turn `t1`.
+    /// Creates the session; its agent has received the first message, of turn `t1`.
     pub async fn ask(&mut self) -> (Listener, FakeAgent) {
         self.create(SESSION);
         let listener = self.listen(SESSION).await;
@@ -147,7 +147,7 @@ impl Rig {
         (listener, agent)
     }
 
-    /// Makes the session; its first turn is over, and everybody has heard of it.
+    /// Creates the session; its first turn is complete and published.
     pub async fn talk(&mut self) -> Listener {
         let (mut listener, agent) = self.ask().await;
         agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
@@ -157,7 +157,8 @@ impl Rig {
         listener
     }
 
-    /// What the client `me` hears when it comes back: numbers, and channels that are gone. `None` means snapshots.
+    /// What the client `me` receives when it reconnects: sequence numbers, and missing channels. `None` means
+    /// snapshots.
     pub async fn missed(&self, last_seen: u64, channels: &[&str]) -> Option<(Vec<u64>, Vec<String>)> {
         let (subscriber, mut deliveries) = Subscriber::new(10_000);
         let channels: Vec<_> = channels.iter().map(|channel| (*channel).to_owned()).collect();
@@ -172,7 +173,7 @@ impl Rig {
         }
     }
 
-    /// Ends this host politely and starts another one on the same state directory.
+    /// Shuts this host down and starts another one on the same state directory.
     pub async fn restart(self) -> Self {
         self.engine.shutdown().await;
         self.crash().await
@@ -191,7 +192,7 @@ impl Rig {
         self.engine.create_session(wish).unwrap();
     }
 
-    /// A listener on root, session and default chat.
+    /// Subscribes a client to root, session and default chat.
     pub async fn listen(&self, uri: &str) -> Listener {
         let mut listener = Listener::new(uri);
         for (token, channel) in [(1, ROOT_CHANNEL_URI.to_owned()), (2, uri.to_owned()), (3, default_chat_uri(uri))] {
@@ -263,7 +264,7 @@ pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
     }
 }
 
-/// A wish of the client `me`, as JSON.
+/// A dispatch of the client `me`, from JSON.
 pub fn wish(channel: &str, seq: i64, action: Value, from: Option<&Subscriber>) -> Dispatch {
     let known = serde_json::from_value(action.clone()).unwrap();
     assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
@@ -302,7 +303,7 @@ pub fn message(text: &str, model: Option<&str>) -> Message {
     }
 }
 
-/// A chat with the turns that were not in memory.
+/// A chat with its turns that were not in memory.
 async fn whole(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
     let mut chat = chat.clone();
     let mut turns = Vec::new();
@@ -316,7 +317,7 @@ async fn whole(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
     chat
 }
 
-/// Hears everything, keeps its own copy of the states, and remembers what it heard as short words.
+/// A client that applies everything to its own copy of the states, and records each event as a short text.
 pub struct Listener {
     pub subscriber: Subscriber,
     deliveries: hostler_engine::Deliveries,
@@ -329,7 +330,7 @@ pub struct Listener {
     /// Every action, as it was sent.
     pub actions: String,
     pub numbers: Vec<u64>,
-    /// Those of the chat's channel.
+    /// The sequence numbers on the chat's channel.
     pub chat_numbers: Vec<u64>,
     pub added: Vec<ahp_types::state::SessionSummary>,
     last: u64,
@@ -359,7 +360,7 @@ impl Listener {
         wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard)).expect("the hub is alive")
     }
 
-    /// Takes a snapshot; what other channels say before it is heard as usual.
+    /// Applies a snapshot; events on other channels before it are applied as usual.
     pub async fn snapshot(&mut self) {
         let snapshot = loop {
             match self.delivery().await {
@@ -381,7 +382,7 @@ impl Listener {
         self.last = self.last.max(snapshot.from_seq);
     }
 
-    /// Takes the answer to a reconnection; `false` if snapshots are needed.
+    /// Applies the answer to a reconnect; `false` if snapshots are needed.
     pub async fn replayed(&mut self) -> bool {
         match self.delivery().await {
             Delivery::Replay { missed: Some(items), .. } => {
@@ -393,12 +394,12 @@ impl Listener {
         }
     }
 
-    /// Listens until something is heard that begins with `word`.
+    /// Applies events until one starts with `word`.
     pub async fn until(&mut self, word: &str) {
         while !self.next().await.starts_with(word) {}
     }
 
-    /// What is heard next, as a word.
+    /// Applies the next event and returns its text.
     pub async fn next(&mut self) -> String {
         let delivery = self.delivery().await;
         self.hear(delivery)
@@ -461,7 +462,7 @@ impl Listener {
         word
     }
 
-    /// The words about the chat, without the projections.
+    /// The events of the chat, without the projections.
     pub fn chat_words(&self) -> Vec<&str> {
         self.heard
             .iter()

@@ -1,4 +1,4 @@
-//! A record with two branches: what was said on both is shown, and which of them the agent remembers.
+//! Transcripts with two branches: both are displayed, with a note on which of them the agent remembers.
 
 use ahp_types::state::ResponsePart;
 use hostler_driver::ExternalActivity;
@@ -8,7 +8,7 @@ use super::helpers::{command, put, somebody, turn, we_begin, we_say};
 use super::{FOUND, expected, found, id, turns};
 use crate::common::Listener;
 
-/// What a turn says before its answer.
+/// The notes of a turn before its answer.
 fn note(listener: &Listener, turn: usize) -> String {
     match &listener.chat.as_ref().unwrap().turns[turn].response_parts[0] {
         ResponsePart::SystemNotification(part) => format!("{:?}", part.content),
@@ -17,7 +17,7 @@ fn note(listener: &Listener, turn: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversation_went_on_from_ours() {
+async fn external_turn_during_our_turn_is_appended_although_abandoned() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_begin(&mut rig, &archive, None, 4).await;
@@ -25,7 +25,8 @@ async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversa
     listener.until("chat/turnComplete").await;
     let theirs = turn(5);
     let on = FakeTurn::new(6, "background", "done").with_message_id(None);
-    // A command is what the agent makes of somebody's wish; and long ago somebody has led their own turns back.
+    // A command that the agent writes for a model change; and a turn that another process abandoned for one of its own
+    // long ago.
     let command = command(7, "/model another", "set");
     let before = turn(8);
     archive.update_conversation(id(), |conversation| {
@@ -37,7 +38,7 @@ async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversa
     assert_eq!(turns(&listener)[..4], expected(1..=4));
     assert!(note(&listener, 4).contains("remembers only one of the two"));
     assert!(turns(&listener)[5].starts_with("background"));
-    // Their agent goes on from there: ours is left.
+    // The other process continues from there: this host's turn is abandoned.
     archive.update_conversation(id(), |conversation| {
         let ours = conversation.turns.pop().unwrap();
         conversation.turns.push(theirs);
@@ -61,7 +62,7 @@ async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversa
 }
 
 #[tokio::test]
-async fn a_turn_that_was_begun_while_ours_ran_says_so() {
+async fn external_turn_started_during_our_turn_carries_a_note() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_begin(&mut rig, &archive, None, 4).await;
@@ -69,7 +70,7 @@ async fn a_turn_that_was_begun_while_ours_ran_says_so() {
     theirs.started_at = Some(jiff::Timestamp::now().to_string());
     agent.emit_answer(4, "answer ", "4").await;
     listener.until("chat/turnComplete").await;
-    // Our agent has not written all of it down yet.
+    // This host's agent has not written all of it yet.
     put(&archive, theirs);
     rig.engine.scan_external_sessions().await;
     listener.until("chat/turnComplete").await;
@@ -78,11 +79,11 @@ async fn a_turn_that_was_begun_while_ours_ran_says_so() {
 }
 
 #[tokio::test]
-async fn a_turn_of_ours_that_others_do_not_know_is_said_to_be_forgotten() {
+async fn abandoned_own_turn_is_reported_as_not_remembered() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
-    // Somebody whose agent was there all the time goes on from the turn before; nobody has looked since.
+    // Another process whose agent was running all the time continues from the turn before; no sync has happened since.
     archive.update_conversation(id(), |conversation| {
         let ours = conversation.turns.pop().unwrap();
         conversation.turns.push(turn(5));
@@ -97,7 +98,7 @@ async fn a_turn_of_ours_that_others_do_not_know_is_said_to_be_forgotten() {
 }
 
 #[tokio::test]
-async fn somebody_who_is_at_work_beside_ours_is_waited_for() {
+async fn running_external_turn_on_another_branch_is_awaited() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;

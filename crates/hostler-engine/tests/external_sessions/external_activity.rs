@@ -1,4 +1,4 @@
-//! Whether somebody else is in the middle of a turn: then nothing is said here.
+//! While another process runs a turn, no message is sent from here.
 
 use hostler_driver::{ExternalActivity, TranscriptStoreError, TurnIndexEntry};
 
@@ -6,7 +6,7 @@ use super::helpers::{put, somebody, turn, we_say};
 use super::{FOUND, expected, found, id, turns};
 
 #[tokio::test]
-async fn while_somebody_else_is_in_the_middle_of_a_turn_nothing_is_said_here() {
+async fn messages_are_rejected_while_another_process_runs_a_turn() {
     let (mut rig, archive) = found(2, 3).await;
     let now = jiff::Timestamp::now().to_string();
     let mut theirs = turn(4);
@@ -28,7 +28,7 @@ async fn while_somebody_else_is_in_the_middle_of_a_turn_nothing_is_said_here() {
 }
 
 #[tokio::test]
-async fn a_turn_that_nobody_has_finished_long_ago_keeps_nobody_from_going_on() {
+async fn old_unfinished_external_turn_does_not_block_messages() {
     let (mut rig, archive) = found(2, 3).await;
     archive.update_conversation(id(), |conversation| conversation.turns[2].mark.is_complete = false);
     let mut listener = rig.listen(FOUND).await;
@@ -38,7 +38,7 @@ async fn a_turn_that_nobody_has_finished_long_ago_keeps_nobody_from_going_on() {
 }
 
 #[tokio::test]
-async fn what_a_process_says_of_itself_counts_more_than_the_age_of_its_words() {
+async fn reported_activity_overrides_the_age_of_the_last_entry() {
     let (mut rig, archive) = found(2, 3).await;
     archive.update_conversation(id(), |conversation| {
         conversation.turns[2].mark.is_complete = false;
@@ -55,7 +55,7 @@ async fn what_a_process_says_of_itself_counts_more_than_the_age_of_its_words() {
 }
 
 #[tokio::test]
-async fn a_turn_that_looks_as_if_it_were_over_waits_for_a_process_that_is_busy() {
+async fn busy_process_blocks_messages_although_its_turn_looks_complete() {
     let (mut rig, archive) = found(2, 2).await;
     let mut listener = rig.listen(FOUND).await;
     archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Busy));
@@ -63,7 +63,7 @@ async fn a_turn_that_looks_as_if_it_were_over_waits_for_a_process_that_is_busy()
     rig.say(FOUND, "t4", "message 4").await;
     listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
     assert_eq!(turns(&listener), expected(1..=2));
-    // One that does not say what it does does not hold up what is over.
+    // A process with unknown activity does not delay a conversation whose turn is complete.
     archive.update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Unknown));
     we_say(&mut rig, &archive, &mut listener, None, 4).await;
     assert_eq!(turns(&listener), expected(1..=4));
@@ -71,7 +71,7 @@ async fn a_turn_that_looks_as_if_it_were_over_waits_for_a_process_that_is_busy()
 }
 
 #[tokio::test]
-async fn a_process_that_says_nothing_is_at_an_unfinished_turn_however_old_it_is() {
+async fn live_process_without_status_blocks_messages_during_an_unfinished_turn() {
     let (mut rig, archive) = found(2, 3).await;
     archive.update_conversation(id(), |conversation| {
         conversation.turns[2].mark.is_complete = false;
@@ -88,7 +88,7 @@ async fn a_process_that_says_nothing_is_at_an_unfinished_turn_however_old_it_is(
 }
 
 #[tokio::test]
-async fn nobody_goes_on_in_a_record_that_is_gone() {
+async fn missing_transcript_does_not_block_messages() {
     let (mut rig, archive) = found(2, 3).await;
     archive.update_conversation(id(), |conversation| {
         conversation.turns[2].mark.is_complete = false;

@@ -1,4 +1,4 @@
-//! The same conversation, led from here and from elsewhere.
+//! External sync: one conversation that this host and other processes continue.
 
 use hostler_driver::{DriverEvent, ResumeToken, TranscriptStoreError, TurnIndexEntry};
 use hostler_testkit::fake_transcript_store::FakeTurn;
@@ -9,7 +9,7 @@ use super::{FOUND, expected, found, id, turns};
 use crate::common::{Listener, Rig, SESSION};
 
 #[tokio::test]
-async fn what_somebody_else_says_is_appended_as_it_happens() {
+async fn external_turns_are_appended_as_they_happen() {
     let (rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     somebody(&archive, 4);
@@ -22,11 +22,11 @@ async fn what_somebody_else_says_is_appended_as_it_happens() {
 }
 
 #[tokio::test]
-async fn what_was_said_here_is_not_said_again_and_what_others_said_is_said_once() {
+async fn own_turns_are_not_appended_and_external_turns_are_appended_once() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
-    // The agent went on by itself: that was ours, too.
+    // The agent started this turn by itself after a turn of this host: it belongs to this host.
     put(&archive, FakeTurn::new(5, "background", "done").with_message_id(None));
     rig.engine.scan_external_sessions().await;
     somebody(&archive, 6);
@@ -35,7 +35,7 @@ async fn what_was_said_here_is_not_said_again_and_what_others_said_is_said_once(
     agent.wait_closed().await;
     let said = [expected(1..=4), expected(6..=6)].concat();
     assert_eq!(turns(&listener), said);
-    // Not even in another life, and not by somebody who dies in between.
+    // Also not after a restart or a crash in between.
     rig.engine.scan_external_sessions().await;
     let rig = rig.crash().await;
     assert_eq!(turns(&rig.listen(FOUND).await), said);
@@ -50,7 +50,7 @@ async fn what_was_said_here_is_not_said_again_and_what_others_said_is_said_once(
 }
 
 #[tokio::test]
-async fn a_message_is_said_after_what_others_said_although_nobody_has_told_of_it() {
+async fn message_is_sent_after_unnotified_external_turns() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     somebody(&archive, 4);
@@ -60,7 +60,7 @@ async fn a_message_is_said_after_what_others_said_although_nobody_has_told_of_it
 }
 
 #[tokio::test]
-async fn a_turn_says_that_somebody_else_went_on_meanwhile() {
+async fn running_turn_gets_a_note_about_external_turns() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     rig.say(FOUND, "t4", "message 4").await;
@@ -78,7 +78,7 @@ async fn a_turn_says_that_somebody_else_went_on_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_others_say_in_a_session_at_rest_is_heard_without_anybody_opening_it() {
+async fn external_turns_of_an_unloaded_session_are_synced() {
     let (rig, archive) = found(2, 3).await;
     drop(rig.listen(FOUND).await);
     let rig = rig.restart().await;
@@ -96,7 +96,7 @@ async fn what_others_say_in_a_session_at_rest_is_heard_without_anybody_opening_i
 }
 
 #[tokio::test]
-async fn whoever_opens_a_session_does_not_wait_for_what_others_said() {
+async fn opening_a_session_does_not_wait_for_the_sync() {
     let (mut rig, archive) = found(2, 3).await;
     drop(rig.listen(FOUND).await);
     rig = rig.restart().await;
@@ -109,7 +109,7 @@ async fn whoever_opens_a_session_does_not_wait_for_what_others_said() {
         listener.until("chat/turnComplete").await;
     }
     assert_eq!(turns(&listener), expected(1..=60));
-    // But whoever says something says it after all of it.
+    // A message is sent after all external turns.
     (61..=100).for_each(|n| somebody(&archive, n));
     we_say(&mut rig, &archive, &mut listener, None, 101).await;
     assert_eq!(turns(&listener), expected(1..=101));
@@ -117,9 +117,9 @@ async fn whoever_opens_a_session_does_not_wait_for_what_others_said() {
 }
 
 #[tokio::test]
-async fn a_session_of_an_earlier_version_is_not_told_what_it_said_itself() {
+async fn own_turns_of_an_earlier_version_are_not_appended() {
     let (mut rig, archive) = found(2, 0).await;
-    // The session is made here; its record is what an earlier version would have left.
+    // The session is created here; its transcript is what an earlier version would have left.
     archive.remove_conversation(id());
     let (mut listener, agent) = {
         rig.create(SESSION);
@@ -148,7 +148,7 @@ async fn a_session_of_an_earlier_version_is_not_told_what_it_said_itself() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_tried_again_when_it_is_opened_again() {
+async fn unreadable_transcript_is_retried_when_the_session_is_opened_again() {
     let (rig, archive) = found(2, 3).await;
     let failed = TranscriptStoreError::Failed("the disk is on fire".to_owned());
     archive.update_conversation(id(), |conversation| conversation.read_error = Some(failed));
@@ -161,12 +161,12 @@ async fn a_record_that_cannot_be_read_is_tried_again_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_after_it_was_taken_in_is_told_as_a_whole() {
+async fn external_turn_that_grows_after_import_is_appended_in_full() {
     let (rig, archive) = found(2, 3).await;
     archive.update_conversation(id(), |conversation| conversation.turns[2].mark.is_complete = false);
     let mut listener = rig.listen(FOUND).await;
     assert_eq!(turns(&listener), expected(1..=3));
-    // Longer, though by nothing that another look would not find again.
+    // Replaces the turn by a longer one with the same id.
     let go_on = |record_count, answer: &str| {
         let told = FakeTurn::new(3, "message 3", answer);
         let mark = TurnIndexEntry { record_count, ..told.mark };
@@ -178,7 +178,7 @@ async fn a_turn_that_goes_on_after_it_was_taken_in_is_told_as_a_whole() {
     let all = turns(&listener);
     assert_eq!(all[..3], expected(1..=3));
     assert!(all[3].contains("This turn went on") && all[3].ends_with("answer 3, and more"), "{all:?}");
-    // Once; also by a host that has died since.
+    // Appended once; also by a host that crashed since.
     let rig = rig.crash().await;
     let mut listener = rig.listen(FOUND).await;
     assert_eq!(turns(&listener), all);
@@ -193,7 +193,7 @@ async fn a_turn_that_goes_on_after_it_was_taken_in_is_told_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_our_own_agent_adds_to_others_turn_is_not_told_again() {
+async fn own_additions_to_an_external_turn_are_not_appended() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     we_say(&mut rig, &archive, &mut listener, None, 4).await;
@@ -207,11 +207,11 @@ async fn what_our_own_agent_adds_to_others_turn_is_not_told_again() {
 }
 
 #[tokio::test]
-async fn an_agent_that_waits_does_not_keep_a_message_from_following_what_others_said() {
+async fn idle_agent_is_closed_so_that_a_message_follows_external_turns() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
-    // Nobody has told of it.
+    // No change notification is sent.
     somebody(&archive, 5);
     let (_, agent) = tokio::join!(agent.wait_closed(), we_say(&mut rig, &archive, &mut listener, None, 6));
     assert_eq!(turns(&listener), expected(1..=6));

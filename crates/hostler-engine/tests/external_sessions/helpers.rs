@@ -1,4 +1,4 @@
-//! What is said in the conversation, here and elsewhere.
+//! Turns of the conversation, from this host and from other processes.
 
 use hostler_testkit::fake_driver::FakeAgent;
 use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
@@ -6,29 +6,29 @@ use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
 use super::{FOUND, id, turns};
 use crate::common::{Listener, Rig};
 
-/// Writes a turn into the record.
+/// Writes a turn into the transcript.
 pub(crate) fn put(archive: &FakeTranscriptStore, turn: FakeTurn) {
     archive.update_conversation(id(), |conversation| conversation.turns.push(turn));
 }
 
-/// The turn of a message and its answer, as somebody else would lead it.
+/// A turn with a message and an answer, as another process would write it.
 pub(crate) fn turn(n: u32) -> FakeTurn {
     FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))
 }
 
-/// Somebody else says something.
+/// Writes a turn of another process.
 pub(crate) fn somebody(archive: &FakeTranscriptStore, n: u32) {
     put(archive, turn(n));
 }
 
-/// A command that somebody else gives.
+/// A command of another process.
 pub(crate) fn command(n: u32, words: &str, answer: &str) -> FakeTurn {
     let mut command = FakeTurn::new(n, words, answer);
     command.mark.is_command = true;
     command
 }
 
-/// Begins to say something here, and to write it into the record as the agent does.
+/// Starts a turn here, and writes it into the transcript as the agent does.
 pub(crate) async fn we_begin(
     rig: &mut Rig,
     archive: &FakeTranscriptStore,
@@ -45,7 +45,7 @@ pub(crate) async fn we_begin(
     agent
 }
 
-/// Says something here, and hears the answer.
+/// Runs a turn here, up to its answer.
 pub(crate) async fn we_say(
     rig: &mut Rig,
     archive: &FakeTranscriptStore,

@@ -1,4 +1,4 @@
-//! Opening.
+//! Importing external sessions.
 
 use hostler_engine::SnapshotTurns;
 
@@ -6,7 +6,7 @@ use super::common::Listener;
 use super::{FOUND, expected, fetch, found, id, turns, viewer};
 
 #[tokio::test]
-async fn a_found_conversation_is_opened_with_all_its_turns() {
+async fn external_session_is_opened_with_all_its_turns() {
     let (rig, _archive) = found(2, 300).await;
     let listener = rig.listen(FOUND).await;
     assert_eq!(turns(&listener), expected(1..=300));
@@ -17,7 +17,7 @@ async fn a_found_conversation_is_opened_with_all_its_turns() {
 }
 
 #[tokio::test]
-async fn its_next_message_resumes_the_record() {
+async fn next_message_resumes_the_transcript() {
     let (mut rig, _archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     rig.say(FOUND, "t4", "go on").await;
@@ -35,9 +35,9 @@ async fn its_next_message_resumes_the_record() {
 }
 
 #[tokio::test]
-async fn whoever_wants_an_older_turn_waits_until_it_is_taken_in() {
+async fn reader_of_an_older_turn_waits_for_its_import() {
     let (rig, archive) = found(2, 300).await;
-    // The window, and nothing else.
+    // Only the turn window is loaded.
     archive.allow_loads(1);
     let mut viewer = viewer(&rig, SnapshotTurns::Last(2)).await;
     assert_eq!(turns(&viewer), expected(299..=300));
@@ -56,7 +56,7 @@ async fn whoever_wants_an_older_turn_waits_until_it_is_taken_in() {
 }
 
 #[tokio::test]
-async fn a_host_that_dies_while_it_takes_a_conversation_in_goes_on_after_it() {
+async fn import_continues_after_a_crash() {
     let (rig, archive) = found(2, 300).await;
     archive.allow_loads(2);
     drop(viewer(&rig, SnapshotTurns::Last(2)).await);
@@ -75,13 +75,13 @@ async fn a_host_that_dies_while_it_takes_a_conversation_in_goes_on_after_it() {
 }
 
 #[tokio::test]
-async fn five_thousand_turns_are_read_by_page_while_they_are_taken_in() {
+async fn five_thousand_turns_are_paged_during_the_import() {
     let (rig, archive) = found(2, 5_000).await;
     archive.allow_loads(1);
     let mut first = viewer(&rig, SnapshotTurns::Last(2)).await;
     assert_eq!(turns(&first), expected(4_999..=5_000));
     let mut pages = 0;
-    // Nothing is told before somebody waits for it.
+    // Turns are loaded only when a client waits for them.
     while pages < 20 {
         let mut fetching = Box::pin(fetch(&rig, &mut first));
         assert!(futures::poll!(fetching.as_mut()).is_pending());
@@ -92,7 +92,7 @@ async fn five_thousand_turns_are_read_by_page_while_they_are_taken_in() {
     let seen = u32::try_from(turns(&first).len()).unwrap();
     assert!(seen < 5_000, "the rest is not there yet");
     assert_eq!(turns(&first), expected(5_001 - seen..=5_000));
-    // Somebody else begins at the end, and both read on while the rest comes in.
+    // A second client starts at the end, and both page back during the import.
     let mut second = viewer(&rig, SnapshotTurns::Last(2)).await;
     archive.allow_loads(usize::MAX);
     let is_whole = |viewer: &Listener| viewer.chat.as_ref().unwrap().turns_next_cursor.is_none();
@@ -105,7 +105,7 @@ async fn five_thousand_turns_are_read_by_page_while_they_are_taken_in() {
     }
     assert_eq!(turns(&first), expected(1..=5_000));
     assert_eq!(turns(&second), expected(1..=5_000));
-    // They are stored: the record is not needed any more.
+    // The turns are stored: the transcript is not needed any more.
     archive.remove_conversation(id());
     let rig = rig.restart().await;
     assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=5_000));

@@ -1,4 +1,4 @@
-//! Trouble while a conversation is taken in: what the record has is not lost, and nobody waits for what does not come.
+//! Errors during an import: no turn of the transcript is lost, and no client waits for a turn that does not come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::common::{Listener, Options, Rig};
 use super::{FOUND, expected, fetch, found, found_by, id, turns, viewer};
 
-/// A host that has taken a conversation of 300 turns in by its last two turns, and somebody who sees them. No time passes, and
-/// nobody looks at the archive.
+/// A host that has imported the last two of 300 turns, and a client that sees them. The clock does not advance, and the
+/// transcripts are not scanned.
 async fn taken_in_part() -> (Rig, Arc<FakeTranscriptStore>, ManualClock, Listener) {
     let clock = ManualClock::new();
     let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
@@ -34,7 +34,7 @@ fn away() -> TranscriptStoreError {
     TranscriptStoreError::Failed("the disk is away".to_owned())
 }
 
-/// Lets so many tries fail, the first of which is under way.
+/// Lets this many attempts fail, the first of which is in progress.
 async fn fail(clock: &ManualClock, tries: u32) {
     for doublings in 0..tries {
         let pause = Duration::from_millis(500) * 2u32.pow(doublings);
@@ -43,14 +43,14 @@ async fn fail(clock: &ManualClock, tries: u32) {
     }
 }
 
-/// Whoever asks for older turns.
+/// A client requests older turns.
 async fn ask(rig: &Rig, viewer: &Listener) -> Result<(), EngineError> {
     let cursor = viewer.chat.as_ref().unwrap().turns_next_cursor.clone();
     rig.engine.fetch_turns(&default_chat_uri(FOUND), cursor.as_deref(), &viewer.subscriber, 8).await
 }
 
 #[tokio::test]
-async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost_and_nobody_waits_for_them() {
+async fn temporarily_unreadable_turns_are_retried_and_readers_get_an_error() {
     let (rig, archive, clock, mut viewer) = taken_in_part().await;
     breaks(&archive, Some(away()));
     clock.wait_for_sleeper(Duration::from_millis(500)).await;
@@ -58,7 +58,7 @@ async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost_and_nobody_wai
     assert!(matches!(refused, EngineError::ImportIncomplete(_)), "{refused:?}");
     let words = refused.to_string();
     assert!(words.contains("the disk is away") && words.contains("asking again is fine"), "{words}");
-    // No time has passed: whoever asks has it tried at once.
+    // No time has passed: the request triggers an attempt at once.
     breaks(&archive, None);
     fetch(&rig, &mut viewer).await;
     let seen = u32::try_from(turns(&viewer).len()).unwrap();
@@ -69,12 +69,12 @@ async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost_and_nobody_wai
 }
 
 #[tokio::test]
-async fn a_record_that_is_not_there_for_a_while_loses_nothing() {
+async fn temporarily_missing_transcript_loses_no_turns() {
     let (rig, archive, clock, viewer) = taken_in_part().await;
     breaks(&archive, Some(TranscriptStoreError::Missing));
     fail(&clock, 6).await;
     clock.wait_for_sleeper(Duration::from_secs(32)).await;
-    // However often somebody asks meanwhile.
+    // However often a client requests them meanwhile.
     for _ in 0..20 {
         let refused = ask(&rig, &viewer).await.unwrap_err();
         assert!(refused.to_string().contains("is gone"), "{refused}");
@@ -85,13 +85,13 @@ async fn a_record_that_is_not_there_for_a_while_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_record_that_stays_away_leaves_what_was_taken_in_and_says_so_in_its_place() {
+async fn missing_transcript_keeps_imported_turns_and_adds_placeholders() {
     let (rig, archive, clock, viewer) = taken_in_part().await;
     breaks(&archive, Some(TranscriptStoreError::Missing));
     fail(&clock, 4).await;
     clock.wait_for_sleeper(Duration::from_secs(8)).await;
     drop(viewer);
-    // Another life goes on with what the one before it has seen five times.
+    // A restarted host continues the count of five missing reads.
     archive.set_listing_enabled(true);
     let rig = rig.restart().await;
     rig.engine.wait_for_initial_scan().await;
@@ -112,9 +112,9 @@ async fn a_record_that_stays_away_leaves_what_was_taken_in_and_says_so_in_its_pl
 }
 
 #[tokio::test]
-async fn a_turn_that_cannot_be_told_takes_no_other_one_with_it() {
+async fn unreadable_turn_does_not_affect_other_turns() {
     let (rig, archive) = found(2, 300).await;
-    // The first of a piece, one in the middle of another one, and one of the last turns.
+    // The first turn of a batch, one in the middle of another batch, and one of the last turns.
     let torn = [235usize, 150, 299];
     let ids = torn.map(|number| Uuid::from_u128(u128::try_from(number).unwrap()));
     archive.update_conversation(id(), |conversation| conversation.unreadable_turns.extend(ids));
@@ -130,7 +130,7 @@ async fn a_turn_that_cannot_be_told_takes_no_other_one_with_it() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_has_begun_to_take_in_is_taken_in() {
+async fn import_started_by_an_earlier_version_is_completed() {
     let (rig, _archive, _clock, viewer) = taken_in_part().await;
     drop(viewer);
     rig.engine.shutdown().await;
@@ -145,14 +145,14 @@ async fn what_an_earlier_version_has_begun_to_take_in_is_taken_in() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_left_alone_until_it_changes() {
+async fn import_gives_up_after_ten_attempts_until_the_transcript_changes() {
     let (rig, archive, clock, viewer) = taken_in_part().await;
     breaks(&archive, Some(away()));
     fail(&clock, 9).await;
     ask(&rig, &viewer).await.unwrap_err();
     assert_eq!(clock.count_sleepers_due_in(Duration::from_secs(256)), 0, "it was tried ten times");
     archive.update_conversation(id(), |conversation| conversation.read_error = None);
-    // As many pieces as there are, and nobody asks for any.
+    // Allows all batches; no client requests any.
     archive.allow_loads(5);
     archive.set_listing_enabled(true);
     rig.engine.scan_external_sessions().await;

@@ -1,4 +1,4 @@
-//! What the agents keep is in the list, follows them, and can be renamed, tagged and deleted.
+//! External sessions in the session list: they follow the transcripts, and can be renamed, tagged and deleted.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::common::{Listener, Options, Rig, SESSION, wish};
 use super::{FOUND, found, id};
 
-/// The lines of the list after a look.
+/// The session list after a scan.
 async fn lines(rig: &Rig) -> Vec<SessionSummary> {
     rig.engine.scan_external_sessions().await;
     rig.engine.list_sessions(None, None).unwrap().summaries()
@@ -27,7 +27,7 @@ async fn titles(rig: &Rig) -> Vec<String> {
     lines(rig).await.into_iter().map(|line| line.title).collect()
 }
 
-/// Somebody who hears the root channel.
+/// A client that is subscribed to the root channel.
 async fn root(rig: &Rig) -> Listener {
     let mut listener = Listener::new(FOUND);
     rig.engine.subscribe(ROOT_CHANNEL_URI, &listener.subscriber, 1).await.unwrap();
@@ -44,7 +44,7 @@ async fn host(archive: &Arc<FakeTranscriptStore>) -> Rig {
 }
 
 #[tokio::test]
-async fn a_found_session_has_a_line_like_any_other() {
+async fn external_session_is_listed() {
     let (rig, archive) = found(1, 3).await;
     archive.update_conversation(id(), |known| known.listing.tag = ConversationTag::Tagged("later".to_owned()));
     let [line] = &lines(&rig).await[..] else { panic!("one line") };
@@ -59,7 +59,7 @@ async fn a_found_session_has_a_line_like_any_other() {
 }
 
 #[tokio::test]
-async fn what_comes_changes_and_goes_is_told() {
+async fn added_changed_and_removed_external_sessions_are_published() {
     let archive = empty();
     let rig = host(&archive).await;
     assert_eq!(titles(&rig).await, [""; 0]);
@@ -79,7 +79,7 @@ async fn what_comes_changes_and_goes_is_told() {
 }
 
 #[tokio::test]
-async fn a_look_that_shows_nothing_new_says_nothing() {
+async fn scan_without_changes_publishes_nothing() {
     let (rig, archive) = found(1, 1).await;
     rig.engine.scan_external_sessions().await;
     let mut root = root(&rig).await;
@@ -92,7 +92,7 @@ async fn a_look_that_shows_nothing_new_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_look_without_an_end_holds_up_nothing_but_what_it_would_find() {
+async fn endless_scan_delays_only_external_sessions() {
     let archive = empty();
     archive.add_conversation(id(), &std::env::temp_dir(), 1);
     archive.set_listing_enabled(false);
@@ -108,7 +108,7 @@ async fn a_look_without_an_end_holds_up_nothing_but_what_it_would_find() {
 }
 
 #[tokio::test]
-async fn whoever_opens_a_session_right_after_the_start_waits_for_it() {
+async fn subscribe_right_after_the_start_waits_for_the_first_scan() {
     let archive = empty();
     archive.add_conversation(id(), &std::env::temp_dir(), 1);
     archive.set_listing_enabled(false);
@@ -123,7 +123,7 @@ async fn whoever_opens_a_session_right_after_the_start_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_belongs_to_a_session_is_no_session_of_its_own() {
+async fn conversation_of_a_stored_session_is_not_listed_separately() {
     let archive = empty();
     let mut rig = host(&archive).await;
     rig.talk().await;
@@ -136,7 +136,7 @@ async fn a_conversation_that_belongs_to_a_session_is_no_session_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_found_session_is_deleted_without_being_opened_and_does_not_come_back() {
+async fn deleted_external_session_stays_deleted_without_an_import() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.scan_external_sessions().await;
     let mut root = root(&rig).await;
@@ -144,7 +144,7 @@ async fn a_found_session_is_deleted_without_being_opened_and_does_not_come_back(
     root.until("removed").await;
     assert_eq!(archive.external_conversation(id()), None, "the agent's record is gone");
     assert!(matches!(rig.engine.dispose_session(FOUND).await, Err(EngineError::SessionNotFound(_))));
-    // Somebody brings the file back.
+    // The file is restored by another program.
     archive.add_conversation(id(), &std::env::temp_dir(), 2);
     assert_eq!(titles(&rig).await, [""; 0]);
     let rig = rig.restart().await;
@@ -153,7 +153,7 @@ async fn a_found_session_is_deleted_without_being_opened_and_does_not_come_back(
 }
 
 #[tokio::test]
-async fn a_session_that_was_opened_is_deleted_with_its_record() {
+async fn deleting_an_imported_session_deletes_its_transcript() {
     let (rig, archive) = found(1, 2).await;
     rig.listen(FOUND).await;
     rig.engine.dispose_session(FOUND).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_session_that_was_opened_is_deleted_with_its_record() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_deleted_is_hidden_all_the_same() {
+async fn undeletable_transcript_is_hidden() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.scan_external_sessions().await;
     archive.update_conversation(id(), |known| {
@@ -179,7 +179,7 @@ async fn a_record_that_cannot_be_deleted_is_hidden_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_provisional_session_that_is_given_up_deletes_nothing() {
+async fn disposing_a_provisional_session_deletes_no_transcript() {
     let archive = empty();
     let rig = host(&archive).await;
     rig.create(SESSION);
@@ -192,7 +192,7 @@ async fn a_provisional_session_that_is_given_up_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_whose_name_spells_a_found_one_otherwise_deletes_nothing() {
+async fn session_uri_with_another_spelling_deletes_no_transcript() {
     let (mut rig, archive) = found(1, 2).await;
     rig.engine.scan_external_sessions().await;
     let loud = format!("claude:/{}", FOUND.strip_prefix("claude:/").unwrap().to_uppercase());
@@ -212,7 +212,7 @@ async fn a_session_whose_name_spells_a_found_one_otherwise_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn a_conversation_in_the_middle_of_somebody_elses_turn_is_not_deleted() {
+async fn conversation_with_a_running_external_turn_is_not_deleted() {
     for opened in [false, true] {
         let (rig, archive) = found(1, 2).await;
         rig.engine.scan_external_sessions().await;
@@ -231,7 +231,7 @@ async fn a_conversation_in_the_middle_of_somebody_elses_turn_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn a_session_whose_agent_has_only_begun_its_record_is_deleted_with_it() {
+async fn session_with_a_new_transcript_is_deleted_with_it() {
     let archive = empty();
     let mut rig = host(&archive).await;
     let (mut listener, agent) = rig.ask().await;
@@ -245,7 +245,7 @@ async fn a_session_whose_agent_has_only_begun_its_record_is_deleted_with_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_deleted_while_it_cannot_be_taken_in_is_gone() {
+async fn session_is_deleted_during_a_failing_import() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.scan_external_sessions().await;
     let mut root = root(&rig).await;
@@ -270,7 +270,7 @@ async fn a_session_that_is_deleted_while_it_cannot_be_taken_in_is_gone() {
 }
 
 #[tokio::test]
-async fn a_name_given_here_is_written_there_and_a_name_given_there_is_taken_over() {
+async fn titles_are_synced_in_both_directions() {
     let (rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     let titled = |title: &str| json!({"type": "session/titleChanged", "title": title});
@@ -285,7 +285,7 @@ async fn a_name_given_here_is_written_there_and_a_name_given_there_is_taken_over
     listener.until("session/titleChanged").await;
     listener.until("changed").await;
     assert_eq!(listener.session.as_ref().unwrap().title, "named there");
-    // At rest after a restart, it follows as well.
+    // After a restart an unloaded session follows as well.
     let rig = rig.restart().await;
     assert_eq!(titles(&rig).await, ["named there"]);
     archive.update_conversation(id(), |known| known.listing.custom_title = Some("named again".to_owned()));
@@ -302,7 +302,7 @@ async fn a_name_given_here_is_written_there_and_a_name_given_there_is_taken_over
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_named_does_not_refuse_the_name() {
+async fn rename_succeeds_although_the_transcript_cannot_be_written() {
     let (rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     archive.remove_conversation(id());
@@ -318,7 +318,7 @@ fn tag_of(line: &SessionSummary) -> Value {
 }
 
 #[tokio::test]
-async fn a_tag_is_put_on_a_found_session_without_opening_it() {
+async fn external_session_is_tagged_without_an_import() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.wait_for_initial_scan().await;
     let mut root = root(&rig).await;
@@ -333,7 +333,7 @@ async fn a_tag_is_put_on_a_found_session_without_opening_it() {
 }
 
 #[tokio::test]
-async fn a_tag_of_an_open_session_is_told_to_who_sees_it() {
+async fn tag_of_an_open_session_is_published() {
     let (rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     rig.engine.tag_session(FOUND, Some("later")).await.unwrap();
@@ -347,9 +347,9 @@ async fn a_tag_of_an_open_session_is_told_to_who_sees_it() {
     rig.engine.shutdown().await;
 }
 
-/// A long record is not read as a whole at once.
+/// A long transcript is not read as a whole at once.
 #[tokio::test]
-async fn a_tag_that_was_not_seen_is_not_taken_off() {
+async fn unknown_tag_in_the_transcript_does_not_remove_the_tag() {
     let (rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     rig.engine.tag_session(FOUND, Some("later")).await.unwrap();
@@ -367,7 +367,7 @@ async fn a_tag_that_was_not_seen_is_not_taken_off() {
 }
 
 #[tokio::test]
-async fn what_is_no_tag_or_no_session_is_refused() {
+async fn invalid_tag_or_session_is_refused() {
     let (rig, archive) = found(1, 2).await;
     for tag in ["", "  ", "two\nlines", "a\u{7}", &"x".repeat(101)] {
         let refused = rig.engine.tag_session(FOUND, Some(tag)).await;
@@ -381,7 +381,7 @@ async fn what_is_no_tag_or_no_session_is_refused() {
 }
 
 #[tokio::test]
-async fn people_choose_what_is_listed_of_what_was_led_elsewhere() {
+async fn external_session_filter_applies() {
     let archive = empty();
     let days = [0u32, 3, 10, 400];
     for day in days {
@@ -435,7 +435,7 @@ async fn people_choose_what_is_listed_of_what_was_led_elsewhere() {
 }
 
 #[tokio::test]
-async fn the_hosts_own_word_beats_what_clients_write() {
+async fn host_setting_overrides_the_client_filter() {
     let (_, archive) = found(1, 1).await;
     let show_external = Some(ExternalSessionFilter::None);
     let options = Options { archive: Some(archive), show_external, ..Options::default() };
@@ -449,7 +449,7 @@ async fn the_hosts_own_word_beats_what_clients_write() {
 }
 
 #[tokio::test]
-async fn five_thousand_conversations_are_listed_and_told_to_one_who_listens() {
+async fn five_thousand_conversations_are_listed_and_published() {
     let archive = empty();
     archive.set_listing_enabled(false);
     for number in 0..5000u128 {
@@ -472,7 +472,7 @@ async fn five_thousand_conversations_are_listed_and_told_to_one_who_listens() {
 }
 
 #[tokio::test]
-async fn a_directory_that_appears_later_is_watched() {
+async fn directory_created_later_is_watched() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("not").join("yet");
     let archive = FakeTranscriptStore::new(&config.join("projects"));
@@ -482,7 +482,7 @@ async fn a_directory_that_appears_later_is_watched() {
     archive.add_conversation(id(), dir.path(), 1);
     std::fs::create_dir_all(config.join("projects")).unwrap();
     root.until("added").await;
-    // And one in it, and a file in that one.
+    // Then a directory in it, and a file in that one.
     let folder = config.join("projects").join("-p");
     std::fs::create_dir(&folder).unwrap();
     rig.engine.scan_external_sessions().await;

@@ -1,4 +1,4 @@
-//! What people put on a session, and what the agent's record says of it.
+//! Titles and tags that people set, and their copies in the transcript.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn named(archive: &FakeTranscriptStore, id: Uuid) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_name_that_could_not_be_written_is_kept_and_written_later() {
+async fn failed_title_write_is_retried() {
     let clock = ManualClock::new();
     let directory = std::env::temp_dir();
     let archive = FakeTranscriptStore::new(&directory);
@@ -44,13 +44,13 @@ async fn a_name_that_could_not_be_written_is_kept_and_written_later() {
     archive.update_conversation(id(), |known| known.read_error = Some(failed));
     name(&rig, FOUND, "mine").await;
     listener.until("session/titleChanged").await;
-    // Something else changes in the record, which still has the old name.
+    // Something else changes in the transcript, which still has the old title.
     for _ in 0..3 {
         archive.update_conversation(id(), |_| ());
         rig.engine.scan_external_sessions().await;
         tokio::task::yield_now().await;
     }
-    // In another life, too.
+    // Also after a restart.
     let rig = rig.restart().await;
     rig.engine.scan_external_sessions().await;
     let listener = rig.listen(FOUND).await;
@@ -67,7 +67,7 @@ async fn a_name_that_could_not_be_written_is_kept_and_written_later() {
 }
 
 #[tokio::test]
-async fn a_name_given_in_the_hosts_last_moment_is_written() {
+async fn title_set_right_before_shutdown_is_written() {
     let (rig, archive) = found(1, 2).await;
     let listener = rig.listen(FOUND).await;
     name(&rig, FOUND, "mine").await;
@@ -77,7 +77,7 @@ async fn a_name_given_in_the_hosts_last_moment_is_written() {
 }
 
 #[tokio::test]
-async fn a_name_given_before_there_is_a_record_is_written_when_there_is_one() {
+async fn title_set_before_the_transcript_exists_is_written_later() {
     let (mut rig, archive) = found(1, 0).await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
@@ -95,7 +95,7 @@ async fn a_name_given_before_there_is_a_record_is_written_when_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_tag_is_put_on_again_after_an_agent_that_knew_another_one() {
+async fn tag_is_rewritten_after_an_agent_overwrites_it() {
     let (mut rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     rig.engine.tag_session(FOUND, Some("old")).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_tag_is_put_on_again_after_an_agent_that_knew_another_one() {
     listener.until("chat/turnComplete").await;
     rig.engine.tag_session(FOUND, Some("new")).await.unwrap();
     listener.until("session/metaChanged").await;
-    // Its last words; it goes since somebody else has continued.
+    // The agent's last output; it is closed because another process has continued.
     archive.update_conversation(id(), |known| {
         known.listing.tag = ConversationTag::Tagged("old".to_owned());
         known.turns.push(FakeTurn::new(4, "message 4", "answer 4"));

@@ -1,4 +1,4 @@
-//! Messages that wait for their turn while somebody else goes on.
+//! Queued messages while another process continues the conversation.
 
 use hostler_driver::ExternalActivity;
 use hostler_engine::default_chat_uri;
@@ -10,7 +10,7 @@ use super::helpers::{somebody, we_begin};
 use super::{FOUND, expected, found, id, turns};
 use crate::common::{Listener, Rig, wish};
 
-/// A turn runs, the fourth, and the sixth message waits for its end.
+/// The fourth turn is running, and the sixth message is queued.
 async fn queued(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Listener) -> FakeAgent {
     let agent = we_begin(rig, archive, None, 4).await;
     let action = json!({ "type": "chat/pendingMessageSet", "kind": "queued", "id": "q",
@@ -20,7 +20,7 @@ async fn queued(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Lis
     agent
 }
 
-/// The agent knows nothing of what others said, so another one gets the message.
+/// The agent does not know the external turns, so another agent gets the message.
 async fn another_goes_on(rig: &mut Rig, listener: &mut Listener, agent: FakeAgent) {
     let (_, next) = tokio::join!(agent.wait_closed(), rig.starts.next_start());
     let mut next = next.succeed();
@@ -33,7 +33,7 @@ async fn another_goes_on(rig: &mut Rig, listener: &mut Listener, agent: FakeAgen
 }
 
 #[tokio::test]
-async fn a_queued_message_is_said_after_what_others_said_meanwhile() {
+async fn queued_message_is_sent_after_external_turns() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = queued(&mut rig, &archive, &mut listener).await;
@@ -44,7 +44,7 @@ async fn a_queued_message_is_said_after_what_others_said_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_queued_message_waits_until_somebody_else_is_done() {
+async fn queued_message_waits_for_a_running_external_turn() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = queued(&mut rig, &archive, &mut listener).await;
@@ -65,7 +65,7 @@ async fn a_queued_message_waits_until_somebody_else_is_done() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_has_queued_waits_for_a_person_whatever_others_say() {
+async fn queue_from_before_a_restart_stays_paused_during_external_turns() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = queued(&mut rig, &archive, &mut listener).await;

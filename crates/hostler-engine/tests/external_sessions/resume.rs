@@ -1,4 +1,4 @@
-//! A turn that is taken up again, by an agent that knows its message, or does not.
+//! Resuming a turn with an agent whose transcript contains the message, or does not.
 
 use hostler_driver::{ConversationStart, DriverEvent, PartId, PartKind, ResumeToken};
 use hostler_engine::default_chat_uri;
@@ -12,7 +12,7 @@ use crate::common::{Listener, Rig, wish};
 
 const GO_ON: &str = "Continue where you left off.";
 
-/// Says something, and dies at its first word. Its record has the message, or does not.
+/// Sends a message to an agent that crashes at its first output. The transcript contains the message, or does not.
 async fn dies(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Listener, kept: bool) -> Option<Uuid> {
     rig.say(FOUND, "t3", "message 3").await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -45,7 +45,7 @@ async fn taken_up(rig: &mut Rig) -> (ConversationStart, String, Option<Uuid>) {
 }
 
 #[tokio::test]
-async fn an_agent_that_has_kept_the_message_goes_on() {
+async fn message_in_the_transcript_is_continued() {
     let (mut rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     dies(&mut rig, &archive, &mut listener, true).await;
@@ -55,7 +55,7 @@ async fn an_agent_that_has_kept_the_message_goes_on() {
 }
 
 #[tokio::test]
-async fn an_agent_that_died_before_it_wrote_the_message_down_gets_it_again() {
+async fn message_missing_from_the_transcript_is_sent_again() {
     let (mut rig, archive) = found(1, 2).await;
     let mut listener = rig.listen(FOUND).await;
     let sent = dies(&mut rig, &archive, &mut listener, false).await;

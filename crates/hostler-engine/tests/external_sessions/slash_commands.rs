@@ -1,4 +1,4 @@
-//! Commands: agents keep them under ids of their own, so that they are known by their words.
+//! Slash commands: agents store them under ids of their own, so they are recognized by their text.
 
 use hostler_testkit::fake_transcript_store::FakeTurn;
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::helpers::{command, put, we_say};
 use super::{FOUND, expected, found, turns};
 
 #[tokio::test]
-async fn a_command_that_somebody_else_gives_behind_what_was_said_here_is_theirs() {
+async fn command_of_another_process_after_our_turn_is_external() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
@@ -21,7 +21,7 @@ async fn a_command_that_somebody_else_gives_behind_what_was_said_here_is_theirs(
 }
 
 #[tokio::test]
-async fn a_command_of_ours_is_known_in_another_life_and_long_after() {
+async fn own_command_is_recognized_after_a_restart_and_much_later() {
     let (mut rig, archive) = found(1, 3).await;
     let mut listener = rig.listen(FOUND).await;
     rig.say(FOUND, "t4", "/compact  now").await;
@@ -40,7 +40,7 @@ async fn a_command_of_ours_is_known_in_another_life_and_long_after() {
         agent.emit_answer(n, "answer ", &n.to_string()).await;
         listener.until("chat/turnComplete").await;
     }
-    // Only now it is written down; and once more by somebody else.
+    // It is written only now; and once more by another process.
     for (n, answer) in [(7, "ab"), (8, "theirs")] {
         let command = command(n, "/compact now", answer);
         put(&archive, command);
@@ -52,7 +52,7 @@ async fn a_command_of_ours_is_known_in_another_life_and_long_after() {
 }
 
 #[tokio::test]
-async fn a_command_that_the_agent_gave_another_id_is_known_by_its_words() {
+async fn command_with_another_id_is_recognized_by_its_text() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     rig.say(FOUND, "t4", "/compact").await;
@@ -62,7 +62,7 @@ async fn a_command_that_the_agent_gave_another_id_is_known_by_its_words() {
     listener.until("chat/turnComplete").await;
     let command = FakeTurn::new(4, "/compact", "").with_message_id(Some(Uuid::new_v4()));
     put(&archive, command);
-    // The same words, said once more by somebody else.
+    // The same text, written once more by another process.
     put(&archive, FakeTurn::new(5, "/compact", "c"));
     rig.engine.scan_external_sessions().await;
     listener.until("chat/turnComplete").await;

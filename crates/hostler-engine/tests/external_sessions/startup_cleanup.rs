@@ -1,4 +1,4 @@
-//! What an earlier life of the host has left undone, and sessions that nobody needs.
+//! Unfinished work from before a restart, and sessions that are unloaded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn with(clock: &ManualClock) -> Options {
 }
 
 #[tokio::test]
-async fn what_was_taken_in_in_part_is_taken_in_by_the_next_life_although_nobody_opens_it() {
+async fn partial_import_is_completed_after_a_restart_without_a_client() {
     let clock = ManualClock::new();
     let (rig, archive) = found_by(2, 300, with(&clock)).await;
     archive.allow_loads(1);
@@ -26,7 +26,7 @@ async fn what_was_taken_in_in_part_is_taken_in_by_the_next_life_although_nobody_
     archive.wait_for_loads().await;
     let rig = rig.restart().await;
     clock.wait_for_sleeper(Duration::from_secs(10)).await;
-    // As many pieces as there are.
+    // Allows all batches.
     archive.allow_loads(5);
     clock.advance(Duration::from_secs(10));
     archive.wait_for_loads().await;
@@ -37,7 +37,7 @@ async fn what_was_taken_in_in_part_is_taken_in_by_the_next_life_although_nobody_
 }
 
 #[tokio::test]
-async fn a_record_that_could_not_be_removed_is_removed_by_the_next_life() {
+async fn failed_transcript_removal_is_repeated_after_a_restart() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.scan_external_sessions().await;
     archive.update_conversation(id(), |known| {
@@ -50,7 +50,7 @@ async fn a_record_that_could_not_be_removed_is_removed_by_the_next_life() {
     while archive.external_conversation(id()).is_some() {
         tokio::task::yield_now().await;
     }
-    // Once it is gone, what somebody brings back is that person's.
+    // After the removal, a restored transcript is a new one.
     archive.add_conversation(id(), Path::new("/"), 2);
     let rig = rig.restart().await.restart().await;
     rig.engine.wait_for_initial_scan().await;
@@ -60,7 +60,7 @@ async fn a_record_that_could_not_be_removed_is_removed_by_the_next_life() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_needs_is_at_rest_and_whoever_wants_it_finds_it_as_it_was() {
+async fn unused_session_is_unloaded_and_restored_unchanged() {
     let clock = ManualClock::new();
     let (rig, _archive) = found_by(2, 3, with(&clock)).await;
     rig.engine.wait_for_initial_scan().await;
@@ -70,7 +70,7 @@ async fn a_session_that_nobody_needs_is_at_rest_and_whoever_wants_it_finds_it_as
     let titled = |title: &str| serde_json::json!({"type": "session/titleChanged", "title": title});
     rig.engine.dispatch(wish(FOUND, 1, titled("mine"), None)).await;
     listener.until("session/titleChanged").await;
-    // Somebody hears it: it stays, however long that takes.
+    // A subscribed client keeps it loaded for any time.
     for _ in 0..3 {
         clock.wait_for_sleeper(CALM).await;
         clock.advance(CALM);
@@ -93,7 +93,7 @@ async fn a_session_that_nobody_needs_is_at_rest_and_whoever_wants_it_finds_it_as
 }
 
 #[tokio::test]
-async fn whoever_wants_a_session_at_the_very_moment_in_which_it_goes_to_rest_is_served() {
+async fn request_during_an_unload_is_served() {
     let clock = ManualClock::new();
     let (rig, _archive) = found_by(2, 3, with(&clock)).await;
     for round in 0..50 {

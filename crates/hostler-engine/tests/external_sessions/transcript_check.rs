@@ -1,4 +1,4 @@
-//! What is wrong with what the agents keep is said, and nothing is changed.
+//! The transcript check reports problems and changes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::common::{Rig, SESSION};
 use super::{FOUND, found, id};
 
-/// What is wrong, in lines, and how many conversations were read.
+/// The reported problems as lines, and how many conversations were read.
 async fn wrong(rig: &Rig) -> (usize, Vec<String>) {
     let checkup = rig.engine.check_transcripts().await.unwrap();
     assert_eq!(checkup.omitted_issues, 0);
@@ -22,7 +22,7 @@ async fn wrong(rig: &Rig) -> (usize, Vec<String>) {
 }
 
 #[tokio::test]
-async fn healthy_records_are_read_and_nothing_is_said_of_them() {
+async fn healthy_transcripts_yield_no_findings() {
     let (rig, _archive) = found(1, 3).await;
     assert_eq!(wrong(&rig).await, (1, Vec::new()));
     rig.listen(FOUND).await;
@@ -31,7 +31,7 @@ async fn healthy_records_are_read_and_nothing_is_said_of_them() {
 }
 
 #[tokio::test]
-async fn damage_is_told_of_each_record_and_its_neighbours_are_read() {
+async fn damage_is_reported_per_transcript_and_others_are_read() {
     let (rig, archive) = found(1, 3).await;
     let torn = Uuid::from_u128(2);
     archive.add_conversation(torn, Path::new("/"), 1);
@@ -61,7 +61,7 @@ async fn damage_is_told_of_each_record_and_its_neighbours_are_read() {
 }
 
 #[tokio::test]
-async fn a_session_whose_record_is_gone_is_named_also_after_a_restart() {
+async fn session_with_a_missing_transcript_is_reported_also_after_a_restart() {
     let (rig, archive) = found(1, 3).await;
     rig.listen(FOUND).await;
     archive.remove_conversation(id());
@@ -74,7 +74,7 @@ async fn a_session_whose_record_is_gone_is_named_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_session_whose_agent_has_said_nothing_of_a_record_misses_none() {
+async fn session_without_a_confirmed_transcript_is_not_reported() {
     let (mut rig, archive) = found(1, 1).await;
     let (mut listener, agent) = rig.ask().await;
     assert_eq!(wrong(&rig).await, (1, Vec::new()), "it works");
@@ -97,7 +97,7 @@ async fn a_session_whose_agent_has_said_nothing_of_a_record_misses_none() {
 }
 
 #[tokio::test]
-async fn a_deleted_session_whose_record_is_back_is_named_and_not_read() {
+async fn reappeared_transcript_of_a_deleted_session_is_reported_and_not_read() {
     let (rig, archive) = found(1, 3).await;
     rig.engine.scan_external_sessions().await;
     rig.engine.dispose_session(FOUND).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_deleted_session_whose_record_is_back_is_named_and_not_read() {
 }
 
 #[tokio::test]
-async fn thousands_of_findings_are_told_in_part_and_counted() {
+async fn many_findings_are_truncated_and_counted() {
     let (rig, archive) = found(1, 1).await;
     for number in 0..1500 {
         archive.add_unreadable_file(Path::new(&format!("/p/{number}")), "no");
@@ -121,7 +121,7 @@ async fn thousands_of_findings_are_told_in_part_and_counted() {
 }
 
 #[tokio::test]
-async fn a_checkup_of_an_archive_that_never_answers_ends_with_the_host() {
+async fn check_of_an_unresponsive_transcript_store_ends_with_the_host() {
     let (rig, archive) = found(1, 1).await;
     rig.engine.wait_for_initial_scan().await;
     archive.set_listing_enabled(false);

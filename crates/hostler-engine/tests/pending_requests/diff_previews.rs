@@ -1,11 +1,11 @@
-//! What people see of an edit before they allow it.
+//! Diff previews of edits that wait for approval.
 
 use serde_json::{Value, json};
 
 use crate::helpers::{Bench, yes};
 
 impl Bench {
-    /// The contents that a side of the only edit of a call that waits names.
+    /// The contents of one side of the only edit of a pending call.
     async fn side(&self, call: &str, side: &str) -> Option<String> {
         let edits = self.shown(call)["edits"]["items"].clone();
         assert_eq!(edits.as_array().map(Vec::len), Some(1), "{edits:#}");
@@ -17,7 +17,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn an_edit_is_shown_before_anybody_allows_it() {
+async fn pending_edit_has_a_diff_preview() {
     let mut bench = Bench::start().await;
     let file = bench.rig.work.join("a.txt");
     std::fs::write(&file, "one\ntwo\n").unwrap();
@@ -29,7 +29,7 @@ async fn an_edit_is_shown_before_anybody_allows_it() {
     assert_eq!(edit["after"]["uri"], format!("file://{}", file.display()));
     let needed = &bench.session()["inputNeeded"][0]["toolCall"];
     assert_eq!(needed["edits"], bench.shown("c1")["edits"], "also for those who hear the session alone");
-    // A name that is none of the whole path is one in the working directory.
+    // A relative path is resolved in the working directory.
     bench.wait_for("c2", "Write", &json!({ "file_path": "new.txt", "content": "new" })).await;
     assert_eq!((bench.side("c2", "before").await, bench.side("c2", "after").await), (None, Some("new".to_owned())));
     bench.confirm("me", yes("c1")).await;
@@ -40,7 +40,7 @@ async fn an_edit_is_shown_before_anybody_allows_it() {
 }
 
 #[tokio::test]
-async fn what_the_agent_may_not_read_without_a_question_is_not_shown() {
+async fn diff_preview_requires_read_access_of_the_agent() {
     let mut bench = Bench::start().await;
     let elsewhere = tempfile::tempdir().unwrap();
     let secret = elsewhere.path().join("secret.txt");

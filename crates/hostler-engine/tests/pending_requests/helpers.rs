@@ -1,4 +1,4 @@
-//! A session with a running turn, and the few things that every test at the desk does.
+//! A session with a running turn, and the common steps of these tests.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Bench {
         Self::again(rig, TURN).await
     }
 
-    /// A turn of a session that is there.
+    /// Starts a turn in an existing session.
     pub(crate) async fn again(mut rig: Rig, turn: &str) -> Self {
         let listener = rig.listen(SESSION).await;
         rig.say(SESSION, turn, "go").await;
@@ -52,13 +52,13 @@ impl Bench {
         Self { rig, listener, agent, gate }
     }
 
-    /// What the gate says about a call.
+    /// The gate's decision about a call.
     pub(crate) fn gated(&self, id: &str, tool: &str, input: &Value) -> GateDecision {
         let input = raw(input);
         self.gate.decide(&GatedCall { call_id: id, tool, input: &input, sub_agent: None, cwd: None })
     }
 
-    /// The model has written a call.
+    /// The model writes a call.
     pub(crate) async fn call(&self, id: &str, tool: &str, input: &Value) {
         let display = display(tool);
         let started = DriverEvent::ToolStarted { id: id.into(), name: tool.into(), display: display.clone() };
@@ -66,19 +66,19 @@ impl Bench {
         self.agent.emit(DriverEvent::ToolReady { id: id.into(), input: raw(input), display }).await;
     }
 
-    /// The agent asks whether a call may run.
+    /// The agent requests permission for a call.
     pub(crate) async fn ask(&self, request: &str, id: &str, tool: &str, input: &Value) {
         self.agent.emit(DriverEvent::PermissionRequested(permission(request, id, tool, input))).await;
     }
 
-    /// The model has written a call, and the agent asks whether it may run; answers when that is shown.
+    /// The model writes a call, and the agent requests permission; returns when the request is published.
     pub(crate) async fn wait_for(&mut self, id: &str, tool: &str, input: &Value) {
         self.call(id, tool, input).await;
         self.ask(&format!("r-{id}"), id, tool, input).await;
         self.listener.until("session/inputNeededSet").await;
     }
 
-    /// A client's word about a call.
+    /// A client answers a call.
     pub(crate) async fn confirm(&self, client: &str, action: ChatToolCallConfirmedAction) {
         self.dispatch(client, StateAction::ChatToolCallConfirmed(action)).await;
     }
@@ -87,7 +87,7 @@ impl Bench {
         self.rig.engine.dispatch(Dispatch { client_id: client.into(), ..dispatch(SESSION, action) }).await;
     }
 
-    /// A client's answers to questions.
+    /// A client answers questions.
     pub(crate) async fn complete(&self, id: &str, response: ChatInputResponseKind, answers: &[(&str, Value)]) {
         let answers = answers.iter().map(|(id, answer)| {
             let answer: ChatInputAnswer = serde_json::from_value(answer.clone()).unwrap();
@@ -97,7 +97,7 @@ impl Bench {
         self.dispatch("me", StateAction::ChatInputCompleted(action)).await;
     }
 
-    /// A client wants another permission mode.
+    /// A client changes the permission mode.
     pub(crate) async fn change_mode(&self, mode: &str) {
         let config = JsonObject::from_iter([("permissionMode".to_owned(), mode.into())]);
         let action = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
@@ -105,7 +105,7 @@ impl Bench {
         self.rig.engine.dispatch(change).await;
     }
 
-    /// Waits until the session has done everything that was said to it so far.
+    /// Waits until the session has processed everything so far.
     pub(crate) async fn settled(&mut self) {
         self.confirm("me", yes("there is no such call")).await;
         self.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
@@ -117,7 +117,7 @@ impl Bench {
         self.listener.until("chat/turnComplete").await;
     }
 
-    /// The session's chat as the listener knows it.
+    /// The session's chat as the client knows it.
     pub(crate) fn chat(&self) -> Value {
         serde_json::to_value(self.listener.chat.as_ref().unwrap()).unwrap()
     }
@@ -126,7 +126,7 @@ impl Bench {
         serde_json::to_value(self.listener.session.as_ref().unwrap()).unwrap()
     }
 
-    /// A call as the listener knows it, wherever it is.
+    /// A call as the client knows it, in any turn.
     pub(crate) fn shown(&self, id: &str) -> Value {
         let chat = self.chat();
         let turns = chat["turns"].as_array().unwrap().iter().chain(std::iter::once(&chat["activeTurn"]));

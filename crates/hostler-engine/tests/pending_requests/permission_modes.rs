@@ -1,4 +1,4 @@
-//! Permission modes, in a session that lives.
+//! Permission modes in a live session.
 
 use hostler_driver::{Answer, CloseMode, DriverEvent, GateDecision};
 use hostler_engine::{EngineError, PermissionConfig, SessionConfigRequest};
@@ -8,7 +8,7 @@ use crate::common::SESSION;
 use crate::helpers::{Bench, bash};
 
 #[tokio::test]
-async fn reading_at_home_passes_and_everything_else_asks() {
+async fn default_mode_allows_reads_in_the_working_directory_and_asks_otherwise() {
     let bench = Bench::start().await;
     let read = |path: &str| bench.gated("r", "Read", &json!({ "file_path": path }));
     assert_eq!(read("src/main.rs"), GateDecision::Allow);
@@ -23,7 +23,7 @@ async fn reading_at_home_passes_and_everything_else_asks() {
 }
 
 #[tokio::test]
-async fn a_mode_holds_at_once_in_mid_turn_and_the_agent_is_told() {
+async fn mode_change_applies_during_a_turn_and_reaches_the_agent() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
     bench.change_mode("acceptEdits").await;
@@ -49,7 +49,7 @@ async fn a_mode_holds_at_once_in_mid_turn_and_the_agent_is_told() {
 }
 
 #[tokio::test]
-async fn a_stricter_mode_decides_what_waits() {
+async fn stricter_mode_decides_pending_calls() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Write", &json!({ "file_path": "a.txt", "content": "x" })).await;
     bench.wait_for("c2", "Bash", &bash("touch x")).await;
@@ -65,7 +65,7 @@ async fn a_stricter_mode_decides_what_waits() {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_take_a_mode_is_ended_and_the_change_is_rejected() {
+async fn agent_that_rejects_a_mode_is_closed_and_the_change_rejected() {
     let mut bench = Bench::start().await;
     bench.agent.permission_modes.close();
     bench.change_mode("plan").await;
@@ -78,7 +78,7 @@ async fn an_agent_that_does_not_take_a_mode_is_ended_and_the_change_is_rejected(
 }
 
 #[tokio::test]
-async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_hears_of_it() {
+async fn bypass_requires_host_permission_and_is_not_sent_to_the_agent() {
     let mut bench = Bench::start().await;
     bench.change_mode("bypassPermissions").await;
     bench.listener.until("session/configChanged rejected: permissionMode cannot be").await;
@@ -98,7 +98,7 @@ async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_he
     std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
     assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules hold all the same");
 
-    // A host that does not allow it any more asks.
+    // A host that no longer allows bypass asks.
     let bench = Bench::again(bench.rig.restart().await, "t2").await;
     assert_eq!(bench.gated("b", "Bash", &bash("touch x")), GateDecision::Ask);
     assert_eq!(bench.rig.listed(), [SESSION]);
@@ -106,7 +106,7 @@ async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_he
 }
 
 #[tokio::test]
-async fn wishes_that_follow_each_other_are_all_answered_and_the_last_one_wins() {
+async fn consecutive_mode_changes_are_all_answered_and_the_last_wins() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
     for mode in ["acceptEdits", "plan", "dontAsk", "default", "acceptEdits"] {
@@ -128,7 +128,7 @@ async fn wishes_that_follow_each_other_are_all_answered_and_the_last_one_wins() 
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_take_a_mode_takes_all_wishes_with_it() {
+async fn rejected_mode_rejects_all_waiting_changes() {
     let mut bench = Bench::start().await;
     bench.agent.permission_modes.close();
     bench.change_mode("plan").await;
@@ -140,7 +140,7 @@ async fn an_agent_that_does_not_take_a_mode_takes_all_wishes_with_it() {
     bench.rig.engine.shutdown().await;
 }
 
-/// The agent works under another mode on its own, or says that it took the one that it was set to.
+/// The agent reports a mode: its own change, or a confirmation.
 async fn report(bench: &Bench, mode: &str) {
     bench.agent.emit(DriverEvent::PermissionModeChanged(mode.to_owned())).await;
 }
@@ -158,7 +158,7 @@ fn mode(bench: &Bench) -> String {
 }
 
 #[tokio::test]
-async fn the_session_follows_an_agent_that_begins_to_plan_and_choosing_another_mode_reaches_the_agent() {
+async fn session_follows_the_agent_into_plan_mode_and_back() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
     bench.wait_for("c1", "Write", &write).await;
@@ -182,7 +182,7 @@ async fn the_session_follows_an_agent_that_begins_to_plan_and_choosing_another_m
 }
 
 #[tokio::test]
-async fn the_mode_that_the_agent_went_into_is_stored() {
+async fn mode_that_the_agent_chose_is_stored() {
     let mut bench = Bench::start().await;
     report(&bench, "plan").await;
     bench.listener.until("session/configChanged").await;
@@ -194,7 +194,7 @@ async fn the_mode_that_the_agent_went_into_is_stored() {
 }
 
 #[tokio::test]
-async fn an_agent_that_loosens_its_mode_is_set_back() {
+async fn looser_mode_of_the_agent_is_reset() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
     for looser in ["acceptEdits", "bypassPermissions", "auto", "", "never heard of"] {
@@ -217,7 +217,7 @@ async fn an_agent_that_loosens_its_mode_is_set_back() {
 }
 
 #[tokio::test]
-async fn an_agent_goes_back_to_what_a_person_chose_and_is_never_looser_on_the_way() {
+async fn agent_returns_to_the_chosen_mode_and_is_never_looser_meanwhile() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
     for (chosen, word, after) in [
@@ -236,7 +236,7 @@ async fn an_agent_goes_back_to_what_a_person_chose_and_is_never_looser_on_the_wa
         assert_eq!(mode(&bench), word);
         assert_eq!(bench.gated("w", "Write", &write), after, "{chosen} {word}");
     }
-    // A mode that the agent knows nothing of holds while it plans, and afterwards.
+    // A mode that the agent does not know applies while it plans, and afterwards.
     choose(&mut bench, "dontAsk").await;
     for _ in 0..2 {
         for word in ["plan", "default"] {

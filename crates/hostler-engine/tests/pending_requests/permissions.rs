@@ -1,4 +1,4 @@
-//! Whether a call may run.
+//! Permission requests for tool calls.
 
 use hostler_driver::{AgentRequestId, Answer, DriverEvent, GateDecision, GatedCall, ToolOutcome};
 use hostler_engine::{PermissionConfig, UnattendedAnswer, UnattendedPolicy};
@@ -9,7 +9,7 @@ use crate::common::{SESSION, message};
 use crate::helpers::{Bench, bash, chosen, finished, no, permission, raw, yes};
 
 #[tokio::test]
-async fn a_call_waits_with_its_options_and_runs_once_somebody_says_yes() {
+async fn call_is_pending_with_options_and_runs_after_approval() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     let call = bench.shown("c1");
@@ -39,7 +39,7 @@ async fn a_call_waits_with_its_options_and_runs_once_somebody_says_yes() {
 }
 
 #[tokio::test]
-async fn the_first_of_two_clients_decides_and_the_other_is_told_why_it_came_too_late() {
+async fn first_answer_wins_and_the_second_is_rejected_with_a_reason() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     tokio::join!(bench.confirm("one", no("c1")), bench.confirm("two", yes("c1")));
@@ -54,7 +54,7 @@ async fn the_first_of_two_clients_decides_and_the_other_is_told_why_it_came_too_
 }
 
 #[tokio::test]
-async fn an_answer_to_what_does_not_wait_is_rejected() {
+async fn answer_to_a_call_that_is_not_pending_is_rejected() {
     let mut bench = Bench::start().await;
     bench.confirm("me", yes("c1")).await;
     bench.listener.until("chat/toolCallConfirmed rejected").await;
@@ -81,7 +81,7 @@ async fn an_answer_to_what_does_not_wait_is_rejected() {
 }
 
 #[tokio::test]
-async fn an_answer_after_an_interrupt_is_rejected_and_nothing_stays_open() {
+async fn answer_after_a_cancel_is_rejected_and_nothing_stays_pending() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.rig.cancel(SESSION, "t1").await;
@@ -90,7 +90,7 @@ async fn an_answer_after_an_interrupt_is_rejected_and_nothing_stays_open() {
     bench.listener.until("chat/toolCallConfirmed rejected: that turn is over").await;
     assert_eq!(bench.shown("c1")["status"], "cancelled");
     assert!(bench.session()["inputNeeded"].is_null());
-    // What the agent asks while it settles does not wait for anybody.
+    // A request of an interrupting agent is not left pending.
     bench.ask("late", "c2", "Bash", &bash("rm x")).await;
     let (request, answer) = bench.agent.next_answer().await;
     assert_eq!(request, AgentRequestId("late".into()));
@@ -99,7 +99,7 @@ async fn an_answer_after_an_interrupt_is_rejected_and_nothing_stays_open() {
 }
 
 #[tokio::test]
-async fn what_the_agent_takes_back_is_gone_for_everybody() {
+async fn withdrawn_request_is_removed_for_all_clients() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.agent.emit(DriverEvent::RequestWithdrawn(AgentRequestId("r-c1".into()))).await;
@@ -114,7 +114,7 @@ async fn what_the_agent_takes_back_is_gone_for_everybody() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_over_is_not_asked_about_any_more() {
+async fn request_for_a_finished_call_is_removed() {
     for outcome in [ToolOutcome::Succeeded, ToolOutcome::Failed, ToolOutcome::Denied] {
         let mut bench = Bench::start().await;
         bench.wait_for("c1", "Bash", &bash("git push")).await;
@@ -131,7 +131,7 @@ async fn a_call_that_is_over_is_not_asked_about_any_more() {
 }
 
 #[tokio::test]
-async fn a_request_outlives_all_clients_and_whoever_comes_back_sees_and_answers_it() {
+async fn request_outlives_its_clients_and_is_answered_after_a_reconnect() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.rig.engine.remove_subscriber(bench.listener.subscriber.id());
@@ -144,7 +144,7 @@ async fn a_request_outlives_all_clients_and_whoever_comes_back_sees_and_answers_
 }
 
 #[tokio::test]
-async fn nothing_waits_after_the_agent_died_or_the_host_was_killed() {
+async fn no_request_is_pending_after_an_agent_or_host_crash() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.agent.exit("signal 9", "").await;
@@ -169,7 +169,7 @@ async fn nothing_waits_after_the_agent_died_or_the_host_was_killed() {
 }
 
 #[tokio::test]
-async fn a_person_can_change_the_input_before_it_runs() {
+async fn edited_input_replaces_the_agent_input() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push --force")).await;
     let edited = Some(r#"{"command":"git push"}"#.to_owned());
@@ -185,7 +185,7 @@ async fn a_person_can_change_the_input_before_it_runs() {
 }
 
 #[tokio::test]
-async fn a_long_input_is_named_also_when_a_person_changes_it() {
+async fn long_edited_input_is_stored_as_a_blob() {
     let mut bench = Bench::start().await;
     let long = "x".repeat(40_000);
     bench.wait_for("c1", "Write", &json!({ "file_path": "a.txt", "content": long })).await;
@@ -207,7 +207,7 @@ async fn a_long_input_is_named_also_when_a_person_changes_it() {
 }
 
 #[tokio::test]
-async fn a_no_comes_with_the_persons_words() {
+async fn denial_carries_the_feedback() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     let suggestion = Some(message("commit first", None));
@@ -222,7 +222,7 @@ async fn a_no_comes_with_the_persons_words() {
     assert_eq!(message, "not yet\ncommit first");
     bench.listener.until("session/inputNeededRemoved").await;
     assert_eq!(bench.shown("c1")["status"], "cancelled");
-    // What the agent says about it afterwards changes nothing.
+    // The agent's later report about the call changes nothing.
     bench.agent.emit(finished("c1", ToolOutcome::Denied, "not yet")).await;
     bench.end().await;
     assert_eq!(bench.listener.heard.iter().filter(|word| word.starts_with("chat/toolCallConfirmed")).count(), 1);
@@ -230,7 +230,7 @@ async fn a_no_comes_with_the_persons_words() {
 }
 
 #[tokio::test]
-async fn a_rule_for_the_session_sticks_decides_what_else_waits_and_survives_a_restart() {
+async fn session_rule_decides_pending_calls_and_survives_a_restart() {
     let mut bench = Bench::start().await;
     let push = bash("git push");
     assert_eq!(bench.gated("c0", "Bash", &push), GateDecision::Ask);
@@ -262,7 +262,7 @@ async fn a_rule_for_the_session_sticks_decides_what_else_waits_and_survives_a_re
 }
 
 #[tokio::test]
-async fn a_rule_for_ever_sticks_for_other_sessions_and_over_a_restart() {
+async fn permanent_rule_applies_to_other_sessions_and_survives_a_restart() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("npm run lint")).await;
     bench.confirm("me", chosen("c1", true, "allow-always-1")).await;
@@ -279,7 +279,7 @@ async fn a_rule_for_ever_sticks_for_other_sessions_and_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_rule_that_cannot_be_stored_is_refused_and_the_call_still_waits() {
+async fn unstorable_rule_is_rejected_and_the_call_stays_pending() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     std::fs::write(bench.rig.state.join("rules.toml"), "nonsense = [").unwrap();
@@ -297,7 +297,7 @@ async fn a_rule_that_cannot_be_stored_is_refused_and_the_call_still_waits() {
 }
 
 #[tokio::test]
-async fn a_rule_against_it_is_stronger_than_a_person() {
+async fn deny_rule_overrides_an_approval() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     let rules =
@@ -316,7 +316,7 @@ async fn a_rule_against_it_is_stronger_than_a_person() {
 }
 
 #[tokio::test]
-async fn one_call_is_not_asked_about_twice_at_a_time() {
+async fn second_request_for_a_pending_call_is_denied() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.ask("again", "c1", "Bash", &bash("rm -rf /")).await;
@@ -330,7 +330,7 @@ async fn one_call_is_not_asked_about_twice_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_sub_agents_request_is_shown_as_a_call_of_its_own() {
+async fn sub_agent_request_is_displayed_as_a_separate_call() {
     let mut bench = Bench::start().await;
     let mut request = permission("r1", "sub1", "Bash", &bash("touch made"));
     request.sub_agent = Some("helper".into());
@@ -351,7 +351,7 @@ async fn a_sub_agents_request_is_shown_as_a_call_of_its_own() {
 }
 
 #[tokio::test]
-async fn every_decision_is_written_down_with_who_and_why() {
+async fn every_decision_is_audited_with_source_and_reason() {
     let mut bench = Bench::start().await;
     assert_eq!(bench.gated("c1", "Read", &json!({ "file_path": "a.txt" })), GateDecision::Allow);
     assert_eq!(bench.gated("c2", "Bash", &bash("API_TOKEN=hush git push")), GateDecision::Ask);
@@ -369,7 +369,7 @@ async fn every_decision_is_written_down_with_who_and_why() {
 }
 
 #[tokio::test]
-async fn where_nobody_answers_in_time_the_answer_is_no() {
+async fn unanswered_request_is_denied_after_the_timeout() {
     let unattended = UnattendedPolicy::DenyAfter(Duration::from_millis(10));
     let mut bench = Bench::with(PermissionConfig { unattended, ..PermissionConfig::default() }).await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
@@ -382,7 +382,7 @@ async fn where_nobody_answers_in_time_the_answer_is_no() {
 }
 
 #[tokio::test]
-async fn a_fixed_answer_asks_nobody_and_still_obeys_the_rules() {
+async fn automatic_answer_obeys_the_rules() {
     let unattended = UnattendedPolicy::Answer(UnattendedAnswer::Allow);
     let mut bench = Bench::with(PermissionConfig { unattended, ..PermissionConfig::default() }).await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;

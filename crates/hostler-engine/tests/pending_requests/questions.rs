@@ -52,7 +52,7 @@ fn all() -> Vec<Question> {
 }
 
 #[tokio::test]
-async fn questions_of_every_kind_are_shown_and_answered() {
+async fn questions_of_every_kind_are_published_and_answered() {
     let mut bench = Bench::start().await;
     ask(&mut bench, all()).await;
     let part = &bench.chat()["activeTurn"]["responseParts"][1];
@@ -89,7 +89,7 @@ async fn questions_of_every_kind_are_shown_and_answered() {
 }
 
 #[tokio::test]
-async fn own_words_drafts_and_skipped_questions_count() {
+async fn free_text_drafts_and_skipped_questions_are_accepted() {
     let mut bench = Bench::start().await;
     ask(&mut bench, all()).await;
     let draft = |question: &str, answer: Value| {
@@ -118,7 +118,7 @@ async fn own_words_drafts_and_skipped_questions_count() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_fit_are_rejected_with_a_reason() {
+async fn invalid_answers_are_rejected_with_a_reason() {
     let mut bench = Bench::start().await;
     bench.complete("q", Accept, &[]).await;
     bench.listener.until("chat/inputCompleted rejected: nobody waits").await;
@@ -147,7 +147,7 @@ async fn answers_that_do_not_fit_are_rejected_with_a_reason() {
 }
 
 #[tokio::test]
-async fn questions_that_are_declined_withdrawn_or_cut_off_are_closed_for_everybody() {
+async fn declined_withdrawn_and_cancelled_questions_are_closed_for_all_clients() {
     let mut bench = Bench::start().await;
     ask(&mut bench, all()).await;
     bench.complete("q", Decline, &[]).await;
@@ -186,7 +186,7 @@ async fn propose(bench: &mut Bench, id: &str, plan: Option<&str>) {
 }
 
 #[tokio::test]
-async fn an_approved_plan_changes_the_mode_of_session_gate_and_agent() {
+async fn approved_plan_changes_the_mode_of_session_gate_and_agent() {
     let mut bench = Bench::start().await;
     bench.change_mode("plan").await;
     bench.listener.until("session/configChanged").await;
@@ -210,7 +210,7 @@ async fn an_approved_plan_changes_the_mode_of_session_gate_and_agent() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_not_approved_goes_back_with_the_persons_words() {
+async fn rejected_plan_returns_the_feedback_to_the_agent() {
     let mut bench = Bench::start().await;
     for (id, response, answers, words) in [
         ("p1", Accept, vec![("plan", submitted("text", json!("shorter, please")))], "shorter, please"),

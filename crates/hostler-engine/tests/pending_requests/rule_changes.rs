@@ -1,4 +1,4 @@
-//! Rules that change while calls wait.
+//! Rules that change while calls are pending.
 
 use hostler_driver::{AgentRequestId, Answer, DriverEvent};
 use hostler_rules::{Effect, Rule, RuleScope, RuleStore};
@@ -12,12 +12,12 @@ fn rule(effect: Effect, text: &str) -> Rule {
 }
 
 #[tokio::test]
-async fn a_rule_that_somebody_writes_decides_what_waits() {
+async fn external_rule_change_decides_pending_calls() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     bench.wait_for("c2", "Bash", &bash("touch a")).await;
     bench.wait_for("c3", "Bash", &bash("touch b")).await;
-    // A book of its own, as another process has.
+    // A separate rule store, as in another process.
     let book = RuleStore::open(&bench.rig.state).unwrap();
     let rules = [rule(Effect::Allow, "Bash(git push)"), rule(Effect::Deny, "Bash(touch a)")];
     book.add(None, &rules).unwrap();
@@ -38,7 +38,7 @@ async fn a_rule_that_somebody_writes_decides_what_waits() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_ever_in_one_session_is_not_asked_in_another_any_more() {
+async fn permanent_rule_of_one_session_decides_pending_calls_of_another() {
     let mut bench = Bench::start().await;
     bench.rig.create(OTHER);
     let mut listener = bench.rig.listen(OTHER).await;
@@ -55,11 +55,11 @@ async fn what_is_allowed_for_ever_in_one_session_is_not_asked_in_another_any_mor
 }
 
 #[tokio::test]
-async fn a_broken_file_allows_nothing_that_waits() {
+async fn broken_rules_file_allows_no_pending_call() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     std::fs::write(bench.rig.state.join("rules.toml"), "nonsense = [").unwrap();
-    // The next call that waits is one that the gate has looked at after the change.
+    // This request is published after the gate has seen the change.
     bench.wait_for("c2", "Bash", &bash("git pull")).await;
     bench.settled().await;
     for call in ["c1", "c2"] {

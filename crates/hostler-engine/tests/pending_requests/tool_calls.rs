@@ -8,7 +8,7 @@ use crate::common::SESSION;
 use crate::helpers::{Bench, bash, finished};
 
 #[tokio::test]
-async fn a_call_is_running_only_once_the_gate_has_let_it_pass() {
+async fn call_is_running_only_after_the_gate_allows_it() {
     let mut bench = Bench::start().await;
     bench.call("c1", "Bash", &bash("ls")).await;
     bench.listener.until("chat/toolCallDelta").await;
@@ -30,7 +30,7 @@ async fn a_call_is_running_only_once_the_gate_has_let_it_pass() {
 }
 
 #[tokio::test]
-async fn parallel_calls_fail_are_refused_and_are_cut_off_each_by_itself() {
+async fn parallel_calls_end_independently() {
     let mut bench = Bench::start().await;
     for id in ["ok", "bad", "refused", "open"] {
         bench.call(id, "Bash", &bash(id)).await;
@@ -52,7 +52,7 @@ async fn parallel_calls_fail_are_refused_and_are_cut_off_each_by_itself() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_named_and_goes_with_its_session() {
+async fn long_output_is_a_blob_that_is_deleted_with_its_session() {
     let mut bench = Bench::start().await;
     let long = "ä line\n".repeat(10_000);
     bench.call("c1", "Bash", &bash("yes")).await;
@@ -73,7 +73,7 @@ async fn a_long_output_is_named_and_goes_with_its_session() {
 }
 
 #[tokio::test]
-async fn an_edit_shows_the_file_before_and_after() {
+async fn edit_contains_the_file_before_and_after() {
     let mut bench = Bench::start().await;
     bench.call("c1", "Edit", &json!({ "file_path": "/w/a.txt" })).await;
     let edit = FileEdit {
@@ -97,7 +97,7 @@ async fn an_edit_shows_the_file_before_and_after() {
 }
 
 #[tokio::test]
-async fn a_long_input_is_streamed_at_its_beginning_and_named_at_its_end() {
+async fn long_input_is_streamed_partly_and_stored_as_a_blob() {
     let mut bench = Bench::start().await;
     let display = crate::helpers::display("Write");
     bench.agent.emit(DriverEvent::ToolStarted { id: "c1".into(), name: "Write".into(), display }).await;

@@ -1,4 +1,4 @@
-//! What may run, said a second time and simply: the few calls of these tests under the few rules of these tests.
+//! An independent, simple model of the policy: the few calls and the few rules of these tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) enum Deed {
     Push,
     Pull,
     Write,
-    /// An input that is none.
+    /// An invalid input.
     Malformed,
 }
 
@@ -38,7 +38,7 @@ impl Deed {
         }
     }
 
-    /// The deed that an input of a tool is.
+    /// Returns the call that a tool and its input are.
     pub(crate) fn of(tool: &str, input: &str, directory: &Path) -> Option<Self> {
         Self::ALL.into_iter().find(|deed| deed.tool() == tool && deed.input(directory) == input)
     }
@@ -47,7 +47,7 @@ impl Deed {
 /// The permission modes.
 pub(crate) const MODES: [&str; 4] = ["default", "acceptEdits", "plan", "dontAsk"];
 
-/// What the host's file of rules says.
+/// Contents of the host's rules file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Book {
     Empty,
@@ -59,7 +59,7 @@ pub(crate) enum Book {
 impl Book {
     pub(crate) const ALL: [Self; 4] = [Self::Empty, Self::DeniesPush, Self::AllowsPush, Self::AsksPull];
 
-    /// The file. No two of them have one length, so that every one is noticed.
+    /// The file's text. All texts differ in length, so that every change is noticed.
     pub(crate) fn text(self, version: usize) -> String {
         let rule = match self {
             Self::Empty => String::new(),
@@ -71,14 +71,14 @@ impl Book {
     }
 }
 
-/// What holds in the session.
+/// The policy that applies in the session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) mode: &'static str,
     pub(crate) book: Book,
-    /// What somebody allowed for the session.
+    /// Calls that were allowed for the session.
     pub(crate) session: BTreeSet<Deed>,
-    /// What somebody allowed for ever; it is in the book.
+    /// Calls that were allowed permanently, in the rule store.
     pub(crate) always: BTreeSet<Deed>,
 }
 

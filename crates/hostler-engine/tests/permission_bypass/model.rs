@@ -1,4 +1,4 @@
-//! One session, its agents and its clients, and what must be true of them after every step.
+//! One session, its agents and its clients, and the invariants that are checked after every step.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,25 +25,25 @@ use crate::steps::{Edit, IDS, Step, Word};
 
 type Checked = Result<(), TestCaseError>;
 
-/// A request that an agent made.
+/// A request of an agent.
 struct Asked {
     request: String,
     call: String,
     deed: Deed,
     turn: Option<String>,
-    /// Whether the agent took it back.
+    /// Whether the agent withdrew it.
     withdrawn: bool,
     answered: bool,
 }
 
-/// An agent that lives, and what it asked.
+/// A live agent and its requests.
 struct Living {
     agent: FakeAgent,
     gate: Arc<dyn PermissionGate>,
     asked: Vec<Asked>,
 }
 
-/// What the agents of a story were answered.
+/// Counts of the answers that the agents of a case received.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) allowed_by_people: usize,
@@ -58,9 +58,9 @@ pub(crate) struct World {
     watch: Watch,
     living: Option<Living>,
     policy: Policy,
-    /// What held before the last step.
+    /// The policy before the last step.
     before: Policy,
-    /// How many of the accepted words the policy knows of.
+    /// How many accepted confirmations the policy includes.
     learned: usize,
     last_word: Option<Dispatch>,
     dispatches: i64,
@@ -104,7 +104,7 @@ impl World {
         world
     }
 
-    /// Takes a step and looks at what came of it.
+    /// Executes a step and checks the invariants.
     pub(crate) async fn take(&mut self, step: &Step) -> Checked {
         self.before = self.policy.clone();
         match step {
@@ -140,7 +140,7 @@ impl World {
         self.check()
     }
 
-    /// The session goes; the host is there for the next one.
+    /// Disposes of the session; the host is reused for the next case.
     pub(crate) async fn end(mut self) -> Result<(Rig, Tally), TestCaseError> {
         self.settle().await;
         self.check()?;
@@ -150,7 +150,7 @@ impl World {
         Ok((self.rig, self.tally))
     }
 
-    // ── What agents do ────────────────────────────────────────────────────────────────────────────────────────────
+    // ── Agent steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async fn emit(&self, event: DriverEvent) {
         if let Some(living) = &self.living {
@@ -188,7 +188,7 @@ impl World {
         living.agent.emit(event).await;
     }
 
-    /// The gate says what the rules and the mode say; a yes of it counts as one.
+    /// Checks that the gate decides as the policy does; counts an approval.
     fn ask_gate(&mut self, call: u8, deed: Deed, sub_agent: bool) -> Checked {
         let Some(living) = &self.living else { return Ok(()) };
         let input = self.raw(deed);
@@ -230,11 +230,11 @@ impl World {
         Ok(())
     }
 
-    // ── What clients do ───────────────────────────────────────────────────────────────────────────────────────────
+    // ── Client steps ──────────────────────────────────────────────────────────────────────────────────────────────
 
     fn dispatch(&mut self, client: &str, channel: String, action: StateAction) -> Dispatch {
         self.dispatches += 1;
-        // Clients are as many as sessions, so that their numbers begin anew with each.
+        // Each session has clients of its own, so that their sequence numbers start again.
         let client_id = format!("{client} of {}", self.session);
         Dispatch {
             client_id,
@@ -287,7 +287,7 @@ impl World {
         let action = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
         let change = self.dispatch("ada", self.session.clone(), action);
         let seq = change.client_seq;
-        // The agent takes every mode, and has room for the next.
+        // The agent accepts every mode, and has capacity for the next one.
         if let Some(living) = &mut self.living {
             while living.agent.permission_modes.try_recv().is_ok() {}
         }
@@ -321,7 +321,7 @@ impl World {
         Ok(())
     }
 
-    /// The next message, to the agent that lives or to a new one.
+    /// Sends the next message, to the live agent or to a new one.
     async fn start_turn(&mut self) {
         self.turns += 1;
         let action = StateAction::ChatTurnStarted(started(&format!("t{}", self.turns), "go"));
@@ -329,17 +329,17 @@ impl World {
         self.rig.engine.dispatch(message).await;
         let said = |item: &PublishedAction| matches!(&*item.action, StateAction::ChatTurnStarted(_));
         if self.watch.until("the message", said).await.rejection.is_some() {
-            // An agent that had to be ended is not gone yet.
+            // A terminated agent has not exited yet.
             return;
         }
         if let Some(living) = &mut self.living {
             if living.agent.prompts.recv().await.is_some() {
                 return;
             }
-            // The host has ended the agent meanwhile.
+            // The host has closed the agent meanwhile.
             self.living = None;
         }
-        // Starts of sessions that are gone may still be in the queue, and a host may open agents that it does not need.
+        // Starts of disposed sessions may still be queued, and a host may open agents that it does not need.
         let (agent, gate) = loop {
             let start = self.rig.starts.next_start().await;
             if start.spec.working_directory != self.directory || start.is_abandoned() {
@@ -354,9 +354,9 @@ impl World {
         self.living = Some(Living { agent, gate, asked: Vec::new() });
     }
 
-    // ── What must be true ─────────────────────────────────────────────────────────────────────────────────────────
+    // ── Invariants ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Waits until the session has done everything that was said to it.
+    /// Waits until the session has processed everything.
     async fn settle(&mut self) {
         if let Some(living) = &self.living {
             received(&living.agent).await;
@@ -369,7 +369,7 @@ impl World {
         self.watch.until("the end of a step", answered).await;
     }
 
-    /// Takes what the agent was answered so far.
+    /// Collects the answers that the agent has received so far.
     fn collect(&mut self) -> Vec<(String, Answer)> {
         let mut answers = Vec::new();
         if let Some(living) = &mut self.living {
@@ -381,7 +381,7 @@ impl World {
     }
 
     fn check(&mut self) -> Checked {
-        // In this order: what an answer follows from was published before it.
+        // In this order: the cause of an answer is published before the answer.
         let answers = self.collect();
         self.watch.catch_up();
         self.learn()?;
@@ -395,8 +395,8 @@ impl World {
         Ok(())
     }
 
-    /// Looks at the words that were accepted in this step: they were about calls that waited, and none was about what
-    /// rules or mode deny.
+    /// Checks the confirmations that were accepted in this step: each was about a pending call, and none about a call
+    /// that rules or mode deny.
     fn learn(&mut self) -> Checked {
         for at in self.learned..self.watch.accepted.len() {
             let word = &self.watch.accepted[at];
@@ -410,7 +410,7 @@ impl World {
             let asked =
                 asked.rev().find(|asked| asked.call == word.call && asked.deed.input(&self.directory) == *shown);
             let Some(tool) = asked.map(|asked| asked.deed.tool()) else {
-                // The agent that asked is gone, and with it whoever would hear of it.
+                // The agent that asked is gone, and receives no answer.
                 continue;
             };
             let runs = word.edited.as_ref().unwrap_or(shown);
@@ -424,7 +424,7 @@ impl World {
                     self.policy
                 );
             } else {
-                // What somebody allowed for longer a moment ago allows what else waits.
+                // A longer-lasting approval also allows other pending calls.
                 let new = self.policy.session.contains(&deed) || self.policy.always.contains(&deed);
                 prop_assert!(verdicts.contains(&Verdict::Allow) || new, "{:?} under {:?}", word, self.policy);
             }
@@ -443,7 +443,7 @@ impl World {
         let open = |asked: &&mut Asked| asked.request == request && !asked.answered;
         let Answer::Allow { input } = answer else {
             prop_assert!(matches!(answer, Answer::Deny { .. }), "{:?}", answer);
-            // Of several requests with one id it is the latest that is turned away.
+            // Of several requests with one id, the latest one is rejected.
             let asked = living.asked.iter_mut().rev().find(open);
             let Some(asked) = asked else { return Err(twice(request, answer)) };
             asked.answered = true;
@@ -474,10 +474,10 @@ impl World {
         })
     }
 
-    /// Every yes reaches the agent that asked, and nobody waits for nothing.
+    /// Checks that every approval reaches the agent that asked, and that no request is left waiting.
     async fn hear_the_rest(&mut self) -> Checked {
         let missing = |world: &Self| {
-            // An agent that the host has ended hears nothing more, and does nothing more.
+            // A closed agent receives nothing more, and does nothing more.
             let living = world.living.as_ref().filter(|living| !living.agent.is_closed())?;
             let untold = world.watch.accepted.iter().find(|word| {
                 let asked = living
@@ -515,7 +515,7 @@ fn twice(request: &str, answer: &Answer) -> TestCaseError {
     TestCaseError::fail(format!("{request} was answered once too often: {answer:?}"))
 }
 
-/// Waits until the host has taken everything that an agent said.
+/// Waits until the host has received all events of an agent.
 async fn received(agent: &FakeAgent) {
     while !agent.events.is_closed() && agent.events.capacity() < agent.events.max_capacity() {
         tokio::task::yield_now().await;

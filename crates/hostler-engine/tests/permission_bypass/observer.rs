@@ -1,4 +1,4 @@
-//! Somebody who hears everything about a session and keeps its chat's state by the protocol's own reducer.
+//! A subscriber of everything about a session, which applies actions to the chat's state by the protocol's own reducer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use hostler_engine::{ChannelState, Delivery, PublishedAction, Subscriber, defaul
 
 use crate::common::Rig;
 
-/// An accepted word about a call, and how the call stood when it came.
+/// An accepted confirmation of a call, and the call's state when it arrived.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) call: String,
     pub(crate) turn: String,
     pub(crate) approved: bool,
-    /// Whether a person said it; otherwise a rule or the mode did.
+    /// Whether a person confirmed it; otherwise a rule or the mode did.
     pub(crate) person: bool,
     pub(crate) option: Option<String>,
-    /// The input that waited; nothing if the call did not wait.
+    /// The pending input; `None` if the call was not pending.
     pub(crate) shown: Option<String>,
     pub(crate) edited: Option<String>,
-    /// Whether the agent has heard of it.
+    /// Whether the agent has received it.
     pub(crate) told: bool,
 }
 
@@ -46,7 +46,7 @@ impl Watch {
         Self { subscriber, deliveries, chat_uri, chat: (*chat).clone(), accepted: Vec::new() }
     }
 
-    /// Hears until something fits; answers that.
+    /// Applies actions until one matches; returns that one.
     pub(crate) async fn until(&mut self, what: &str, fits: impl Fn(&PublishedAction) -> bool) -> Arc<PublishedAction> {
         loop {
             let next = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// Hears what is there.
+    /// Applies the actions that have arrived.
     pub(crate) fn catch_up(&mut self) {
         while let Ok(delivery) = self.deliveries.try_recv() {
             self.hear(delivery);
@@ -87,7 +87,7 @@ impl Watch {
         Some(item)
     }
 
-    /// The calls of a turn, or of the running one.
+    /// The calls of a completed or running turn.
     fn calls(parts: &[ResponsePart]) -> impl Iterator<Item = &ToolCallState> {
         parts.iter().filter_map(|part| match part {
             ResponsePart::ToolCall(part) => Some(&part.tool_call),
@@ -95,7 +95,7 @@ impl Watch {
         })
     }
 
-    /// The input of a call that waits.
+    /// The input of a pending call.
     pub(crate) fn waiting_input(&self, id: &str) -> Option<String> {
         let parts = &self.chat.active_turn.as_ref()?.response_parts;
         Self::calls(parts).find_map(|call| match call {
@@ -111,7 +111,7 @@ impl Watch {
         self.waiting_input(id).is_some()
     }
 
-    /// How a call of a turn stands, in the protocol's word.
+    /// The protocol's status of a call.
     pub(crate) fn status(&self, turn: &str, id: &str) -> Option<String> {
         let running = self.chat.active_turn.iter().map(|turn| (&turn.id, &turn.response_parts));
         let turns = self.chat.turns.iter().map(|turn| (&turn.id, &turn.response_parts));

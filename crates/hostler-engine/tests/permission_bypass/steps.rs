@@ -1,49 +1,50 @@
-//! What can happen next.
+//! The steps that can happen.
 
 use proptest::prelude::*;
 
 use crate::expected_policy::{Book, Deed, MODES};
 
-/// Ids are few, so that they meet.
+/// Few ids, so that they collide.
 pub(crate) const IDS: u8 = 8;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// The model writes a call.
     Call { call: u8, deed: Deed },
-    /// The agent asks, whether or not the call was heard of, and whether or not the gate would let it ask.
+    /// The agent requests permission, whether or not the call was reported, and whether or not the gate would let it
+    /// ask.
     Ask { request: u8, call: u8, deed: Deed, sub_agent: bool },
     /// The agent asks the gate.
     Gate { call: u8, deed: Deed, sub_agent: bool },
-    /// The agent takes a request back.
+    /// The agent withdraws a request.
     Withdraw { request: u8 },
-    /// The agent says that a call is over.
+    /// The agent reports the end of a call.
     Finish { call: u8, success: bool },
-    /// Somebody says something about a call.
+    /// A client answers a call.
     Say(Word),
-    /// Two people do, at once.
+    /// Two clients answer at the same time.
     Both(Word, Word),
-    /// The last word is said again, as after a lost connection.
+    /// The last answer is sent again, as after a lost connection.
     Repeat,
-    /// Another mode; perhaps with a word about a call right behind it.
+    /// The mode changes; optionally followed by an answer to a call.
     Mode { mode: &'static str, word: Option<Word> },
-    /// Another file of rules.
+    /// The rules file changes.
     Rules(Book),
     /// The agent ends the turn.
     End,
-    /// Somebody cancels the turn, and the agent obeys or has to be ended.
+    /// A client cancels the turn; the agent obeys or has to be closed.
     Cancel { obeys: bool },
-    /// The agent dies.
+    /// The agent crashes.
     Die,
-    /// The next message.
+    /// The next message is sent.
     Turn,
 }
 
-/// A word about a call.
+/// A client's answer to a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Word {
     pub(crate) call: u8,
-    /// Whether it is about a call that waits, if any does, rather than about any call.
+    /// Whether it targets a pending call, if there is one, rather than any call.
     pub(crate) aimed: bool,
     pub(crate) approved: bool,
     pub(crate) option: Option<&'static str>,
@@ -55,7 +56,7 @@ pub(crate) struct Word {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Edit {
     None,
-    /// What the call does is replaced by this, if it is the same tool.
+    /// The input is replaced by that of this call, if the tool is the same.
     Deed(Deed),
     Broken,
 }
@@ -71,7 +72,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 fn word() -> impl Strategy<Value = Word> {
     let yes = ["allow-once", "allow-session", "allow-always-1"].map(Some);
     let no = ["deny", "deny-tell"].map(Some);
-    // Mostly what people would say, and sometimes what contradicts itself.
+    // Mostly valid answers, and sometimes contradictory ones.
     let said = prop_oneof![
         4 => (Just(true), Just(None)),
         6 => (Just(true), prop::sample::select(yes.to_vec())),

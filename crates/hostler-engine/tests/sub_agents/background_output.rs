@@ -1,4 +1,4 @@
-//! What background work has written so far.
+//! Output of background work so far.
 
 use super::stop_turn::{beside, shell};
 use super::*;
@@ -9,7 +9,7 @@ async fn output(rig: &Rig, id: &str) -> Result<BackgroundOutput, String> {
 }
 
 #[tokio::test]
-async fn the_end_of_the_file_that_the_agent_names_is_shown() {
+async fn end_of_the_reported_output_file_is_returned() {
     let (rig, mut listener, agent) = beside(BackgroundOnStop::Keep).await;
     let tasks = rig.work.join("tasks");
     std::fs::create_dir(&tasks).unwrap();
@@ -34,7 +34,7 @@ async fn the_end_of_the_file_that_the_agent_names_is_shown() {
 }
 
 #[tokio::test]
-async fn nothing_but_that_file_is_shown() {
+async fn no_other_file_is_returned() {
     let (rig, _listener, agent) = beside(BackgroundOnStop::Keep).await;
     let (tasks, other) = (rig.work.join("tasks"), rig.work.join("other"));
     std::fs::create_dir_all(&tasks).unwrap();
@@ -50,7 +50,7 @@ async fn nothing_but_that_file_is_shown() {
         assert!(refused.contains("outside"), "{target:?}: {refused}");
         std::fs::remove_file(&file).unwrap();
     }
-    // The directory itself leads elsewhere.
+    // The directory itself is a link to another place.
     std::fs::remove_dir_all(&tasks).unwrap();
     std::os::unix::fs::symlink(&other, &tasks).unwrap();
     assert!(output(&rig, "b1").await.unwrap_err().contains("outside"));

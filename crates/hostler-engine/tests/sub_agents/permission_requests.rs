@@ -1,4 +1,4 @@
-//! What sub-agents ask is asked in their own chats.
+//! Requests of sub-agents are displayed in their own chats.
 
 use hostler_driver::{AgentRequestId, Answer, PermissionRequest};
 
@@ -16,7 +16,7 @@ fn asks(agent: &str, call: &str) -> DriverEvent {
     })
 }
 
-/// What the session waits for.
+/// The inputs that the session needs.
 pub(super) fn needed(listener: &Listener) -> Vec<Value> {
     let needed = listener.session.as_ref().unwrap().input_needed.iter().flatten();
     needed.map(|request| serde_json::to_value(request).unwrap()).collect()
@@ -35,7 +35,7 @@ fn without_nulls(mut value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_asked_in_its_chat_and_answered_by_somebody_who_hears_the_session_alone() {
+async fn request_in_a_sub_agent_chat_is_answered_by_a_session_subscriber() {
     let (rig, mut listener, mut agent) = at_work().await;
     agent.emit(asks(AGENT, "B")).await;
     listener.until("session/inputNeededSet").await;
@@ -43,7 +43,7 @@ async fn it_is_asked_in_its_chat_and_answered_by_somebody_who_hears_the_session_
     assert_eq!((asked.len(), &asked[0]["chat"]), (1, &json!(chat_of(CALL))));
     assert_eq!(asked[0]["toolCall"]["confirmationTitle"], "A sub-agent wants to use Bash");
     assert_eq!(asked[0]["turnId"], worker(&listener, CALL).active_turn.as_ref().unwrap().id);
-    // The parent's chat knows nothing of it.
+    // The request does not exist in the parent's chat.
     rig.engine.dispatch(wish(&default_chat_uri(SESSION), 1, without_nulls(answer(&listener, true)), None)).await;
     listener.until("chat/toolCallConfirmed rejected").await;
     rig.engine.dispatch(wish(&chat_of(CALL), 2, without_nulls(answer(&listener, true)), None)).await;
@@ -59,7 +59,7 @@ async fn it_is_asked_in_its_chat_and_answered_by_somebody_who_hears_the_session_
 }
 
 #[tokio::test]
-async fn one_in_the_background_asks_behind_the_turns_end() {
+async fn background_sub_agent_request_outlives_the_turn() {
     let (rig, mut listener, mut agent) = at_work().await;
     agent.emit(in_background(AGENT, CALL)).await;
     agent.emit(asks(AGENT, "B")).await;
@@ -75,7 +75,7 @@ async fn one_in_the_background_asks_behind_the_turns_end() {
     let (request, said) = agent.next_answer().await;
     assert_eq!(request.0, "r-B");
     assert!(matches!(said, Answer::Deny { .. }));
-    // What is over is not asked any more.
+    // The end of a sub-agent removes its requests.
     agent.emit(finished(AGENT, SubAgentOutcome::Stopped)).await;
     let (request, said) = agent.next_answer().await;
     assert_eq!(request.0, "r-C");
@@ -87,7 +87,7 @@ async fn one_in_the_background_asks_behind_the_turns_end() {
 }
 
 #[tokio::test]
-async fn what_one_asks_that_is_waited_for_ends_with_the_turn() {
+async fn foreground_sub_agent_request_ends_with_the_turn() {
     let (rig, mut listener, agent) = at_work().await;
     agent.emit(asks(AGENT, "B")).await;
     listener.until("session/inputNeededSet").await;

@@ -1,4 +1,4 @@
-//! A turn is stopped while something goes on beside it.
+//! Stopping a turn while background work is running.
 
 use hostler_engine::BackgroundOnStop;
 
@@ -19,7 +19,7 @@ async fn over(agent: &FakeAgent, listener: &mut Listener, id: &str) {
     listener.until("chat/backgroundWorkRemoved").await;
 }
 
-/// A session with this policy of its host, a shell and a sub-agent beside its first turn.
+/// A session whose host has this policy, with a shell and a sub-agent in the background of its first turn.
 pub(super) async fn beside(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
     let mut rig = Rig::start_with(common::Options { background_on_stop, ..common::Options::default() }).await;
     let (mut listener, agent) = rig.ask().await;
@@ -36,7 +36,7 @@ async fn cancel(rig: &Rig, listener: &mut Listener) {
     listener.until("chat/turnCancelled").await;
 }
 
-/// The next piece of work that the agent is told to stop is this one, by a person's wish: nothing else was before.
+/// Checks that the next stop that the agent receives is the one requested here: nothing was stopped before.
 async fn nothing_was_stopped_before(rig: &Rig, agent: &mut FakeAgent, id: &str) {
     rig.engine.stop_background_work(&default_chat_uri(SESSION), id).await.unwrap();
     assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some(id));
@@ -55,7 +55,7 @@ async fn answer(rig: &Rig, asked: &Value, seq: i64, response: &str, work: &[&str
 }
 
 #[tokio::test]
-async fn what_is_kept_goes_on_and_stays_listed() {
+async fn kept_background_work_continues_and_stays_listed() {
     let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
     cancel(&rig, &mut listener).await;
     nothing_was_stopped_before(&rig, &mut agent, "b1").await;
@@ -65,7 +65,7 @@ async fn what_is_kept_goes_on_and_stays_listed() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_stopped_with_the_turn_and_what_comes_late_as_well() {
+async fn background_work_is_stopped_with_the_turn_including_late_work() {
     let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Stop).await;
     cancel(&rig, &mut listener).await;
     let mut stopped = [agent.stopped_tasks.recv().await.unwrap(), agent.stopped_tasks.recv().await.unwrap()];
@@ -73,7 +73,7 @@ async fn what_is_not_kept_is_stopped_with_the_turn_and_what_comes_late_as_well()
     assert_eq!(stopped, [AGENT, "b1"]);
     agent.emit(shell("late")).await;
     assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some("late"));
-    // What the agent is told again about work that is known is no reason to stop it again.
+    // A repeated report of known work does not stop it again.
     agent.emit(shell("late")).await;
     agent.end_turn(TurnOutcome::Interrupted).await;
     rig.say(SESSION, "t2", "on").await;
@@ -87,7 +87,7 @@ async fn what_is_not_kept_is_stopped_with_the_turn_and_what_comes_late_as_well()
 }
 
 #[tokio::test]
-async fn a_question_waits_over_turns_and_stops_what_is_chosen() {
+async fn stop_question_outlives_turns_and_stops_the_chosen_work() {
     let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
@@ -115,7 +115,7 @@ async fn a_question_waits_over_turns_and_stops_what_is_chosen() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_declined_stops_nothing() {
+async fn declined_stop_question_stops_nothing() {
     let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
@@ -126,7 +126,7 @@ async fn a_question_that_is_declined_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_question_about_nothing_is_withdrawn() {
+async fn stop_question_without_remaining_work_is_withdrawn() {
     let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
@@ -148,7 +148,7 @@ async fn a_question_about_nothing_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_question_ends_with_the_agent_and_with_the_host() {
+async fn stop_question_ends_with_the_agent_and_with_the_host() {
     let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
@@ -169,7 +169,7 @@ async fn a_question_ends_with_the_agent_and_with_the_host() {
 }
 
 #[tokio::test]
-async fn a_session_can_have_a_policy_of_its_own() {
+async fn session_policy_overrides_the_host_policy() {
     let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
     let configure = |seq, policy: Value| {
         let action = json!({ "type": "session/configChanged", "config": { "backgroundOnStop": policy } });

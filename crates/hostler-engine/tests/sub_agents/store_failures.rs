@@ -1,8 +1,8 @@
-//! The store refuses what happens to sub-agents, and people stop them where they cannot.
+//! Sub-agents while the store rejects their actions, and sub-agents that clients stop.
 
 use super::*;
 
-/// A store that takes no action of a type until the test says otherwise.
+/// Makes the store reject actions of a type until the test ends it.
 struct Refusing(rusqlite::Connection);
 
 impl Refusing {
@@ -21,7 +21,7 @@ impl Refusing {
     }
 }
 
-/// Everything that the agent did before has been looked at.
+/// Waits until all earlier events of the agent are processed.
 async fn seen(listener: &mut Listener, agent: &FakeAgent, part: u64) {
     for event in text(part, "meanwhile") {
         agent.emit(event).await;
@@ -35,7 +35,7 @@ async fn stop(rig: &Rig, call: &str, seq: i64, turn: &str) {
 }
 
 #[tokio::test]
-async fn an_end_that_the_store_refuses_is_stored_later() {
+async fn rejected_end_is_stored_later() {
     let (rig, mut listener, agent) = at_work().await;
     let refusing = Refusing::begin(&rig, "chat/turnComplete");
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
@@ -49,7 +49,7 @@ async fn an_end_that_the_store_refuses_is_stored_later() {
 }
 
 #[tokio::test]
-async fn a_beginning_that_the_store_refuses_is_shown_later() {
+async fn rejected_start_is_published_later() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let refusing = Refusing::begin(&rig, "session/chatAdded");
     let_work(&agent, AGENT, CALL).await;
@@ -69,7 +69,7 @@ async fn a_beginning_that_the_store_refuses_is_shown_later() {
 }
 
 #[tokio::test]
-async fn one_that_could_never_be_shown_is_named_by_its_parent() {
+async fn sub_agent_without_a_chat_is_mentioned_in_the_parent_chat() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let refusing = Refusing::begin(&rig, "session/chatAdded");
     let_work(&agent, AGENT, CALL).await;
@@ -82,7 +82,7 @@ async fn one_that_could_never_be_shown_is_named_by_its_parent() {
 }
 
 #[tokio::test]
-async fn a_person_stops_one_in_the_background_in_its_own_chat() {
+async fn background_sub_agent_is_stopped_in_its_own_chat() {
     let (rig, mut listener, mut agent) = at_work().await;
     for event in call("N", "Agent") {
         agent.emit(did(AGENT, event)).await;
@@ -95,7 +95,7 @@ async fn a_person_stops_one_in_the_background_in_its_own_chat() {
     let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     stop(&rig, CALL, 1, "another").await;
     listener.until("chat/turnCancelled rejected: another turn is running").await;
-    // One that works for it is not the person's to stop.
+    // A nested sub-agent cannot be stopped by a client.
     let inner = worker(&listener, "N").active_turn.as_ref().unwrap().id.clone();
     stop(&rig, "N", 2, &inner).await;
     listener.until(&format!("chat/turnCancelled rejected: the turn {turn:?} of {} waits", chat_of(CALL))).await;
@@ -105,7 +105,7 @@ async fn a_person_stops_one_in_the_background_in_its_own_chat() {
     let state = |call| serde_json::to_value(worker(&listener, call).turns[0].state).unwrap();
     assert_eq!([state(CALL), state("N")], ["cancelled", "cancelled"]);
     assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some(AGENT));
-    // What it still says is not heard, and its end is no second one.
+    // Its later output is ignored, and its end is not published twice.
     for event in text(7, "late") {
         agent.emit(did(AGENT, event)).await;
     }
@@ -121,7 +121,7 @@ async fn a_person_stops_one_in_the_background_in_its_own_chat() {
 }
 
 #[tokio::test]
-async fn one_that_is_waited_for_is_stopped_by_the_turn_that_waits() {
+async fn foreground_sub_agent_cannot_be_stopped_in_its_own_chat() {
     let (rig, mut listener, _agent) = at_work().await;
     let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     stop(&rig, CALL, 1, &turn).await;

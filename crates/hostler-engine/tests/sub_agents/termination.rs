@@ -1,4 +1,4 @@
-//! How sub-agents end, whatever happens around them.
+//! How sub-agents end.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn end_of(listener: &Listener, call: &str) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_what_the_turn_waited_for_and_nothing_else() {
+async fn cancel_ends_foreground_sub_agents_only() {
     let (rig, mut listener, agent) = at_work().await;
     let_work(&agent, "a2", "U").await;
     listener.until("session/chatAdded").await;
@@ -30,7 +30,7 @@ async fn a_cancel_ends_what_the_turn_waited_for_and_nothing_else() {
     listener.until("chat/turnCancelled").await;
     assert_eq!(end_of(&listener, CALL).0, "cancelled");
     assert!(worker(&listener, "U").active_turn.is_some());
-    // What the first one still says is not heard, what the other one says is.
+    // Later output of the first one is ignored, output of the other one is published.
     for event in text(7, "late") {
         agent.emit(did(AGENT, event)).await;
     }
@@ -50,7 +50,7 @@ async fn a_cancel_ends_what_the_turn_waited_for_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn background_work_names_the_chat_and_can_be_stopped() {
+async fn background_work_refers_to_its_chat_and_can_be_stopped() {
     let (rig, mut listener, mut agent) = at_work().await;
     agent.emit(in_background(AGENT, CALL)).await;
     listener.until("chat/backgroundWorkSet").await;
@@ -71,7 +71,7 @@ async fn background_work_names_the_chat_and_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_takes_them_with_it() {
+async fn agent_crash_ends_its_sub_agents() {
     let (rig, mut listener, agent) = at_work().await;
     agent.emit(in_background(AGENT, CALL)).await;
     agent.exit("signal 9", "").await;
@@ -84,7 +84,7 @@ async fn an_agent_that_dies_takes_them_with_it() {
 }
 
 #[tokio::test]
-async fn they_are_readable_after_a_restart() {
+async fn sub_agent_chats_are_readable_after_a_restart() {
     let (rig, mut listener, agent) = at_work().await;
     for event in text(7, "I look") {
         agent.emit(did(AGENT, event)).await;
@@ -103,13 +103,13 @@ async fn they_are_readable_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_host_that_dies_leaves_none_running() {
+async fn host_crash_leaves_no_sub_agent_running() {
     let (rig, mut listener, agent) = at_work().await;
     for event in text(7, "I look") {
         agent.emit(did(AGENT, event)).await;
     }
     agent.emit(in_background(AGENT, CALL)).await;
-    // Behind the end of a turn there is a snapshot, in which the sub-agent still works.
+    // After the end of a turn there is a snapshot, in which the sub-agent is still running.
     agent.emit(returned(CALL)).await;
     agent.emit_answer(8, "do", "ne").await;
     listener.until("chat/turnComplete").await;
@@ -128,7 +128,7 @@ async fn a_host_that_dies_leaves_none_running() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_disposed_of_takes_them_with_it() {
+async fn disposing_a_session_removes_its_sub_agent_chats() {
     let (rig, _listener, _agent) = at_work().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
     let (subscriber, _deliveries) = Subscriber::new(8);

@@ -1,4 +1,4 @@
-//! Shells that do what the test says, and nothing by themselves.
+//! Shells that the test scripts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use hostler_engine::{CommandExit, ShellLauncher, ShellSpec, TerminalShell, Termi
 use hostler_terminal::ShellNonce;
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
-/// Starts puppets, and hands each to the test.
+/// Starts scripted shells, and passes each to the test.
 pub(crate) struct Puppets {
     pub(crate) shells: Arc<dyn ShellLauncher>,
     begun: mpsc::UnboundedReceiver<Puppet>,
@@ -17,7 +17,7 @@ pub(crate) struct Puppets {
 /// The test's end of a shell.
 pub(crate) struct Puppet {
     pub(crate) nonce: ShellNonce,
-    /// Nothing of the shell is known to anybody before it may start.
+    /// The start of the shell waits for a permit.
     pub(crate) starts: Arc<Semaphore>,
     says: mpsc::UnboundedSender<Vec<u8>>,
     ending: watch::Receiver<bool>,
@@ -50,12 +50,12 @@ impl Puppet {
         self.says.send(bytes.to_vec()).unwrap();
     }
 
-    /// Waits until somebody wants it to end.
+    /// Waits until the host terminates the shell.
     pub(crate) async fn ending(&mut self) {
         self.ending.wait_for(|ending| *ending).await.unwrap();
     }
 
-    /// It ends, as soon as somebody wants it to.
+    /// Lets the shell end once the host terminates it.
     pub(crate) fn end(&self) {
         self.ended.send_replace(true);
     }
@@ -86,7 +86,7 @@ impl ShellLauncher for Stage {
     }
 }
 
-/// The host's end.
+/// The host's end of a shell.
 struct Strings {
     heard: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
     asked: watch::Sender<bool>,

@@ -1,3 +1,5 @@
+//! Settings of live agents, and background work.
+
 use hostler_driver::{AgentSettingChange, BackgroundTask, BackgroundTaskKind, CloseMode, DriverEvent, TurnOutcome};
 use hostler_engine::default_chat_uri;
 use serde_json::json;
@@ -10,7 +12,7 @@ async fn configure(rig: &Rig, config: serde_json::Value) {
 }
 
 #[tokio::test]
-async fn effort_and_thinking_are_told_before_the_next_message() {
+async fn effort_and_thinking_are_applied_before_the_next_message() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     configure(&rig, json!({"effort": "high", "thinkingBudget": 4000})).await;
     listener.until("session/configChanged").await;
@@ -25,7 +27,7 @@ async fn effort_and_thinking_are_told_before_the_next_message() {
 }
 
 #[tokio::test]
-async fn an_agent_that_takes_no_change_is_started_anew_before_the_next_message() {
+async fn agent_that_refuses_settings_is_reopened_before_the_next_message() {
     let (mut rig, mut listener, mut agent) = Rig::asked().await;
     configure(&rig, json!({"effort": "low"})).await;
     agent.emit_answer(1, "x", "y").await;
@@ -40,7 +42,7 @@ async fn an_agent_that_takes_no_change_is_started_anew_before_the_next_message()
 }
 
 #[tokio::test]
-async fn nonsense_is_refused() {
+async fn invalid_settings_are_refused() {
     let (rig, mut listener) = Rig::with_session().await;
     for (config, reason) in [
         (json!({"effort": "heroic"}), "effort must be one of default, low"),
@@ -54,7 +56,7 @@ async fn nonsense_is_refused() {
 }
 
 #[tokio::test]
-async fn background_work_is_listed_stopped_one_by_one_and_gone_with_its_agent() {
+async fn background_work_is_listed_stoppable_and_ends_with_its_agent() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     for id in ["b1", "b2"] {
         agent
@@ -83,7 +85,7 @@ async fn background_work_is_listed_stopped_one_by_one_and_gone_with_its_agent() 
 }
 
 #[tokio::test]
-async fn directories_beside_the_first_are_given_to_the_next_agent() {
+async fn additional_directories_are_passed_to_the_next_agent() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     let more = tempfile::tempdir().unwrap();
     let uri = url::Url::from_file_path(more.path()).unwrap().to_string();

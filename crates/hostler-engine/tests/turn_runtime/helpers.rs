@@ -1,4 +1,4 @@
-//! What clients say to a session's runtime.
+//! Client actions and views for these tests.
 
 use hostler_driver::{DriverEvent, PartId, PartKind};
 use hostler_engine::default_chat_uri;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::{Listener, Rig, SESSION, wish};
 
 impl Rig {
-    /// Says something on the chat's channel.
+    /// Dispatches an action on the chat's channel.
     pub(crate) async fn chat(&self, action: Value) {
         self.engine.dispatch(wish(&default_chat_uri(SESSION), 0, action, None)).await;
     }
@@ -36,7 +36,7 @@ impl Rig {
 }
 
 impl Listener {
-    /// The queue's texts.
+    /// The texts of the queue.
     pub(crate) fn queued(&self) -> Vec<String> {
         let queue = self.chat.as_ref().unwrap().queued_messages.clone().unwrap_or_default();
         queue.into_iter().map(|waiting| waiting.message.text).collect()
@@ -46,7 +46,7 @@ impl Listener {
         self.chat.as_ref().unwrap().steering_message.as_ref().map(|waiting| waiting.message.text.clone())
     }
 
-    /// The texts of the messages of the turns that are over, in their order.
+    /// The messages of the completed turns, in order.
     pub(crate) fn said(&self) -> Vec<String> {
         self.chat.as_ref().unwrap().turns.iter().map(|turn| turn.message.text.clone()).collect()
     }
@@ -57,7 +57,7 @@ impl Listener {
     }
 }
 
-/// The model begins an answer, of one part so far.
+/// The model starts an answer, with one part so far.
 pub(crate) async fn says(agent: &FakeAgent, part: u64, text: &str) {
     agent.emit(DriverEvent::MessageStarted).await;
     agent.emit(DriverEvent::PartStarted { part: PartId(part), kind: PartKind::Text }).await;

@@ -1,9 +1,11 @@
+//! The message queue of a chat.
+
 use hostler_driver::{DriverEvent, TurnOutcome};
 
 use crate::common::{Rig, SESSION};
 
 #[tokio::test]
-async fn what_waits_runs_after_the_turn_in_the_order_of_its_arrival() {
+async fn queued_messages_run_in_order_after_the_turn() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("a", "second").await;
     rig.queue("b", "third").await;
@@ -23,7 +25,7 @@ async fn what_waits_runs_after_the_turn_in_the_order_of_its_arrival() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_queued_on_an_idle_chat_starts_at_once_even_in_a_new_session() {
+async fn queued_message_on_an_idle_chat_starts_at_once() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.queue("a", "first of all").await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -36,7 +38,7 @@ async fn a_message_that_is_queued_on_an_idle_chat_starts_at_once_even_in_a_new_s
 }
 
 #[tokio::test]
-async fn a_turn_and_a_queued_message_sent_together_make_one_start_and_two_turns_in_order() {
+async fn turn_and_queued_message_sent_together_start_one_agent_and_two_turns() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "one").await;
     rig.queue("a", "two").await;
@@ -52,7 +54,7 @@ async fn a_turn_and_a_queued_message_sent_together_make_one_start_and_two_turns_
 }
 
 #[tokio::test]
-async fn the_queue_is_edited_shortened_and_reordered_by_whoever_sees_it() {
+async fn queue_is_edited_shortened_and_reordered_by_any_client() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     for (id, text) in [("z", "one"), ("a", "two"), ("m", "three")] {
         rig.queue(id, text).await;
@@ -74,7 +76,7 @@ async fn the_queue_is_edited_shortened_and_reordered_by_whoever_sees_it() {
 }
 
 #[tokio::test]
-async fn an_edit_of_a_message_that_has_become_a_turn_comes_too_late() {
+async fn edit_of_a_message_that_became_a_turn_is_rejected() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("a", "second").await;
     agent.emit_answer(1, "x", "y").await;
@@ -88,7 +90,7 @@ async fn an_edit_of_a_message_that_has_become_a_turn_comes_too_late() {
 }
 
 #[tokio::test]
-async fn a_full_queue_says_so() {
+async fn full_queue_rejects_messages_with_a_reason() {
     let (rig, mut listener, _agent) = Rig::asked().await;
     for number in 0..hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES {
         rig.queue(&format!("q{number}"), "x").await;
@@ -102,7 +104,7 @@ async fn a_full_queue_says_so() {
 }
 
 #[tokio::test]
-async fn after_a_stop_the_queue_waits_for_a_person() {
+async fn queue_is_paused_after_a_stop() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("a", "later").await;
     listener.until("chat/pendingMessageSet").await;
@@ -124,7 +126,7 @@ async fn after_a_stop_the_queue_waits_for_a_person() {
 }
 
 #[tokio::test]
-async fn a_paused_queue_goes_on_when_somebody_queues_or_reorders() {
+async fn paused_queue_resumes_on_queueing_or_reordering() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("a", "a").await;
     rig.queue("b", "b").await;
@@ -146,7 +148,7 @@ async fn a_paused_queue_goes_on_when_somebody_queues_or_reorders() {
 }
 
 #[tokio::test]
-async fn after_a_failure_the_queue_waits_too() {
+async fn queue_is_paused_after_a_failure() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     rig.queue("a", "later").await;
     listener.until("chat/pendingMessageSet").await;
@@ -161,7 +163,7 @@ async fn after_a_failure_the_queue_waits_too() {
 }
 
 #[tokio::test]
-async fn the_queue_survives_the_host_and_does_not_start_by_itself() {
+async fn queue_survives_a_restart_and_stays_paused() {
     for polite in [true, false] {
         let (rig, mut listener, _agent) = Rig::asked().await;
         rig.queue("a", "one").await;
@@ -182,7 +184,7 @@ async fn the_queue_survives_the_host_and_does_not_start_by_itself() {
 }
 
 #[tokio::test]
-async fn a_client_starts_a_queued_message_itself_and_it_is_consumed_with_that() {
+async fn client_starts_a_queued_message_and_consumes_it() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("a", "one").await;
     rig.queue("b", "two").await;

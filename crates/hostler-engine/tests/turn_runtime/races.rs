@@ -1,4 +1,4 @@
-//! Things that meet.
+//! Races between events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ fn task() -> BackgroundTask {
     BackgroundTask { id: "b".into(), kind: BackgroundTaskKind::Shell, description: "a job".into(), call_id: None }
 }
 
-/// A host whose time the test moves.
+/// Starts a host with a manual clock.
 async fn timed() -> (Rig, ManualClock) {
     let clock = ManualClock::new();
     (Rig::start_with(Options { clock: Arc::new(clock.clone()), ..Options::default() }).await, clock)
 }
 
 #[tokio::test]
-async fn dispose_while_starting() {
+async fn dispose_during_a_start() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     let mut start = rig.starts.next_start().await;
@@ -40,13 +40,13 @@ async fn dispose_while_starting() {
 }
 
 #[tokio::test]
-async fn an_end_before_the_first_output() {
+async fn turn_end_before_the_first_output() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit(DriverEvent::TurnEnded(DONE)).await;
     listener.until("chat/turnComplete").await;
-    // A second end of the same work means nothing.
+    // A second end of the same work has no effect.
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
-    // It has been heard when what follows it is.
+    // The end is processed when the event after it is.
     agent.emit(DriverEvent::BackgroundTaskChanged(task())).await;
     listener.until("chat/backgroundWorkSet").await;
     rig.say(SESSION, "t2", "next").await;
@@ -58,7 +58,7 @@ async fn an_end_before_the_first_output() {
 }
 
 #[tokio::test]
-async fn work_that_nobody_asked_for_against_a_prompt_that_was_just_written() {
+async fn agent_initiated_work_while_a_prompt_is_written() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(woken()).await;
     says(&agent, 1, "all green").await;
@@ -80,7 +80,7 @@ async fn work_that_nobody_asked_for_against_a_prompt_that_was_just_written() {
 }
 
 #[tokio::test]
-async fn a_cancel_against_a_prompt_that_the_agent_has_not_come_to() {
+async fn cancel_of_a_prompt_that_the_agent_has_not_started() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     agent.emit(woken()).await;
     listener.until("chat/responsePart systemNotification").await;
@@ -92,7 +92,7 @@ async fn a_cancel_against_a_prompt_that_the_agent_has_not_come_to() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_queued_while_the_agent_works_for_itself() {
+async fn message_queued_during_agent_initiated_work() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
@@ -109,7 +109,7 @@ async fn a_message_that_is_queued_while_the_agent_works_for_itself() {
 }
 
 #[tokio::test]
-async fn a_late_clock_against_a_new_connection() {
+async fn late_interrupt_timeout_does_not_affect_a_new_connection() {
     let (mut rig, clock) = timed().await;
     let (mut listener, first) = rig.ask().await;
     rig.cancel(SESSION, "t1").await;
@@ -129,7 +129,7 @@ async fn a_late_clock_against_a_new_connection() {
 }
 
 #[tokio::test]
-async fn silence_is_shown_and_taken_back() {
+async fn stall_is_displayed_and_cleared() {
     let (mut rig, clock) = timed().await;
     let (mut listener, agent) = rig.ask().await;
     let stall = Duration::from_secs(120);

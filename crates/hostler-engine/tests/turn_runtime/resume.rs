@@ -1,3 +1,5 @@
+//! Resuming failed and interrupted turns.
+
 use ahp_types::state::{ResponsePart, TurnState};
 use hostler_driver::{
     ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, ResumeToken, TurnFailure, TurnOutcome,
@@ -12,7 +14,7 @@ async fn resume(rig: &Rig, turn: &str) {
 }
 
 #[tokio::test]
-async fn a_turn_whose_agent_died_goes_on_where_it_was() {
+async fn turn_continues_after_an_agent_crash() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     says(&agent, 1, "half an ans").await;
@@ -34,7 +36,7 @@ async fn a_turn_whose_agent_died_goes_on_where_it_was() {
     let kinds: Vec<_> = parts.iter().map(|part| serde_json::to_value(part).unwrap()["kind"].clone()).collect();
     assert_eq!(kinds, ["markdown", "error", "markdown"]);
     assert_eq!(chat.turns[0].state, TurnState::Complete);
-    // The store holds the turn as it ended, once.
+    // The store contains the turn as it ended, once.
     let rig = rig.restart().await;
     let listener = rig.listen(SESSION).await;
     let again = &listener.chat.as_ref().unwrap().turns;
@@ -43,7 +45,7 @@ async fn a_turn_whose_agent_died_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_message_that_never_reached_the_model_is_sent_again_as_it_was() {
+async fn undelivered_message_is_sent_again_unchanged() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     agent.exit("signal 9", "").await;
     listener.until("chat/error agentExited").await;
@@ -54,7 +56,7 @@ async fn a_message_that_never_reached_the_model_is_sent_again_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_turn_that_the_host_left_goes_on_after_its_restart() {
+async fn interrupted_turn_is_resumed_after_a_restart() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     says(&agent, 1, "half").await;
@@ -67,7 +69,7 @@ async fn a_turn_that_the_host_left_goes_on_after_its_restart() {
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next_start().await.succeed();
     let prompt = agent.next_prompt().await;
-    // What was streamed in the last tenth of a second may be missing, and with it the mark.
+    // Output of the last 100 ms may be missing, and with it the record of the delivery.
     assert!(["Continue where you left off.", "hi"].contains(&prompt.as_str()), "{prompt}");
     agent.emit_answer(1, "the", " rest").await;
     listener.until("chat/turnComplete").await;
@@ -76,7 +78,7 @@ async fn a_turn_that_the_host_left_goes_on_after_its_restart() {
 }
 
 #[tokio::test]
-async fn only_the_last_turn_and_only_one_that_failed() {
+async fn only_a_failed_last_turn_can_be_resumed() {
     let (rig, mut listener, agent) = Rig::asked().await;
     resume(&rig, "t1").await;
     listener.until("chat/turnResume rejected: a turn is running").await;
@@ -90,7 +92,7 @@ async fn only_the_last_turn_and_only_one_that_failed() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_agent_never_came_up_is_tried_again() {
+async fn turn_with_a_failed_start_can_be_resumed() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "go").await;
     drop(rig.starts.next_start().await);
@@ -102,7 +104,7 @@ async fn a_turn_whose_agent_never_came_up_is_tried_again() {
 }
 
 #[tokio::test]
-async fn what_was_told_and_not_answered_is_said_once_more() {
+async fn injected_unanswered_steer_is_sent_again() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     says(&agent, 1, "let me look").await;
@@ -115,7 +117,7 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "Continue where you left off.\n\nWhat I said last:\n\n/in blue");
-    // Once it goes on, the words are old.
+    // After the turn continues, the steer is not repeated.
     says(&agent, 1, "in blue").await;
     listener.until("chat/delta").await;
     agent.exit("signal 9", "").await;
@@ -126,13 +128,13 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
 }
 
 #[tokio::test]
-async fn a_message_is_sent_as_it_was_even_if_the_agent_spoke_for_the_turn_before_it_meanwhile() {
+async fn message_is_sent_unchanged_despite_late_output_of_the_previous_turn() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
     rig.say(SESSION, "t2", "next").await;
     listener.until("chat/turnStarted").await;
-    // The answer to the cancelled turn begins late.
+    // The answer to the cancelled turn starts late.
     says(&agent, 1, "old").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
     assert_eq!(agent.next_prompt().await, "next");
@@ -140,7 +142,7 @@ async fn a_message_is_sent_as_it_was_even_if_the_agent_spoke_for_the_turn_before
 }
 
 #[tokio::test]
-async fn an_agent_that_lost_its_directory_takes_no_other_message() {
+async fn agent_that_lost_its_working_directory_is_closed_before_the_next_message() {
     let (mut rig, mut listener, agent) = Rig::asked().await;
     let failure = TurnFailure {
         category: ApiErrorCategory::WorkingDirectory,

@@ -1,4 +1,4 @@
-//! What a turn tells of itself beside its answer.
+//! Status that a turn reports beside its answer.
 
 use hostler_driver::{DriverEvent, TokenUsage, TurnOutcome};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn turn(listener: &Listener, at: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_compaction_is_shown_while_it_goes_on_and_by_its_result() {
+async fn compaction_is_displayed_during_and_after_it() {
     let (rig, mut listener, agent) = Rig::asked().await;
     agent.emit(DriverEvent::CompactionStarted).await;
     while listener.chat.as_ref().unwrap().activity.as_deref() != Some("Compacting the conversation") {
@@ -29,7 +29,7 @@ async fn a_compaction_is_shown_while_it_goes_on_and_by_its_result() {
 }
 
 #[tokio::test]
-async fn a_turn_says_how_full_the_window_is_and_what_it_cost() {
+async fn turn_reports_context_usage_and_cost() {
     let (rig, mut listener, agent) = Rig::asked().await;
     says(&agent, 1, "hello").await;
     let usage = TokenUsage {

@@ -1,3 +1,5 @@
+//! Steering: messages for the running turn.
+
 use hostler_driver::{DriverEvent, TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome};
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::value::RawValue;
@@ -5,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::common::{Rig, SESSION};
 use crate::helpers::says;
 
-/// A call begins, and its hook fires.
+/// A call starts, and its hook fires.
 async fn call(agent: &FakeAgent, id: &str) {
     let (id, name) = (id.to_owned(), "Bash".to_owned());
     agent.emit(DriverEvent::ToolStarted { id: id.clone(), name, display: ToolDisplay::default() }).await;
@@ -26,7 +28,7 @@ fn used(input: u64, output: u64) -> DriverEvent {
 const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
 
 #[tokio::test]
-async fn what_the_agent_was_told_splits_its_answer_where_it_took_effect() {
+async fn injected_steer_splits_the_turn_where_its_answer_starts() {
     let (rig, mut listener, agent) = Rig::asked().await;
     says(&agent, 1, "let me look").await;
     call(&agent, "c1").await;
@@ -56,7 +58,7 @@ async fn what_the_agent_was_told_splits_its_answer_where_it_took_effect() {
 }
 
 #[tokio::test]
-async fn with_a_call_open_the_turn_is_not_split_yet() {
+async fn turn_is_not_split_during_an_open_call() {
     let (rig, mut listener, agent) = Rig::asked().await;
     call(&agent, "c1").await;
     call(&agent, "c2").await;
@@ -77,7 +79,7 @@ async fn with_a_call_open_the_turn_is_not_split_yet() {
 }
 
 #[tokio::test]
-async fn what_the_agent_could_not_be_told_becomes_the_first_of_the_queue() {
+async fn undelivered_steer_becomes_the_head_of_the_queue() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.queue("q", "later").await;
     rig.steer("s", "sooner").await;
@@ -96,7 +98,7 @@ async fn what_the_agent_could_not_be_told_becomes_the_first_of_the_queue() {
 }
 
 #[tokio::test]
-async fn a_second_one_replaces_the_first_while_the_agent_was_not_told_and_is_queued_otherwise() {
+async fn second_steer_replaces_an_uninjected_one_and_is_queued_otherwise() {
     let (rig, mut listener, agent) = Rig::asked().await;
     call(&agent, "c1").await;
     rig.steer("s1", "one").await;
@@ -113,7 +115,7 @@ async fn a_second_one_replaces_the_first_while_the_agent_was_not_told_and_is_que
 }
 
 #[tokio::test]
-async fn it_is_taken_back_only_while_the_agent_was_not_told() {
+async fn steer_can_be_removed_only_before_injection() {
     let (rig, mut listener, agent) = Rig::asked().await;
     rig.steer("s1", "one").await;
     agent.wait_steered().await;
@@ -131,7 +133,7 @@ async fn it_is_taken_back_only_while_the_agent_was_not_told() {
 }
 
 #[tokio::test]
-async fn on_an_idle_chat_or_when_it_is_too_long_it_waits_for_its_own_turn() {
+async fn steer_on_an_idle_chat_or_too_long_is_queued() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.steer("s1", "nobody is working").await;
     let mut agent = rig.starts.next_start().await.succeed();
@@ -144,7 +146,7 @@ async fn on_an_idle_chat_or_when_it_is_too_long_it_waits_for_its_own_turn() {
 }
 
 #[tokio::test]
-async fn it_is_held_while_the_agent_starts() {
+async fn steer_is_held_while_the_agent_starts() {
     let (mut rig, mut listener) = Rig::with_session().await;
     rig.say(SESSION, "t1", "hi").await;
     rig.steer("s", "quickly").await;
@@ -156,7 +158,7 @@ async fn it_is_held_while_the_agent_starts() {
 }
 
 #[tokio::test]
-async fn a_cancel_keeps_it_for_later_and_says_what_the_agent_was_told() {
+async fn cancel_keeps_the_steer_and_reports_an_injected_one() {
     for told in [false, true] {
         let (rig, mut listener, agent) = Rig::asked().await;
         call(&agent, "c1").await;
@@ -165,7 +167,7 @@ async fn a_cancel_keeps_it_for_later_and_says_what_the_agent_was_told() {
         listener.until("chat/pendingMessageSet").await;
         if told {
             agent.inject_steer().await.unwrap();
-            // The receipt has been heard when the next action is.
+            // The receipt is processed when the next action arrives.
             agent.emit(used(1, 1)).await;
             listener.until("chat/usage").await;
         }
@@ -183,12 +185,12 @@ async fn a_cancel_keeps_it_for_later_and_says_what_the_agent_was_told() {
 }
 
 #[tokio::test]
-async fn at_the_very_end_of_a_turn_the_receipt_decides() {
+async fn receipt_decides_about_a_steer_at_the_end_of_a_turn() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     rig.steer("s", "just in time").await;
     agent.wait_steered().await;
     listener.until("chat/pendingMessageSet").await;
-    // The driver has given it up, but nobody has heard of it when the client cancels.
+    // The driver has given the steer up, but the actor does not know it yet when the client cancels.
     let held = agent.take_steer().unwrap();
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
@@ -203,7 +205,7 @@ async fn at_the_very_end_of_a_turn_the_receipt_decides() {
 }
 
 #[tokio::test]
-async fn neither_an_agents_death_nor_the_hosts_loses_or_doubles_it() {
+async fn agent_or_host_crash_neither_loses_nor_repeats_a_steer() {
     let (rig, mut listener, agent) = Rig::asked().await;
     rig.steer("s", "remember me").await;
     agent.wait_steered().await;
@@ -235,12 +237,12 @@ async fn neither_an_agents_death_nor_the_hosts_loses_or_doubles_it() {
 }
 
 #[tokio::test]
-async fn what_the_agent_was_told_in_the_moment_of_a_cancel_stays_in_the_transcript() {
+async fn steer_injected_during_a_cancel_stays_in_the_chat() {
     let (rig, mut listener, agent) = Rig::asked().await;
     call(&agent, "c1").await;
     rig.steer("s", "in blue, please").await;
     let id = agent.wait_steered().await.id;
-    // The agent is told, and the cancel overtakes the news of it.
+    // The steer is injected, and the cancel overtakes its receipt.
     agent.take_steer().unwrap();
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;

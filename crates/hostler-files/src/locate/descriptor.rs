@@ -1,4 +1,4 @@
-//! Linux: a descriptor that only names a file has no effect on it, and `/proc` tells where it leads.
+//! Linux: an `O_PATH` descriptor does not affect the file, and `/proc` reports its path.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -12,17 +12,17 @@ use crate::FileError;
 
 pub(super) fn locate(path: &Path) -> Result<Option<LocatedFile>, FileError> {
     let place = open_path_only(path)?;
-    // Whoever has no `/proc` has another way.
+    // Without `/proc`, the other method is used.
     let Ok(path) = fs_err::read_link(proc_path(&place)) else { return Ok(None) };
     Ok(Some(LocatedFile { handle: FileHandle::PathOnly(place), path }))
 }
 
-/// The same file once more, so that it can be read.
+/// Opens the same file for reading.
 pub(super) fn reopen(place: &OwnedFd) -> Result<OwnedFd, FileError> {
     Ok(rustix::fs::open(proc_path(place), READ_FLAGS, Mode::empty())?)
 }
 
-/// Opens what is in a directory. `None` if the system cannot be told to stay on one file system.
+/// Opens an entry of a directory. `None` if the kernel has no `openat2`, which can stay on one file system.
 pub(super) fn open_beneath(directory: &impl AsFd, name: &OsStr, flags: OFlags) -> Option<Result<OwnedFd, FileError>> {
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     match rustix::fs::openat2(directory, name, flags, Mode::empty(), within) {
@@ -34,9 +34,9 @@ pub(super) fn open_beneath(directory: &impl AsFd, name: &OsStr, flags: OFlags) -
 
 fn open_path_only(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    // Links of `/proc` lead past directories, to what other descriptors hold.
+    // Magic links of `/proc` point at open files of other descriptors, without a path lookup.
     match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
-        // An old kernel, or one that was told not to know it. The place is looked at all the same.
+        // An old kernel, or a seccomp filter that denies the call. The location is checked afterwards in any case.
         Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
         opened => opened,
     }

@@ -1,4 +1,4 @@
-//! Any Unix: what was opened is within the roots if the very same file is found at a path without links.
+//! Any Unix: an entry is within the roots if the same device and inode are found at a path without links.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,8 @@ pub(super) fn locate(path: &Path) -> Result<LocatedFile, FileError> {
     Ok(LocatedFile { handle: FileHandle::Readable(readable), path })
 }
 
-/// What is at a path that has no links in it, looked at step by step: one that has come into it since is not followed.
+/// The metadata of a path without links, opened one component at a time. A link that was added meanwhile is not
+/// followed.
 fn stat_without_links(path: &Path) -> Result<Stat, FileError> {
     let flags = READ_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let mut directory = rustix::fs::open("/", flags, Mode::empty())?;
@@ -35,7 +36,7 @@ fn stat_without_links(path: &Path) -> Result<Stat, FileError> {
     Ok(rustix::fs::fstat(&directory)?)
 }
 
-/// Opens what is in a directory, if it is on the same device.
+/// Opens an entry of a directory, if it is on the same device.
 pub(super) fn open_beneath(directory: &impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, FileError> {
     let opened = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     if rustix::fs::fstat(&opened)?.st_dev != rustix::fs::fstat(directory)?.st_dev {

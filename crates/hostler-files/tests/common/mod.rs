@@ -1,4 +1,4 @@
-//! A place with roots and what lies beside them.
+//! A temporary directory with roots of each access level, and a directory outside of them.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use hostler_files::{FileAccess, FileError, FileOperations, FileWrite, Root, Root
 pub const INSIDE: &[u8] = b"inside";
 pub const OUTSIDE: &[u8] = b"outside";
 
-/// What a file may have.
+/// Size limit of a file in these tests.
 pub const MOST: u64 = 64;
 
-/// `one/` (file, sub/file) and `two/` (file) may be written, `shelf/` (file) read, `hall/` (file, room/) browsed; `secret/`
-/// (file, deep/) is nobody's.
+/// `one/` (file, sub/file) and `two/` (file) are writable, `shelf/` (file) is readable, `hall/` (file, room/) can be
+/// browsed, and `secret/` (file, deep/) is not granted.
 pub struct Place {
     pub dir: tempfile::TempDir,
     pub roots: Roots,
@@ -88,19 +88,19 @@ impl Place {
         self.roots.resolve(&self.at(name), true).unwrap().etag
     }
 
-    /// Everything that there is, with the contents of files and the targets of links.
+    /// A snapshot of all entries, with the contents of files and the targets of links.
     pub fn picture(&self) -> BTreeMap<PathBuf, String> {
         self.picture_of("")
     }
 
-    /// Everything that there is in a directory.
+    /// A snapshot of one directory.
     pub fn picture_of(&self, name: &str) -> BTreeMap<PathBuf, String> {
         let mut picture = BTreeMap::new();
         walk(&self.at(name), &mut picture);
         picture
     }
 
-    /// What lies outside, which nobody may change.
+    /// A snapshot of the directory outside the roots, which must not change.
     pub fn outside(&self) -> BTreeMap<PathBuf, String> {
         self.picture_of("secret")
     }
@@ -124,7 +124,7 @@ fn walk(directory: &Path, picture: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// What an answer is, in a word.
+/// The result as a short text: `done` or the name of the error.
 pub fn word<T: std::fmt::Debug>(answer: Result<T, FileError>) -> String {
     match answer {
         Ok(_) => "done".to_owned(),

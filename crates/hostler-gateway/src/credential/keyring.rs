@@ -1,35 +1,36 @@
-//! The system's keyring: the Secret Service on Linux, the Keychain on macOS.
+//! Access to the system keyring: the Secret Service on Linux, the Keychain on macOS. Stores secrets by name; does not
+//! know upstreams.
 
 use keyring::{Entry, Error};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::CredentialError;
 
-/// What all entries of ours are filed under.
+/// Service name of all entries.
 const KEYRING_SERVICE: &str = "hostler";
 
-/// Keeps secrets by name. Calls may take as long as a person takes to unlock it: never make them on a task.
+/// Stores secrets by name. Calls may block until a person unlocks the keyring: never call them on an async task.
 pub trait Keyring: Send + Sync {
-    /// The secret of this name, if there is one.
+    /// Returns the secret with this name, if it exists.
     ///
     /// # Errors
-    /// If the keyring cannot be asked.
+    /// If the keyring is unavailable.
     fn get(&self, name: &str) -> Result<Option<SecretString>, CredentialError>;
 
-    /// Keeps a secret, in place of the one that is there.
+    /// Stores a secret, replacing an existing one.
     ///
     /// # Errors
-    /// If the keyring cannot be asked, or refuses.
+    /// If the keyring is unavailable or rejects it.
     fn set(&self, name: &str, secret: &SecretString) -> Result<(), CredentialError>;
 
-    /// Forgets a secret; says whether there was one.
+    /// Deletes a secret; returns whether it existed.
     ///
     /// # Errors
-    /// If the keyring cannot be asked, or refuses.
+    /// If the keyring is unavailable or rejects it.
     fn delete(&self, name: &str) -> Result<bool, CredentialError>;
 }
 
-/// The keyring of the user's desktop. Nothing is connected before the first call.
+/// The keyring of the user's desktop. It connects at the first call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemKeyring;
 
@@ -48,7 +49,7 @@ impl Keyring for SystemKeyring {
 }
 
 fn open_entry(name: &str) -> Result<Entry, CredentialError> {
-    // Asked for first, since `Entry::new` hides the reason.
+    // Checked first, because `Entry::new` hides the reason.
     if let Err(error) = Entry::store_status() {
         return Err(keyring_error(error));
     }
@@ -63,7 +64,7 @@ fn optional_entry<T>(result: Result<T, Error>) -> Result<Option<T>, CredentialEr
     }
 }
 
-/// Only kinds of errors that quote nothing are told in the keyring's own words.
+/// Uses the keyring's message only for error kinds that contain no stored data.
 fn keyring_error(error: &Error) -> CredentialError {
     let why = match error {
         Error::PlatformFailure(cause) | Error::NoStorageAccess(cause) => cause.to_string(),

@@ -1,7 +1,8 @@
-//! Credentials that somebody gave us to keep: in the system keyring, or in private files where there is none.
+//! Stores credentials of upstreams: in the system keyring, or in private files where no keyring is available.
 //!
-//! The directory holds `NAME` with a credential, or `NAME.keyring` without one, which says that the keyring has it. So
-//! the keyring is asked only for what was put there, and a host notices a new credential by looking at a file.
+//! The directory contains `NAME` with the credential, or a marker `NAME.keyring` if the keyring holds it. So the
+//! keyring is queried only for entries that were stored there, and a host detects a new credential by the file's
+//! timestamp.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,11 +16,11 @@ use secrecy::{ExposeSecret, SecretString};
 use super::keyring::Keyring;
 use super::{CredentialError, CredentialSource, CredentialStatus, CredentialVersion, FileCredential};
 
-/// How long a call waits for the keyring. It is longer only when a person has to unlock it first; the answer is used by
-/// a later call.
+/// Maximum time a call waits for the keyring. A lookup takes longer only if a person has to unlock the keyring; a later
+/// call then uses its result.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a credential is kept.
+/// Where a credential is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialLocation {
     /// In the system's keyring.
@@ -28,16 +29,16 @@ pub enum CredentialLocation {
     File(PathBuf),
 }
 
-/// A credential that was put away.
+/// Result of storing a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedCredential {
-    /// Where it is.
+    /// Where it is stored.
     pub location: CredentialLocation,
-    /// Why it is not in the keyring, if it should be.
+    /// Why the keyring was not used, if it was requested.
     pub keyring_error: Option<String>,
 }
 
-/// Keeps credentials by the names of their upstreams.
+/// Stores credentials by the names of their upstreams.
 #[derive(Clone)]
 pub struct CredentialVault {
     directory: PathBuf,
@@ -56,28 +57,28 @@ impl fmt::Debug for CredentialVault {
 }
 
 impl CredentialVault {
-    /// Files in this directory, which is made when it is needed.
+    /// Stores files in this directory, which is created when needed.
     #[must_use]
     pub fn with_files(directory: PathBuf) -> Self {
         Self { directory, keyring: None, allow_files: true }
     }
 
-    /// The keyring, or files where it cannot be used.
+    /// Uses the keyring, or files if the keyring is unavailable.
     #[must_use]
     pub fn with_keyring_or_files(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
         Self { directory, keyring: Some(keyring), allow_files: true }
     }
 
-    /// The keyring and nothing else.
+    /// Uses the keyring only.
     #[must_use]
     pub fn with_keyring_only(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
         Self { directory, keyring: Some(keyring), allow_files: false }
     }
 
-    /// Puts a credential away, in place of the one that is there. May wait for a person: not for a task.
+    /// Stores a credential, replacing an existing one. May wait for a person: not for an async task.
     ///
     /// # Errors
-    /// If there is no place for it.
+    /// If it cannot be stored.
     pub fn save(&self, name: &str, secret: &SecretString) -> Result<SavedCredential, CredentialError> {
         let (file, marker) = self.paths_for(name)?;
         let instead = match &self.keyring {
@@ -97,10 +98,10 @@ impl CredentialVault {
         Ok(SavedCredential { location: CredentialLocation::File(file), keyring_error: instead })
     }
 
-    /// Removes a credential from wherever it is; gives back where it was. May wait for a person: not for a task.
+    /// Deletes a credential everywhere; returns where it was stored. May wait for a person: not for an async task.
     ///
     /// # Errors
-    /// If it is there and cannot be removed.
+    /// If it exists and cannot be deleted.
     pub fn delete(&self, name: &str) -> Result<Vec<CredentialLocation>, CredentialError> {
         let (file, marker) = self.paths_for(name)?;
         let mut found = Vec::new();
@@ -126,7 +127,7 @@ impl CredentialVault {
         Ok(found)
     }
 
-    /// Where a credential was put, without asking the keyring.
+    /// Where a credential is stored, without querying the keyring.
     #[must_use]
     pub fn locate(&self, name: &str) -> Option<CredentialLocation> {
         let (file, marker) = self.paths_for(name).ok()?;
@@ -137,11 +138,11 @@ impl CredentialVault {
         }
     }
 
-    /// A source that gives what is kept at the moment. `expected` says that the keyring has it, whoever put it there;
-    /// `missing` is what is told where there is nothing.
+    /// Returns a source of the stored credential. `expected` states that the keyring has an entry, even one that
+    /// another program created; `missing` is the error message if no credential is stored.
     ///
     /// # Errors
-    /// If the name cannot be one of an upstream.
+    /// If the name is not a valid upstream name.
     pub fn credential_source(
         &self,
         name: &str,
@@ -161,7 +162,7 @@ impl CredentialVault {
         })
     }
 
-    /// The file of a credential, and the one that points to the keyring.
+    /// Paths of the credential file and of the keyring marker.
     fn paths_for(&self, name: &str) -> Result<(PathBuf, PathBuf), CredentialError> {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
@@ -170,7 +171,7 @@ impl CredentialVault {
         Ok((self.directory.join(name), self.directory.join(format!("{name}.keyring"))))
     }
 
-    /// Readers see the old content or the new one, and nobody but the owner sees either.
+    /// Replaces the file atomically; only the owner can read it.
     fn write(&self, path: &Path, text: &SecretString) -> Result<(), CredentialError> {
         let write = || -> io::Result<()> {
             create_private_directory(&self.directory)?;
@@ -183,7 +184,7 @@ impl CredentialVault {
         write().map_err(|error| CredentialError(format!("{} cannot be written: {error}", path.display())))
     }
 
-    /// Removes a file; says whether it was there.
+    /// Removes a file; returns whether it existed.
     fn remove(&self, path: &Path) -> Result<bool, CredentialError> {
         match std::fs::remove_file(path) {
             Ok(()) => Ok(true),
@@ -204,11 +205,11 @@ fn create_private_directory(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn private_directory(path: &Path) -> io::Result<()> {
+fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// A credential of a [`CredentialVault`], as it is now.
+/// The current credential of a [`CredentialVault`].
 pub struct StoredCredential {
     name: String,
     path: PathBuf,
@@ -220,17 +221,17 @@ pub struct StoredCredential {
     lookup: Mutex<KeyringLookup>,
 }
 
-/// What the keyring was asked.
+/// State of a keyring lookup.
 enum KeyringLookup {
     Idle,
-    /// A thread waits for the answer.
+    /// A thread is waiting for the keyring.
     Pending(Receiver<Result<Option<SecretString>, CredentialError>>),
-    /// The answer, which is good for as long as nobody has logged in again.
+    /// The result, valid until the marker file changes.
     Cached(Option<CredentialVersion>, SecretString),
 }
 
 impl StoredCredential {
-    /// What is kept, for somebody who has so much patience with the keyring.
+    /// Loads the credential, waiting at most `patience` for the keyring.
     fn load(&self, patience: Duration) -> Result<Option<SecretString>, CredentialError> {
         if self.path.exists() {
             return self.file.current();
@@ -259,7 +260,7 @@ impl StoredCredential {
         let stamp = CredentialVersion::of_file(&self.marker);
         let mut asked = match self.lookup.try_lock() {
             Ok(asked) => asked,
-            // Somebody waits for the answer.
+            // Another call holds the lock while it waits for the keyring.
             Err(TryLockError::WouldBlock) if patience.is_zero() => return Err(no_answer()),
             Err(TryLockError::WouldBlock) => self.lookup.lock().unwrap_or_else(PoisonError::into_inner),
             Err(TryLockError::Poisoned(asked)) => asked.into_inner(),
@@ -299,14 +300,14 @@ impl StoredCredential {
     }
 }
 
-/// The keyring's library waits by blocking, and may wait for a person.
+/// Runs the lookup on its own thread, because the keyring library blocks and may wait for a person.
 fn spawn_keyring_lookup(
     keyring: Arc<dyn Keyring>,
     name: String,
 ) -> Result<Receiver<Result<Option<SecretString>, CredentialError>>, CredentialError> {
     let (answer, waiting) = sync_channel(1);
     let asking = move || {
-        // Nobody may be interested any more.
+        // The receiver may be gone already.
         let _ = answer.send(keyring.get(&name));
     };
     let thread = std::thread::Builder::new().name("keyring".to_owned()).spawn(asking);
@@ -314,7 +315,7 @@ fn spawn_keyring_lookup(
     Ok(waiting)
 }
 
-/// Waits without holding up the tasks of this thread, where there are other threads to run them.
+/// Blocks this thread; on a multi-threaded runtime its other tasks move to other threads first.
 fn run_blocking<T>(wait: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {

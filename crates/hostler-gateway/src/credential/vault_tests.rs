@@ -1,9 +1,11 @@
+//! Tests of the credential vault, with a keyring in memory.
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// A keyring that is only a map, or one that does not work.
+/// A keyring in memory, or one that always fails.
 #[derive(Default)]
 struct MemoryKeyring {
     entries: Mutex<BTreeMap<String, String>>,
@@ -58,7 +60,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn without_a_keyring_a_credential_is_a_private_file() {
+fn without_a_keyring_a_credential_is_stored_in_a_private_file() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("state").join("credentials");
     let vault = CredentialVault::with_files(directory.clone());
@@ -84,7 +86,7 @@ fn without_a_keyring_a_credential_is_a_private_file() {
 }
 
 #[test]
-fn a_directory_that_others_can_read_is_closed_before_a_credential_is_put_there() {
+fn save_restricts_a_directory_that_others_can_read() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     CredentialVault::with_files(scratch.path().to_owned()).save("a", &secret("sk")).unwrap();
@@ -92,7 +94,7 @@ fn a_directory_that_others_can_read_is_closed_before_a_credential_is_put_there()
 }
 
 #[test]
-fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
+fn the_keyring_is_queried_once_and_only_for_entries_stored_there() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring = Arc::new(MemoryKeyring::default());
     let vault =
@@ -112,7 +114,7 @@ fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
     }
     assert_eq!(keyring.questions(), 1);
 
-    // Changed by somebody else: noticed when the old one is refused.
+    // Another program changes the entry; that is detected when the upstream rejects the old one.
     keyring.set("work", &secret("sk-2")).unwrap();
     source.mark_rejected(&secret("sk-1"));
     assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
@@ -122,7 +124,7 @@ fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
 }
 
 #[test]
-fn the_settings_can_point_at_an_entry_that_somebody_else_made() {
+fn an_expected_keyring_entry_of_another_program_is_used() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring = Arc::new(MemoryKeyring::default());
     keyring.set("work", &secret("sk-theirs")).unwrap();
@@ -132,7 +134,7 @@ fn the_settings_can_point_at_an_entry_that_somebody_else_made() {
 }
 
 #[test]
-fn a_keyring_that_does_not_work_is_replaced_by_a_file_unless_it_is_demanded() {
+fn a_failing_keyring_falls_back_to_a_file_unless_it_is_required() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().to_owned();
     let locked: Arc<dyn Keyring> = Arc::new(MemoryKeyring::locked());
@@ -149,7 +151,7 @@ fn a_keyring_that_does_not_work_is_replaced_by_a_file_unless_it_is_demanded() {
 }
 
 #[test]
-fn a_credential_in_a_keyring_that_may_not_be_used_is_told_so() {
+fn a_keyring_credential_without_keyring_access_is_an_error() {
     let scratch = tempfile::tempdir().unwrap();
     let keyring: Arc<dyn Keyring> = Arc::new(MemoryKeyring::default());
     CredentialVault::with_keyring_or_files(scratch.path().to_owned(), keyring).save("work", &secret("sk-1")).unwrap();
@@ -163,7 +165,7 @@ fn a_credential_in_a_keyring_that_may_not_be_used_is_told_so() {
 }
 
 #[test]
-fn names_that_would_lead_elsewhere_are_refused() {
+fn names_with_path_components_are_rejected() {
     let vault = CredentialVault::with_files(PathBuf::from("/nowhere"));
     for name in ["", "..", "a/b", "A", "a.keyring"] {
         assert!(vault.save(name, &secret("sk")).is_err(), "{name}");

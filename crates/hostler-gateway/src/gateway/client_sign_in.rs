@@ -1,4 +1,5 @@
-//! Sign-ins of clients: to what, whether one is needed, and how one is taken.
+//! Sign-ins by clients: lists protected resources and their status, accepts and removes tokens. The tokens are in
+//! `SignInStore`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use crate::sign_in::{ProtectedResourceStatus, SignInError, SignInSequence};
 use crate::upstream::UpstreamError;
 use crate::upstream_registry::{RegisteredUpstream, UpstreamScope};
 
-/// More is no token.
+/// Maximum length of a token.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
-/// Less is none either, and could not be taken out of texts that quote it.
+/// Minimum length of a token; a shorter one could not be redacted reliably from texts that contain it.
 const MIN_TOKEN_BYTES: usize = 8;
 
 impl Gateway {
-    /// What clients can sign in to, each once, and whether that is needed.
+    /// Lists what clients can sign in to, each resource once, with its status.
     #[must_use]
     pub fn protected_resources(&self) -> Vec<ProtectedResourceStatus> {
         let offers = self.shared.upstreams();
@@ -38,7 +39,7 @@ impl Gateway {
         found
     }
 
-    /// What somebody has to sign in to before a model can be used, by the id that a person chose.
+    /// The resource that requires a sign-in before this model can be used, by the id that a person selected.
     #[must_use]
     pub fn required_sign_in(&self, model: &str) -> Option<ProtectedResourceStatus> {
         let offers = self.shared.upstreams();
@@ -51,17 +52,18 @@ impl Gateway {
         })
     }
 
-    /// Somebody asks to be signed in or out now: what is asked for later is not undone by what is done later.
+    /// Returns the position of a sign-in or sign-out that starts now; a later request wins, even if an earlier one
+    /// finishes after it.
     #[must_use]
     pub fn next_sign_in_sequence(&self) -> SignInSequence {
         self.shared.sign_ins.next_sequence()
     }
 
-    /// Takes a client's token for a resource after trying it, for as long as it lasts. A token that cannot be tried just
-    /// now is taken: the first call tries it.
+    /// Verifies a client's token for a resource and stores it until it expires. A token that cannot be verified at the
+    /// moment is stored as well; the first call verifies it.
     ///
     /// # Errors
-    /// If no upstream needs it, or if one refuses it; then an earlier one stays.
+    /// If no upstream uses the resource, or if an upstream rejects the token; an earlier token then stays.
     pub async fn sign_in(
         &self,
         turn: SignInSequence,
@@ -97,23 +99,24 @@ impl Gateway {
         Ok(())
     }
 
-    /// Forgets the token that clients have brought for a resource.
+    /// Removes the token that clients have provided for a resource.
     ///
     /// # Errors
-    /// If no upstream needs it.
+    /// If no upstream uses the resource.
     pub fn sign_out(&self, turn: SignInSequence, resource: &str) -> Result<(), SignInError> {
         self.upstreams_for_resource(resource)?;
         self.shared.sign_ins.remove_token(turn, resource);
         Ok(())
     }
 
-    /// Says whenever [`protected`](Self::protected) may have changed, but for a change of the upstreams.
+    /// Signals that [`protected_resources`](Self::protected_resources) may have changed, except when the upstreams are
+    /// replaced.
     #[must_use]
     pub fn sign_in_changes(&self) -> watch::Receiver<u64> {
         self.shared.sign_ins.changes()
     }
 
-    /// The upstreams that a token for a resource is for.
+    /// The upstreams that use tokens for a resource.
     fn upstreams_for_resource(&self, resource: &str) -> Result<Vec<Arc<RegisteredUpstream>>, SignInError> {
         let offers = self.shared.upstreams();
         let takes = |offer: &&Arc<RegisteredUpstream>| {

@@ -1,5 +1,5 @@
-//! The ledger's file: one JSON object per line. The first line says the version; each later one holds the totals of a
-//! session or of a day and replaces all earlier ones of it.
+//! The ledger file: one JSON object per line. The first line contains the version; each later line contains the totals
+//! of a session or day and replaces all earlier lines of it.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -16,9 +16,9 @@ use crate::usage::UsageTotals;
 
 /// The version that this code writes and the only one that it reads.
 const LEDGER_VERSION: u32 = 1;
-/// Longer lines are none of ours.
+/// Maximum length of a line; longer lines are damaged.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
-/// Readable by its owner alone: the names of sessions are nobody else's business.
+/// Only the owner can read the file, because it contains session names.
 const FILE_MODE: u32 = 0o600;
 
 #[derive(Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct LedgerHeader {
     version: u32,
 }
 
-/// A line. Names and numbers only: nothing that was said, and no credential, has a place in it.
+/// One line. It has no field for message contents or credentials.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LedgerLine<'a> {
@@ -105,7 +105,7 @@ impl<'a> LedgerLine<'a> {
         }
     }
 
-    /// Puts the line's totals in the place of earlier ones; `false` if it speaks of nothing that is known.
+    /// Replaces earlier totals by those of this line; `false` if the line has no known content.
     fn apply_to(&self, rows: &mut Rows) -> bool {
         let totals = self.totals();
         match (self.session.as_deref(), self.day) {
@@ -125,12 +125,12 @@ impl<'a> LedgerLine<'a> {
     }
 }
 
-/// Lines on their way to the file.
+/// Serialized lines to append.
 #[derive(Default)]
 pub(super) struct LedgerLines(Vec<u8>);
 
 impl LedgerLines {
-    /// The lines of everything there is.
+    /// The lines for all rows.
     fn from_rows(rows: &Rows) -> io::Result<Self> {
         let mut lines = Self::default();
         lines.push(&LedgerHeader { version: LEDGER_VERSION })?;
@@ -143,12 +143,12 @@ impl LedgerLines {
         Ok(lines)
     }
 
-    /// A session's totals, or that it was forgotten.
+    /// Adds a session's totals, or a line that deletes it.
     pub(super) fn push_session(&mut self, session: &str, row: Option<&SessionRow>) -> io::Result<()> {
         self.push(&LedgerLine::for_session(session, row))
     }
 
-    /// A day's totals.
+    /// Adds a day's totals.
     pub(super) fn push_day(&mut self, day: Date, totals: &UsageTotals) -> io::Result<()> {
         self.push(&LedgerLine::for_day(day, totals))
     }
@@ -160,24 +160,24 @@ impl LedgerLines {
     }
 }
 
-/// The file and its lock.
+/// The open file and its lock.
 #[derive(Debug)]
 pub(super) struct LedgerFile {
     path: PathBuf,
-    /// Open while all goes well; after a failure it is opened anew, since the disk under it may be another one.
+    /// Open unless a write has failed; it is then reopened, since the path may have changed.
     file: Option<File>,
     length: u64,
-    /// The file may end in half a line, which the next one must not be joined to.
+    /// The file may end in an incomplete line, so the next write starts with a line break.
     may_end_mid_line: bool,
     compaction_growth_bytes: u64,
-    /// The length at which it is written anew.
+    /// Length at which the file is compacted.
     compact_at: u64,
-    /// Beside the file, because the file itself is replaced.
+    /// Lock on a separate file, because compaction replaces the ledger file.
     _lock: File,
 }
 
 impl LedgerFile {
-    /// Locks the directory's ledger, reads it and shortens it.
+    /// Locks, reads and compacts the ledger of a directory.
     pub(super) fn open(dir: &Path, growth: u64) -> Result<(Self, Rows), LedgerError> {
         let lock = lock_ledger(dir)?;
         let path = ledger_path(dir);
@@ -202,7 +202,7 @@ impl LedgerFile {
         Ok((file, read.rows))
     }
 
-    /// Appends lines by a single write.
+    /// Appends lines in a single write.
     pub(super) fn append(&mut self, lines: &LedgerLines) -> io::Result<()> {
         let written = self.try_append(lines);
         if written.is_err() {
@@ -211,7 +211,7 @@ impl LedgerFile {
         written
     }
 
-    /// Nobody knows how the file ends now, or whether it is still the same.
+    /// Reopens the file at the next write, since its end is unknown after a failure.
     pub(super) fn reopen_at_next_write(&mut self) {
         (self.file, self.may_end_mid_line) = (None, true);
     }
@@ -234,21 +234,21 @@ impl LedgerFile {
             bytes.push(b'\n');
         }
         bytes.extend_from_slice(&lines.0);
-        // The half line that a full disk leaves behind is skipped by readers.
+        // A full disk may leave an incomplete line, which readers skip.
         file.write_all(&bytes)?;
         self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         (self.file, self.may_end_mid_line) = (Some(file), false);
         Ok(())
     }
 
-    /// Whether the file has grown enough to be written anew.
+    /// Whether the file has grown enough to be compacted.
     pub(super) fn needs_compaction(&self) -> bool {
         self.length >= self.compact_at
     }
 
-    /// Replaces the file by one that holds each total once. After a failure the old one stays in use.
+    /// Replaces the file by one that contains each total once. If that fails, the old file stays in use.
     pub(super) fn compact(&mut self, rows: &Rows) -> io::Result<()> {
-        // Whatever happens, the next attempt is not before the file has grown again.
+        // After a failure as well, the next attempt waits until the file has grown again.
         self.compact_at = self.length.saturating_mul(2).max(self.length.saturating_add(self.compaction_growth_bytes));
         let new = self.path.with_extension("jsonl.new");
         let replaced = replace(&new, &self.path, rows);
@@ -262,7 +262,7 @@ impl LedgerFile {
     }
 }
 
-/// Writes a new file, makes sure that it is on the disk, and puts it in the place of the old one.
+/// Writes and syncs a new file, then renames it over the old one.
 fn replace(new: &Path, path: &Path, rows: &Rows) -> io::Result<(File, u64)> {
     let lines = LedgerLines::from_rows(rows)?;
     match fs::remove_file(new) {
@@ -291,12 +291,12 @@ fn lock_ledger(dir: &Path) -> Result<File, LedgerError> {
     }
 }
 
-/// What a file held.
+/// Parsed content of a file.
 #[derive(Default)]
 struct LedgerContents {
     rows: Rows,
     length: u64,
-    /// Whole lines that mean nothing.
+    /// Complete lines that could not be parsed.
     damaged_lines: usize,
 }
 
@@ -319,7 +319,7 @@ fn read_ledger(path: &Path) -> Result<LedgerContents, LedgerError> {
         let count = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(io)?;
         let whole = line.pop_if(|byte| *byte == b'\n').is_some();
         match (count, whole) {
-            // The end; a last line without its end was torn when the process died, and is older than the truth anyway.
+            // End of file. An incomplete last line was being written when the process died; it is ignored.
             (0, _) => return Ok(read),
             (_, false) => long = true,
             (_, true) if std::mem::take(&mut long) => read.damaged_lines += 1,

@@ -1,12 +1,11 @@
-//! The ledger: what each session and each day has used, kept across restarts.
+//! The ledger: usage totals of each session and each day, stored across restarts. Does not know limits or prices.
 //!
-//! Counting happens in memory and never waits for a disk. A thread of the ledger's own writes what has changed to an
-//! append-only file, as whole totals: a line replaces all earlier ones of the same session or day. So writes merge by
-//! themselves when the disk is slow, a line that is written twice counts once, and when the disk is full the counting
-//! goes on and the file catches up later. A `kill -9` costs what was counted during the last write, not more; loss of
-//! power may cost more, since lines are not synced one by one.
+//! Usage is counted in memory first and never waits for the disk. A thread appends changed totals to a file as absolute
+//! values: a line replaces all earlier lines of the same session or day, so nothing counts twice, and writes merge when
+//! the disk is slow. When the disk is full, counting continues and the file catches up later. A `kill -9` loses only
+//! what was counted during the last write; a power failure may lose more, since lines are not synced one by one.
 //!
-//! Days are those of UTC, so that they are the same on every machine and have 24 hours.
+//! Days are UTC days, so that they are the same on every machine and have 24 hours.
 
 mod file;
 mod writer;
@@ -27,45 +26,45 @@ use self::file::LedgerFile;
 use self::writer::LedgerWriter;
 use crate::usage::UsageTotals;
 
-/// How many days are kept beside today.
+/// Number of past days that are retained.
 const RETENTION_DAYS: i64 = 62;
-/// How many sessions are kept that nobody registered; further ones share a row. Their names come from outside.
+/// Maximum number of sessions of unregistered callers; further ones share a row, because callers choose their names.
 const MAX_UNREGISTERED_SESSIONS: usize = 10_000;
-/// The longest name of such a session; longer ones share a row.
+/// Maximum length of such a session's name; longer names share a row.
 const MAX_UNREGISTERED_NAME_BYTES: usize = 256;
-/// The row that they share.
+/// Name of the shared row.
 const OVERFLOW_SESSION: &str = "other callers";
 
 /// Why a ledger could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Another gateway counts there.
+    /// Another gateway uses the directory.
     #[error("another gateway keeps its ledger in {}; stop it or choose another state directory", .0.display())]
     Locked(PathBuf),
     /// The file was written by a later version.
     #[error("{} was written by a later version of the gateway; use that one, or move the file away", .0.display())]
     TooNew(PathBuf),
-    /// A file cannot be used at all.
+    /// A file cannot be read or written.
     #[error("the ledger's file {} cannot be used: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What time it is; replaced in tests.
+/// Returns the current time; replaced in tests.
 pub(crate) type TimestampSource = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How a ledger is kept.
+/// Configuration of a ledger.
 pub(crate) struct LedgerOptions {
-    /// Where; nowhere if absent, and then it lasts as long as the process.
+    /// Directory of the file; if absent, the ledger is in memory only.
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) clock: TimestampSource,
-    /// By how many bytes the file may grow before it is written anew.
+    /// Growth in bytes after which the file is compacted.
     pub(crate) compaction_growth_bytes: u64,
-    /// How long to wait after a failed write.
+    /// Delay after a failed write.
     pub(crate) retry_delay: Duration,
 }
 
@@ -80,7 +79,7 @@ impl LedgerOptions {
     }
 }
 
-/// The totals of all sessions and days. Dropping it writes what is left and lets others have the file.
+/// Totals of all sessions and days. Dropping it writes unwritten changes and releases the lock.
 pub(crate) struct Ledger {
     shared: Arc<SharedLedger>,
     clock: TimestampSource,
@@ -89,7 +88,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Reads the directory's ledger, shortens it, and goes on with it. Blocks on the disk.
+    /// Opens and compacts the ledger of a directory. Blocks on the disk.
     pub(crate) fn open(options: LedgerOptions) -> Result<Self, LedgerError> {
         let LedgerOptions { state_dir: dir, clock, compaction_growth_bytes: growth, retry_delay: retry } = options;
         let Some(dir) = dir else {
@@ -104,21 +103,21 @@ impl Ledger {
         Ok(Self { shared: books, clock, writer: Mutex::new(Some(writer)), is_durable: true })
     }
 
-    /// What time it is, by the clock that the days are told by.
+    /// The current time, by the clock that determines the days.
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// How long today lasts.
+    /// Time until the next UTC day.
     pub(crate) fn time_until_tomorrow(&self) -> Duration {
         let now = self.now();
         let midnight = utc_date(now).tomorrow().and_then(|date| date.to_zoned(TimeZone::UTC));
         let left = midnight.map(|midnight| midnight.timestamp().duration_since(now));
-        // The last day that the calendar knows has no tomorrow; nobody will wait for it.
+        // The last day of the calendar has no next day; the value is then never reached.
         left.ok().and_then(|left| Duration::try_from(left).ok()).unwrap_or(Duration::MAX)
     }
 
-    /// The row that the caller of an unregistered bearer is counted in.
+    /// The row for an unregistered caller.
     pub(crate) fn unregistered_session_name(&self, id: &str) -> Arc<str> {
         let books = self.shared.lock();
         if let Some((name, _)) = books.rows.sessions.get_key_value(id) {
@@ -132,18 +131,18 @@ impl Ledger {
         }
     }
 
-    /// What a session has used in all.
+    /// A session's usage over its lifetime.
     pub(crate) fn session_totals(&self, session: &str) -> UsageTotals {
         self.shared.lock().rows.sessions.get(session).map(|row| row.totals).unwrap_or_default()
     }
 
-    /// What all sessions have used today.
+    /// Usage of all sessions today.
     pub(crate) fn totals_today(&self) -> UsageTotals {
         let today = utc_date(self.now());
         self.shared.lock().rows.days.get(&today).copied().unwrap_or_default()
     }
 
-    /// Counts for a session and for today; gives back the session's new totals.
+    /// Adds usage to a session and to today; returns the session's new totals.
     pub(crate) fn add(&self, account: &AccountKey, change: &UsageTotals) -> UsageTotals {
         let today = utc_date(self.now());
         let mut books = self.shared.lock();
@@ -158,7 +157,7 @@ impl Ledger {
         totals
     }
 
-    /// Counts for today alone: the session has been forgotten.
+    /// Adds usage to today only, for a deleted session.
     pub(crate) fn add_to_day(&self, change: &UsageTotals) {
         let today = utc_date(self.now());
         let mut books = self.shared.lock();
@@ -166,7 +165,7 @@ impl Ledger {
         self.mark_changed(books);
     }
 
-    /// Forgets a session's totals; the days keep what it has used.
+    /// Deletes a session's totals; the totals of days are unchanged.
     pub(crate) fn delete_session(&self, session: &str) {
         let mut books = self.shared.lock();
         if let Some((name, _)) = books.rows.sessions.remove_entry(session) {
@@ -175,22 +174,22 @@ impl Ledger {
         }
     }
 
-    /// Returns once all that has been counted so far is in the file, or the ledger is closed.
+    /// Returns once everything counted so far is in the file, or the ledger is closed.
     pub(crate) async fn wait_until_written(&self) {
         let wanted = self.shared.lock().version;
         if self.is_durable {
             let reached = |written: &WriteProgress| written.closed || written.version >= wanted;
-            // Fails only when the sender is gone, and `self` holds it.
+            // Fails only if the sender is dropped, and `self` holds it.
             let _ = self.shared.write_progress.subscribe().wait_for(reached).await;
         }
     }
 
-    /// Whether there is a writer that [`close`](Self::close) would wait for.
+    /// Whether a writer runs that [`close`](Self::close) would wait for.
     pub(crate) fn is_open(&self) -> bool {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Writes what is left and ends the writer; what is counted later stays in memory. Blocks on the disk.
+    /// Writes unwritten changes and ends the writer; later usage stays in memory. Blocks on the disk.
     pub(crate) fn close(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
@@ -206,7 +205,7 @@ impl Ledger {
             drop(books);
             self.shared.writer_wakeup.notify_one();
         } else {
-            // Nobody will write it.
+            // There is no writer for it.
             books.unwritten = Unwritten::default();
         }
     }
@@ -224,27 +223,27 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// Who is counted.
+/// Identifies the account that usage is added to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AccountKey {
     pub(crate) session: Arc<str>,
-    /// The caller came with a name of its own instead of a registration; such rows are not kept for ever.
+    /// The caller chose its name itself instead of being registered; such rows expire.
     pub(crate) is_unregistered: bool,
 }
 
-/// The totals, and what of them is not in the file. Shared with the writer.
+/// Totals and unwritten changes, shared with the writer.
 struct SharedLedger {
     state: Mutex<State>,
-    /// Something is unwritten, or the ledger closes.
+    /// Signalled when there are unwritten changes or the ledger closes.
     writer_wakeup: Condvar,
     write_progress: watch::Sender<WriteProgress>,
 }
 
-/// How far the file has come.
+/// How much has been written.
 #[derive(Debug, Clone, Copy, Default)]
 struct WriteProgress {
     version: u64,
-    /// How many writes in a row have failed.
+    /// Number of consecutive failed writes.
     failures: u64,
     closed: bool,
 }
@@ -252,12 +251,12 @@ struct WriteProgress {
 struct State {
     rows: Rows,
     unwritten: Unwritten,
-    /// Counts changes.
+    /// Incremented at every change.
     version: u64,
     is_closing: bool,
 }
 
-/// What the file stands for.
+/// Content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rows {
     sessions: HashMap<Arc<str>, SessionRow>,
@@ -268,11 +267,11 @@ struct Rows {
 struct SessionRow {
     totals: UsageTotals,
     is_unregistered: bool,
-    /// The last day on which it used something.
+    /// The last day with usage.
     last_used: Date,
 }
 
-/// The names of what has changed since the last write; a session that is named and has no row was forgotten.
+/// Names of changed rows since the last write; a session without a row was deleted.
 #[derive(Debug, Default)]
 struct Unwritten {
     sessions: HashSet<Arc<str>>,
@@ -280,7 +279,7 @@ struct Unwritten {
 }
 
 impl Rows {
-    /// Drops what is too old to matter: days, and guests that have not come for as long.
+    /// Removes expired days, and unregistered sessions that have not been used for as long.
     fn remove_expired(&mut self, today: Date) {
         let oldest = today.checked_sub(Span::new().days(RETENTION_DAYS)).unwrap_or(Date::MIN);
         self.days.retain(|day, _| *day >= oldest);
@@ -309,12 +308,12 @@ impl SharedLedger {
     }
 }
 
-/// The day of UTC.
+/// The UTC date of a time.
 fn utc_date(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// The file that a directory's ledger is in.
+/// Path of a directory's ledger file.
 fn ledger_path(dir: &Path) -> PathBuf {
     dir.join("ledger.jsonl")
 }

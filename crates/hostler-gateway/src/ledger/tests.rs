@@ -1,3 +1,5 @@
+//! Tests of the ledger and its file, including damaged files and full disks.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -38,7 +40,7 @@ fn options(dir: &TempDir) -> LedgerOptions {
     LedgerOptions { retry_delay: Duration::from_millis(5), ..LedgerOptions::new(Some(dir.path().to_owned())) }
 }
 
-/// A clock that shows the time that the test says.
+/// A clock with a settable time.
 fn clock(time: &Arc<Mutex<Timestamp>>) -> TimestampSource {
     let time = Arc::clone(time);
     Arc::new(move || *time.lock().unwrap())
@@ -49,7 +51,7 @@ fn text(dir: &TempDir) -> String {
 }
 
 #[test]
-fn totals_are_there_again_after_a_restart() {
+fn totals_survive_a_restart() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
     ledger.add(&named("one"), &totals(1));
@@ -65,7 +67,7 @@ fn totals_are_there_again_after_a_restart() {
 }
 
 #[test]
-fn without_a_directory_it_counts_in_memory() {
+fn without_a_directory_totals_are_in_memory() {
     let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
     ledger.add(&named("one"), &totals(3));
     assert_eq!((ledger.session_totals("one"), ledger.totals_today()), (totals(3), totals(3)));
@@ -73,7 +75,7 @@ fn without_a_directory_it_counts_in_memory() {
 }
 
 #[test]
-fn a_forgotten_session_is_gone_and_its_day_is_not() {
+fn deleting_a_session_keeps_the_totals_of_the_day() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
     ledger.add(&named("one"), &totals(1));
@@ -89,7 +91,7 @@ fn a_forgotten_session_is_gone_and_its_day_is_not() {
 }
 
 #[test]
-fn the_file_is_for_its_owner_alone() {
+fn the_file_is_readable_by_its_owner_only() {
     let dir = TempDir::new().unwrap();
     for _ in 0..2 {
         open(&dir).add(&named("one"), &totals(1));
@@ -101,7 +103,7 @@ fn the_file_is_for_its_owner_alone() {
 }
 
 #[test]
-fn two_ledgers_do_not_share_a_directory() {
+fn a_directory_is_locked_by_one_ledger() {
     let dir = TempDir::new().unwrap();
     let first = open(&dir);
     let refused = Ledger::open(options(&dir)).unwrap_err();
@@ -112,7 +114,7 @@ fn two_ledgers_do_not_share_a_directory() {
 }
 
 #[test]
-fn a_torn_last_line_costs_that_line_only() {
+fn an_incomplete_last_line_is_ignored() {
     let dir = TempDir::new().unwrap();
     open(&dir).add(&named("one"), &totals(1));
     let whole = text(&dir);
@@ -128,7 +130,7 @@ fn a_torn_last_line_costs_that_line_only() {
 }
 
 #[test]
-fn lines_that_mean_nothing_are_skipped() {
+fn damaged_lines_are_skipped() {
     let dir = TempDir::new().unwrap();
     open(&dir).add(&named("one"), &totals(1));
     let mut damaged = text(&dir).into_bytes();
@@ -143,7 +145,7 @@ fn lines_that_mean_nothing_are_skipped() {
 }
 
 #[test]
-fn a_file_of_a_later_version_is_left_alone() {
+fn a_file_of_a_later_version_is_not_changed() {
     let dir = TempDir::new().unwrap();
     let later = "{\"hostlerLedger\":2}\n{\"session\":\"one\",\"requests\":4}\n";
     fs::write(ledger_path(dir.path()), later).unwrap();
@@ -153,7 +155,7 @@ fn a_file_of_a_later_version_is_left_alone() {
 }
 
 #[test]
-fn old_days_and_old_guests_are_dropped_and_old_sessions_are_not() {
+fn old_days_and_unregistered_sessions_expire_and_registered_sessions_do_not() {
     let dir = TempDir::new().unwrap();
     let time = Arc::new(Mutex::new("2026-01-31T23:59:59Z".parse::<Timestamp>().unwrap()));
     let ledger = Ledger::open(LedgerOptions { clock: clock(&time), ..options(&dir) }).unwrap();
@@ -182,7 +184,7 @@ fn old_days_and_old_guests_are_dropped_and_old_sessions_are_not() {
 }
 
 #[test]
-fn guests_share_a_row_when_there_are_too_many() {
+fn unregistered_sessions_over_the_limit_share_a_row() {
     let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
     for number in 0..MAX_UNREGISTERED_SESSIONS + 5 {
         let session = ledger.unregistered_session_name(&number.to_string());
@@ -196,7 +198,7 @@ fn guests_share_a_row_when_there_are_too_many() {
 }
 
 #[test]
-fn the_file_does_not_grow_without_end() {
+fn the_file_is_compacted_when_it_grows() {
     let dir = TempDir::new().unwrap();
     let ledger = Ledger::open(LedgerOptions { compaction_growth_bytes: 2_000, ..options(&dir) }).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -210,10 +212,10 @@ fn the_file_does_not_grow_without_end() {
 }
 
 #[tokio::test]
-async fn a_full_disk_delays_the_file_and_not_the_counting() {
+async fn a_full_disk_delays_writes_and_not_counting() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
-    // Writing there fails as on a full disk.
+    // Writes to this device fail as on a full disk.
     symlink("/dev/full", ledger_path(dir.path())).unwrap();
     let mut written = ledger.shared.write_progress.subscribe();
     for failures in 1..=3 {
@@ -229,7 +231,7 @@ async fn a_full_disk_delays_the_file_and_not_the_counting() {
 }
 
 #[test]
-fn a_disk_that_stays_full_does_not_keep_the_ledger_from_closing() {
+fn a_ledger_on_a_full_disk_can_be_closed() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
     symlink("/dev/full", ledger_path(dir.path())).unwrap();
@@ -241,7 +243,7 @@ fn a_disk_that_stays_full_does_not_keep_the_ledger_from_closing() {
 }
 
 #[test]
-fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
+fn a_line_after_an_incomplete_line_is_readable() {
     let dir = TempDir::new().unwrap();
     let path = ledger_path(dir.path());
     let lines = |session: &str, number| {
@@ -251,7 +253,7 @@ fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
     };
     let (mut file, _) = LedgerFile::open(dir.path(), 1_000_000).unwrap();
     file.append(&lines("one", 1)).unwrap();
-    // The disk fills up: half a line gets through, and the rest fails.
+    // The disk fills up: half a line is written, and the rest fails.
     let whole = fs::read(&path).unwrap();
     file.reopen_at_next_write();
     fs::remove_file(&path).unwrap();
@@ -265,14 +267,14 @@ fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
     assert_eq!((ledger.session_totals("one"), ledger.session_totals("two")), (totals(1), totals(2)));
 }
 
-/// What may happen to a ledger.
+/// Operations on a ledger.
 #[derive(Debug, Clone)]
 enum Step {
     Add(u8, u64),
     Forget(u8),
     NextDay,
     Restart,
-    /// The process dies in the middle of a write.
+    /// The process dies during a write.
     Tear(usize),
 }
 
@@ -290,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn totals_are_the_sum_of_all_changes_whatever_happens(steps in prop::collection::vec(step(), 1..60)) {
+    fn totals_are_the_sum_of_all_changes_after_any_operations(steps in prop::collection::vec(step(), 1..60)) {
         let dir = TempDir::new().unwrap();
         let time = Arc::new(Mutex::new("2026-06-01T12:00:00Z".parse::<Timestamp>().unwrap()));
         let reopen = || Ledger::open(LedgerOptions { clock: clock(&time), compaction_growth_bytes: 1_500, ..options(&dir) }).unwrap();
@@ -343,7 +345,7 @@ proptest! {
 }
 
 #[test]
-fn many_threads_lose_nothing() {
+fn concurrent_changes_are_all_counted() {
     let dir = TempDir::new().unwrap();
     let ledger = Ledger::open(LedgerOptions { compaction_growth_bytes: 2_000, ..options(&dir) }).unwrap();
     std::thread::scope(|scope| {

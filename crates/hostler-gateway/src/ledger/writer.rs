@@ -1,4 +1,5 @@
-//! The ledger's own thread: takes what has changed and appends it. Disks may block; requests may not.
+//! The ledger's writer thread: appends changed totals to the file and retries after failures, so that requests never
+//! wait for the disk.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::file::{LedgerFile, LedgerLines};
 use super::{SharedLedger, State, Unwritten};
 
-/// The running thread.
+/// Handle of the thread.
 pub(super) struct LedgerWriter(JoinHandle<()>);
 
 impl LedgerWriter {
@@ -16,7 +17,7 @@ impl LedgerWriter {
         thread::Builder::new().name("ledger".to_owned()).spawn(move || run_writer(&books, file, retry)).map(Self)
     }
 
-    /// Waits for its end; the ledger must be closing.
+    /// Waits for the thread to end; the ledger must be closing.
     pub(super) fn join(self) {
         if self.0.join().is_err() {
             tracing::error!("the ledger's thread ended abnormally");
@@ -24,12 +25,12 @@ impl LedgerWriter {
     }
 }
 
-/// What one write is about.
+/// Changes for one write.
 struct WriteBatch {
     lines: io::Result<LedgerLines>,
     changed: Unwritten,
     version: u64,
-    /// The ledger closes: this is the last try.
+    /// The ledger is closing: the write is not retried.
     is_final: bool,
 }
 
@@ -64,7 +65,7 @@ fn run_writer(books: &SharedLedger, mut file: LedgerFile, retry: Duration) {
     }
 }
 
-/// Waits until there is something to write. After a failure it is tried again only when the pause is over.
+/// Waits for changes. After a failure it waits for the whole pause, unless the ledger closes.
 fn next_batch(books: &SharedLedger, pause: Option<Duration>) -> WriteBatch {
     let state = books.lock();
     let waited = match pause {
@@ -83,7 +84,7 @@ fn next_batch(books: &SharedLedger, pause: Option<Duration>) -> WriteBatch {
     WriteBatch { lines: build_lines(&state, &changed), changed, version: state.version, is_final: state.is_closing }
 }
 
-/// The present totals of everything that has changed.
+/// Serializes the current totals of all changed rows.
 fn build_lines(state: &State, changed: &Unwritten) -> io::Result<LedgerLines> {
     let mut lines = LedgerLines::default();
     for session in &changed.sessions {
@@ -98,7 +99,7 @@ fn build_lines(state: &State, changed: &Unwritten) -> io::Result<LedgerLines> {
 }
 
 fn compact(books: &SharedLedger, file: &mut LedgerFile) {
-    // A copy, so that counting goes on meanwhile. What changes while it is written is unwritten and follows.
+    // A copy, so that counting continues during the write. Changes made meanwhile are unwritten and follow.
     let rows = books.lock().rows.clone();
     if let Err(error) = file.compact(&rows) {
         tracing::warn!(%error, "the ledger could not be shortened");

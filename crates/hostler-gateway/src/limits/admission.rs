@@ -1,10 +1,10 @@
-//! The desk that every request passes: it lets through, holds or refuses, and tells who waits for what.
+//! Admission control: admits, queues or rejects each request by the limits, and publishes what a session waits for.
 //!
-//! Requests that wait stand in one line. Whenever something may have changed (a request is over, a limit was raised, a
-//! minute has passed) the line is walked from its front, and each request goes that can. So nobody overtakes a request
-//! that waits for the same thing, and nobody waits behind one that waits for another.
+//! Waiting requests form one queue. Whenever a request ends, a limit changes or a rate window advances, the queue is
+//! checked from the front and every request within its limits is admitted. So a request never overtakes one that waits
+//! for the same limit, and never waits behind one that waits for another limit.
 //!
-//! Locks are taken in this order: the desk's, an account's, its status, the ledger's.
+//! Lock order: admission state, account, account status, ledger.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,17 +22,17 @@ use super::{
 use crate::ledger::{AccountKey, Ledger};
 use crate::usage::UsageTotals;
 
-/// How many requests wait at most. Each holds its body; the next one is refused.
+/// Maximum number of waiting requests. Each holds its body in memory; further ones are rejected.
 const MAX_QUEUED_REQUESTS: usize = 256;
-/// When to come again for a place that becomes free at an unknown time.
+/// `retry-after` for a concurrency limit, whose free slot has no known time.
 const CONCURRENCY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets requests through.
+/// Admits requests within the limits.
 pub(crate) struct AdmissionControl {
     ledger: Ledger,
     over_limit: OverLimitPolicy,
     state: Mutex<State>,
-    /// Counts changes of limits; who waits then looks anew how long.
+    /// Incremented when limits change; waiting requests then recompute their timeout.
     changes: watch::Sender<u64>,
 }
 
@@ -45,7 +45,7 @@ struct State {
     last_ticket: u64,
 }
 
-/// A session as the desk knows it.
+/// A session's account.
 pub(crate) struct SessionAccount {
     name: AccountKey,
     status: watch::Sender<SessionUsageStatus>,
@@ -54,15 +54,15 @@ pub(crate) struct SessionAccount {
 
 #[derive(Default)]
 struct AccountState {
-    /// The session's own limits.
+    /// Limits set for this session.
     session_limits: SessionLimits,
     running: u32,
     window: RequestWindow,
-    /// What is used from now on counts for the day alone.
+    /// The session was deleted; further usage counts for the day only.
     is_deleted: bool,
 }
 
-/// A request that stands in line.
+/// A request in the queue.
 struct QueuedRequest {
     ticket: u64,
     account: Arc<SessionAccount>,
@@ -71,7 +71,7 @@ struct QueuedRequest {
     grant: oneshot::Sender<RequestPermit>,
 }
 
-/// Why a request cannot go now, and when that changes by itself.
+/// The limit that blocks a request, and when it frees up by itself.
 #[derive(Debug, Clone, Copy)]
 struct BlockedRequest {
     limit: ReachedLimit,
@@ -86,15 +86,15 @@ impl BlockedRequest {
     }
 }
 
-/// Places that became free, for those who were given them. Handed out only after the desk is unlocked, because a place
-/// that nobody takes any more comes straight back.
+/// Permits granted to queued requests. They are sent after the state is unlocked, because dropping an unclaimed permit
+/// locks it again.
 #[must_use]
 struct PermitGrants(Vec<(oneshot::Sender<RequestPermit>, RequestPermit)>);
 
 impl PermitGrants {
     fn deliver(self) {
         for (grant, permit) in self.0 {
-            // A request that has left drops the permit, which frees its place again.
+            // If the request was dropped meanwhile, the permit is dropped and frees its slot.
             let _ = grant.send(permit);
         }
     }
@@ -117,12 +117,12 @@ impl AdmissionControl {
         &self.ledger
     }
 
-    /// The account of a session.
+    /// Returns the account of a session.
     pub(crate) fn account(&self, session: &str) -> Arc<SessionAccount> {
         self.open_account(AccountKey { session: session.into(), is_unregistered: false })
     }
 
-    /// The account of a caller that nobody registered, by the id in its bearer.
+    /// Returns the account of an unregistered caller, by the id in its bearer.
     pub(crate) fn unregistered_account(&self, id: &str) -> Arc<SessionAccount> {
         self.open_account(AccountKey { session: self.ledger.unregistered_session_name(id), is_unregistered: true })
     }
@@ -142,7 +142,7 @@ impl AdmissionControl {
         self.lock().limits
     }
 
-    /// Changes the host's limits; whoever they let through goes on.
+    /// Replaces the host's limits and checks the queue.
     pub(crate) fn set_limits(self: &Arc<Self>, limits: GatewayLimits) {
         let mut state = self.lock();
         state.limits = limits;
@@ -152,7 +152,7 @@ impl AdmissionControl {
         self.apply_limit_change(state);
     }
 
-    /// Changes a session's own limits; whoever they let through goes on.
+    /// Replaces a session's limits and checks the queue.
     pub(crate) fn set_session_limits(self: &Arc<Self>, session: &str, own: SessionLimits) {
         let account = self.account(session);
         let state = self.lock();
@@ -168,7 +168,7 @@ impl AdmissionControl {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Forgets a session: its totals and its limits. Requests that still run count for the day alone.
+    /// Deletes a session's totals and limits. Its running requests count for the day only.
     pub(crate) fn delete_session(&self, session: &str) {
         let account = self.lock().accounts.remove(session);
         if let Some(account) = account {
@@ -177,7 +177,7 @@ impl AdmissionControl {
         self.ledger.delete_session(session);
     }
 
-    /// Lets a request through, at once or after a while. Dropping the future leaves the line.
+    /// Waits until the request is admitted or rejected. Dropping the future removes the request from the queue.
     pub(crate) async fn admit(self: &Arc<Self>, account: &Arc<SessionAccount>) -> Result<RequestPermit, LimitExceeded> {
         let admitted = self.wait_for_permit(account).await;
         if let Err(too_much) = &admitted {
@@ -187,7 +187,7 @@ impl AdmissionControl {
     }
 
     async fn wait_for_permit(self: &Arc<Self>, account: &Arc<SessionAccount>) -> Result<RequestPermit, LimitExceeded> {
-        // Subscribed before the first look, so that no change falls between.
+        // Subscribed before the first check, so that no change is missed.
         let mut changes = self.changes.subscribe();
         let (place, mut granted, deadline) = match self.try_enter(account)? {
             AdmissionAttempt::Admitted(permit) => return Ok(permit),
@@ -216,7 +216,7 @@ impl AdmissionControl {
 
     fn try_enter(self: &Arc<Self>, account: &Arc<SessionAccount>) -> Result<AdmissionAttempt, LimitExceeded> {
         let mut state = self.lock();
-        // Whoever stands in line and can go now goes first.
+        // Queued requests that can be admitted go first.
         let grants = self.grant_queued(&mut state);
         let entered = match self.try_grant(&mut state, account) {
             Ok(permit) => Ok(AdmissionAttempt::Admitted(permit)),
@@ -245,7 +245,7 @@ impl AdmissionControl {
         entered
     }
 
-    /// Time has passed: whoever can go now goes.
+    /// Checks the queue after time has passed.
     fn recheck_queue(self: &Arc<Self>) {
         let mut state = self.lock();
         let grants = self.grant_queued(&mut state);
@@ -253,7 +253,7 @@ impl AdmissionControl {
         grants.deliver();
     }
 
-    /// Walks the line once.
+    /// Checks every queued request once, from the front.
     fn grant_queued(self: &Arc<Self>, state: &mut State) -> PermitGrants {
         let mut grants = Vec::new();
         if state.queue.is_empty() {
@@ -277,7 +277,7 @@ impl AdmissionControl {
         PermitGrants(grants)
     }
 
-    /// Checks a request and counts it, in one step.
+    /// Checks the limits and counts the request in one step.
     fn try_grant(
         self: &Arc<Self>,
         state: &mut State,
@@ -321,7 +321,7 @@ enum AdmissionAttempt {
 }
 
 impl State {
-    /// Shows what the first waiting request of a session waits for.
+    /// Publishes the limit that the session's first waiting request is blocked by.
     fn publish_waiting(&self, account: &Arc<SessionAccount>) {
         let first = self.queue.iter().find(|waiting| Arc::ptr_eq(&waiting.account, account));
         let held = first.map(|waiting| WaitingRequest { limit: waiting.blocked.limit, since: waiting.since });
@@ -330,18 +330,18 @@ impl State {
 }
 
 impl SessionAccount {
-    /// What is to be known about the session, now and whenever it changes.
+    /// The session's usage, limits and waiting request, now and at every change.
     pub(crate) fn status(&self) -> watch::Receiver<SessionUsageStatus> {
         self.status.subscribe()
     }
 
     fn charge(&self, ledger: &Ledger, change: &UsageTotals) {
-        // Locked until it is counted: a session that is forgotten meanwhile is forgotten with this.
+        // Locked until the usage is counted, so that a concurrent deletion removes it, too.
         let live = self.lock();
         if live.is_deleted {
             ledger.add_to_day(change);
         } else {
-            // Within the change of the status, so that two changes cannot be shown in the wrong order.
+            // Inside the status update, so that two updates cannot be published in the wrong order.
             self.status.send_modify(|status| status.totals = ledger.add(&self.name, change));
         }
     }
@@ -360,14 +360,14 @@ impl SessionAccount {
     }
 }
 
-/// The right to one request at an upstream. Its place is free again when it is dropped.
+/// Permission for one upstream request. Dropping it frees its slot.
 pub(crate) struct RequestPermit {
     admission: Arc<AdmissionControl>,
     account: Arc<SessionAccount>,
 }
 
 impl RequestPermit {
-    /// Counts what the answer has used.
+    /// Adds the usage of the response.
     pub(crate) fn charge(&self, change: &UsageTotals) {
         self.account.charge(&self.admission.ledger, change);
     }
@@ -384,7 +384,7 @@ impl Drop for RequestPermit {
     }
 }
 
-/// A place in the line; dropping it leaves the line.
+/// A position in the queue; dropping it removes the request.
 struct QueuePosition {
     admission: Arc<AdmissionControl>,
     account: Arc<SessionAccount>,
@@ -392,7 +392,7 @@ struct QueuePosition {
 }
 
 impl QueuePosition {
-    /// Why the request still waits; nothing if it does not.
+    /// What blocks the request; `None` if it is no longer queued.
     fn blocked(&self) -> Option<BlockedRequest> {
         let state = self.admission.lock();
         state.queue.iter().find(|waiting| waiting.ticket == self.ticket).map(|waiting| waiting.blocked)
@@ -410,7 +410,7 @@ impl Drop for QueuePosition {
     }
 }
 
-/// Whether something of a budget is left.
+/// Fails if a budget is used up.
 fn check_budget(budget: &UsageBudget, used: &UsageTotals, scope: LimitScope) -> Result<(), ReachedLimit> {
     for (measure, allowed, used) in [
         (LimitMetric::Requests, budget.requests, used.requests),
@@ -424,7 +424,7 @@ fn check_budget(budget: &UsageBudget, used: &UsageTotals, scope: LimitScope) -> 
     Ok(())
 }
 
-/// Whether another request may run.
+/// Fails if no further request may run.
 fn check_concurrency(allowed: Option<u32>, running: u32, scope: LimitScope) -> Result<(), BlockedRequest> {
     match allowed.filter(|allowed| running >= *allowed) {
         None => Ok(()),
@@ -438,7 +438,7 @@ fn check_concurrency(allowed: Option<u32>, running: u32, scope: LimitScope) -> R
     }
 }
 
-/// Whether the minute has room for another request.
+/// Fails if the rate limit is reached.
 fn check_request_rate(
     allowed: Option<u32>,
     window: &mut RequestWindow,

@@ -1,8 +1,12 @@
-//! How much may be used, and what happens to a request that would be too much.
+//! Usage limits, and what happens to a request over a limit. `admission` applies them.
 //!
-//! A request is checked once, before it is sent, against what has been used until then; its own tokens are not known
-//! yet. So the answers that are under way when a budget is reached are paid over it: the overshoot is at most what the
-//! concurrent requests of one moment use. Requests themselves are counted as they are let through and never overshoot.
+//! The gateway's own counts are authoritative for tokens and dollars. A request is checked once, before it is sent,
+//! against the usage so far; its own tokens are not known yet. So responses that are running when a budget is reached
+//! exceed it by at most what the concurrent requests use. Requests are counted at admission and never exceed their
+//! limits.
+//!
+//! A request over its budget waits (at most nine minutes) while the session displays it, so a client can raise the
+//! limit during a running turn.
 
 mod admission;
 mod request_window;
@@ -18,33 +22,33 @@ use crate::dollars::Dollars;
 use crate::error::{ApiError, ApiErrorKind, error_body};
 use crate::usage::UsageTotals;
 
-/// How long a request is held at most inside the host: agents give a request up after ten minutes.
+/// Maximum wait inside the host: agents give up a request after ten minutes.
 const MAX_LIMIT_WAIT: Duration = Duration::from_secs(9 * 60);
 
-/// An amount that may be used up. What is absent is not limited.
+/// Budgets. Absent values are unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageBudget {
-    /// Requests that are sent to an upstream.
+    /// Requests sent to an upstream.
     pub requests: Option<u64>,
-    /// Tokens of all kinds together: read, written, read from and written to the cache.
+    /// Tokens of all kinds: input, output, cache reads and cache writes.
     pub tokens: Option<u64>,
-    /// Dollars by the list of prices. Tokens of models without a price cost nothing here.
+    /// Cost by the price list. Tokens of models without a price cost nothing.
     pub dollars: Option<Dollars>,
 }
 
-/// The limits of a session. What is absent is not limited, or left to the host's default where there is one.
+/// Limits of a session. Absent values are unlimited, or use the host's default for sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// Requests of the session at the same time.
+    /// Concurrent requests of the session.
     pub concurrent: Option<u32>,
     /// Requests of the session within any sixty seconds.
     pub requests_per_minute: Option<u32>,
-    /// What the session may use in its whole life.
+    /// Budget for the session's lifetime.
     pub total: UsageBudget,
 }
 
 impl SessionLimits {
-    /// These limits, and where they say nothing the default's.
+    /// These limits, with absent values taken from `default`.
     fn or_defaults(self, default: Self) -> Self {
         Self {
             concurrent: self.concurrent.or(default.concurrent),
@@ -58,51 +62,51 @@ impl SessionLimits {
     }
 }
 
-/// The limits of a gateway. What is absent is not limited.
+/// Limits of a gateway. Absent values are unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GatewayLimits {
-    /// Requests of all sessions at the same time.
+    /// Concurrent requests of all sessions.
     pub concurrent: Option<u32>,
     /// Requests of all sessions within any sixty seconds.
     pub requests_per_minute: Option<u32>,
-    /// What all sessions together may use in one day of UTC.
+    /// Budget of all sessions together for one UTC day.
     pub day: UsageBudget,
-    /// What applies to each session that has no limits of its own.
+    /// Defaults for sessions.
     pub session: SessionLimits,
 }
 
 /// What happens to a request that is over a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverLimitPolicy {
-    /// It is answered with 429 at once.
+    /// Reject it with 429 at once.
     Reject,
-    /// It waits, first come first served, until the limit lets it through; with 429 when the time is over.
+    /// Queue it until it is within the limit, first come first served; reject it with 429 after the maximum wait.
     Wait {
-        /// How long it waits at most.
+        /// Maximum time a request waits.
         max_wait: Duration,
     },
 }
 
 impl OverLimitPolicy {
-    /// As inside the host: a request waits as long as an agent does.
+    /// The policy inside the host: a request waits slightly less than an agent does.
     pub const WAIT: Self = Self::Wait { max_wait: MAX_LIMIT_WAIT };
 }
 
-/// Whose limit it is.
+/// What a limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitScope {
-    /// The session's own.
+    /// One session.
     Session,
-    /// That of all sessions together; a budget is the day's.
+    /// All sessions together; budgets are per day.
     Host,
 }
 
-/// What is limited.
+/// What a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitMetric {
-    /// Requests at the same time.
+    /// Concurrent requests.
     ConcurrentRequests,
-    /// Requests within a minute.
+    /// Requests per minute.
     RequestsPerMinute,
     /// Requests.
     Requests,
@@ -112,21 +116,21 @@ pub enum LimitMetric {
     Dollars,
 }
 
-/// A limit that lets nothing more through.
+/// A limit that admits nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReachedLimit {
-    /// Whose limit it is.
+    /// What the limit applies to.
     pub scope: LimitScope,
-    /// What is limited.
+    /// What the limit counts.
     pub metric: LimitMetric,
-    /// How much of it is used, in the unit of the measure.
+    /// Current usage, in the unit of the metric.
     pub used: u64,
-    /// How much of it is allowed, in the unit of the measure.
+    /// The limit, in the unit of the metric.
     pub allowed: u64,
 }
 
 impl ReachedLimit {
-    /// Whether an amount is used up, which only a higher limit or another day changes. Otherwise waiting helps.
+    /// Whether it is a budget, which only a higher limit or another day frees. Other limits free up by waiting.
     #[must_use]
     pub fn is_budget(&self) -> bool {
         matches!(self.metric, LimitMetric::Requests | LimitMetric::Tokens | LimitMetric::Dollars)
@@ -143,7 +147,7 @@ impl ReachedLimit {
     }
 }
 
-/// A sentence without its full stop.
+/// Writes a sentence without a full stop.
 impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = match self.scope {
@@ -165,41 +169,41 @@ impl fmt::Display for ReachedLimit {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitingRequest {
-    /// What it waits for.
+    /// The limit that it waits for.
     pub limit: ReachedLimit,
-    /// Since when.
+    /// When it started to wait.
     pub since: Timestamp,
 }
 
-/// What is to be known about a session's use of the gateway.
+/// A session's usage and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsageStatus {
-    /// What it has used in its whole life, running answers included.
+    /// Usage over its lifetime, running responses included.
     pub totals: UsageTotals,
-    /// What it may use, the host's defaults filled in.
+    /// Effective limits, with the host's defaults filled in.
     pub limits: SessionLimits,
-    /// The request that has waited longest, if one waits.
+    /// The longest waiting request, if any.
     pub waiting: Option<WaitingRequest>,
-    /// The budget for which the last request was refused; nothing as soon as a request is let through.
+    /// The budget that rejected the last request; `None` once a request is admitted.
     pub rejected_by: Option<ReachedLimit>,
 }
 
-/// A request that was not let through.
+/// A rejected request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LimitExceeded {
     pub(crate) limit: ReachedLimit,
-    /// When it makes sense to try again; never, if an amount is used up.
+    /// When a retry makes sense; `None` if a budget is used up.
     retry_after: Option<Duration>,
 }
 
-/// Told to clients that would otherwise try again by themselves.
+/// Stops clients from retrying automatically.
 const SHOULD_RETRY_HEADER: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl LimitExceeded {
-    /// The answer that the client gets.
+    /// The error response for the client.
     pub(crate) fn into_api_error(self) -> ApiError {
         let mut headers = HeaderMap::new();
         match self.retry_after {

@@ -1,4 +1,4 @@
-//! Requests within any sixty seconds.
+//! Sliding window of the requests within the last sixty seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The requests of the last minute. They are remembered only while there is a limit, so they are never more than it.
+/// Times of the requests in the window. They are recorded only while there is a limit, so there are never more than the
+/// limit.
 #[derive(Debug, Default)]
 pub(super) struct RequestWindow(VecDeque<Instant>);
 
 impl RequestWindow {
-    /// How many requests of the last minute there are, and when the next place becomes free.
+    /// Checks the window; if it is full, returns the number of requests and the time of the next free slot.
     pub(super) fn check(&mut self, allowed: u32, now: Instant) -> Result<(), (usize, Instant)> {
         while self.0.front().is_some_and(|first| now.duration_since(*first) >= MINUTE) {
             self.0.pop_front();
@@ -21,12 +22,12 @@ impl RequestWindow {
         if self.0.len() < allowed {
             return Ok(());
         }
-        // After a limit was lowered more than one has to go first; a limit of none is never free.
+        // After the limit was lowered, several requests have to expire first; a limit of zero never frees up.
         let freeing = self.0.get(self.0.len() - allowed);
         Err((self.0.len(), freeing.map_or(now + MINUTE, |first| *first + MINUTE)))
     }
 
-    /// Remembers a request; without a limit nothing is remembered.
+    /// Records a request; without a limit nothing is recorded.
     pub(super) fn record(&mut self, allowed: Option<u32>, now: Instant) {
         match allowed {
             Some(_) => self.0.push_back(now),
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_becomes_free_a_minute_after_it_was_taken() {
+    fn a_slot_frees_up_after_a_minute() {
         let (mut window, start) = (RequestWindow::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         window.record(Some(2), at(0));

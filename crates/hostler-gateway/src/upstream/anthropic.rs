@@ -1,4 +1,4 @@
-//! Any server that speaks the Messages API: requests and events pass as bytes, the credential is added here.
+//! Upstream for any Messages API server: requests and events pass as bytes; the credential is added here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::credential::{CredentialSource, CredentialStatus, FixedCredential};
 
-/// The version that our own calls, for which no client said one, are made with.
+/// API version for the gateway's own calls, which have no client's version.
 const API_VERSION: &str = "2023-06-01";
 
 /// How the credential is sent.
@@ -33,21 +33,21 @@ pub enum CredentialHeader {
     Bearer,
 }
 
-/// How to reach a Messages API server.
+/// Configuration of a Messages API server.
 #[derive(Clone)]
 pub struct AnthropicConfig {
-    /// What stands before `/v1/messages`.
+    /// URL before `/v1/messages`.
     pub base_url: Url,
-    /// Where the credential comes from.
+    /// Source of the credential.
     pub credential: Arc<dyn CredentialSource>,
-    /// How it is sent.
+    /// How the credential is sent.
     pub credential_header: CredentialHeader,
-    /// How long the server may take.
+    /// Timeouts for the server.
     pub timeouts: UpstreamTimeouts,
 }
 
 impl AnthropicConfig {
-    /// A server that needs no credential, with the usual limits.
+    /// A server without a credential, with default timeouts.
     #[must_use]
     pub fn new(base_url: Url) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl AnthropicConfig {
     }
 }
 
-/// The URL may hold a password: only its host is shown.
+/// The URL may contain a password, so only its host is shown.
 impl fmt::Debug for AnthropicConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnthropicConfig")
@@ -78,7 +78,7 @@ pub struct AnthropicUpstream {
 }
 
 impl AnthropicUpstream {
-    /// An upstream that has not connected yet.
+    /// Creates the upstream without connecting.
     #[must_use]
     pub fn new(config: AnthropicConfig) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl AnthropicUpstream {
         Ok(self.http.request(method, path, query)?.headers(headers))
     }
 
-    /// One try of a client's request.
+    /// One attempt of a client's request.
     async fn post(&self, path: &[&str], call: &UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -130,7 +130,7 @@ impl AnthropicUpstream {
         sent
     }
 
-    /// Every page of the list, which is sorted by the server.
+    /// Fetches all pages of the model list, in the server's order.
     async fn list_models(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
         let mut models = Vec::new();
         let mut after: Option<String> = None;
@@ -159,7 +159,7 @@ impl AnthropicUpstream {
     }
 }
 
-/// A list that goes on for longer is not read to its end.
+/// Maximum number of pages that are fetched.
 const MAX_MODEL_PAGES: usize = 20;
 
 #[derive(Deserialize)]

@@ -1,7 +1,8 @@
-//! GitHub Copilot: a GitHub token buys a key for a while, and with the key Copilot speaks the Messages API.
+//! Upstream for GitHub Copilot: a GitHub token is exchanged for a temporary key, with which Copilot serves the Messages
+//! API.
 //!
-//! `accesses` holds the key and shares one attempt to get the next among all callers, `github` is how it is got,
-//! `login` is how a person gets the GitHub token in the first place.
+//! `access_manager` holds the key and shares one attempt to get the next among all callers, `github_api` gets it, and
+//! `device_login` obtains the GitHub token from a person.
 
 mod access;
 mod access_lifetime;
@@ -40,51 +41,51 @@ use crate::sign_in::{ProtectedResource, SignInStore};
 pub use self::device_login::{DeviceCode, DeviceLoginConfig, DeviceLoginError, device_login, device_login_with_clock};
 pub use self::wall_clock::{SystemWallClock, WallClock};
 
-/// The API of GitHub itself; enterprises have their own.
+/// GitHub's API; GitHub Enterprise has its own.
 pub const GITHUB_API_URL: &str = "https://api.github.com";
-/// Where people sign in to GitHub; enterprises have their own.
+/// GitHub's sign-in pages; GitHub Enterprise has its own.
 pub const GITHUB_URL: &str = "https://github.com";
-/// The edition of GitHub's and Copilot's API that this was written for.
+/// API version of GitHub and Copilot that this code uses.
 const API_VERSION: &str = "2025-04-01";
 const EDITOR_VERSION: &str = concat!("hostler/", env!("CARGO_PKG_VERSION"));
 
 /// What is sent to Copilot as the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopilotMode {
-    /// A key that the GitHub token is exchanged for; where there is no exchange, the GitHub token itself.
+    /// A key that the GitHub token is exchanged for; if there is no exchange, the GitHub token.
     #[default]
     Exchange,
-    /// The GitHub token itself.
+    /// The GitHub token.
     Token,
 }
 
-/// How to reach Copilot.
+/// Configuration of the Copilot upstream.
 #[derive(Clone)]
 pub struct CopilotConfig {
     /// GitHub's API, usually [`GITHUB_API_URL`].
     pub github_api_url: Url,
-    /// Copilot's API; found out through GitHub if absent.
+    /// Copilot's API; discovered through GitHub if absent.
     pub api_url: Option<Url>,
-    /// Where people sign in, usually [`GITHUB_URL`]; who issues the tokens that clients bring.
+    /// GitHub's sign-in URL, usually [`GITHUB_URL`]; the issuer of tokens that clients provide.
     pub github_url: Option<Url>,
-    /// Where the GitHub token comes from.
+    /// Source of the GitHub token.
     pub github_token: Arc<dyn CredentialSource>,
-    /// Where the tokens of clients are, if they may bring theirs.
+    /// Store of clients' tokens, if clients may sign in.
     pub sign_ins: Option<Arc<SignInStore>>,
     /// What is sent as the key.
     pub mode: CopilotMode,
-    /// Sent as `copilot-integration-id`, if there is one.
+    /// Value of `copilot-integration-id`, if any.
     pub integration_id: Option<String>,
-    /// Sent as `editor-version`, without which Copilot takes no exchanged key.
+    /// Value of `editor-version`, without which Copilot rejects exchanged keys.
     pub editor_version: String,
-    /// Sent as `x-github-api-version`.
+    /// Value of `x-github-api-version`.
     pub api_version: String,
-    /// How long the servers may take.
+    /// Timeouts for GitHub and Copilot.
     pub timeouts: UpstreamTimeouts,
 }
 
 impl CopilotConfig {
-    /// The usual setup: exchange, discovery, no integration id, and an editor version of our own.
+    /// The default configuration: exchange, discovery, no integration id, and Hostler's editor version.
     #[must_use]
     pub fn new(github_api_url: Url, github_token: Arc<dyn CredentialSource>) -> Self {
         Self {
@@ -102,7 +103,7 @@ impl CopilotConfig {
     }
 }
 
-/// The URLs may hold a password: only their hosts are shown.
+/// The URLs may contain a password, so only their hosts are shown.
 impl fmt::Debug for CopilotConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CopilotConfig")
@@ -113,16 +114,16 @@ impl fmt::Debug for CopilotConfig {
     }
 }
 
-/// Why a configuration is no usable one.
+/// Why a configuration is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopilotConfigError {
-    /// A setting is sent as a header and cannot be.
+    /// A setting is not a valid header value.
     #[error("{setting} of the copilot upstream must be plain text on one line")]
     InvalidHeader {
         /// The setting.
         setting: &'static str,
     },
-    /// A URL is none that can be called.
+    /// A URL cannot be used for requests.
     #[error("{setting} of the copilot upstream must be an http or https URL")]
     InvalidUrl {
         /// The setting.
@@ -133,25 +134,25 @@ pub enum CopilotConfigError {
 /// The upstream for GitHub Copilot.
 pub struct CopilotUpstream {
     access_manager: CopilotAccessManager,
-    /// What every request carries.
+    /// Headers of every request.
     headers: HeaderMap,
     /// What clients sign in to, if they may.
     protected_resource: Option<ProtectedResource>,
 }
 
 impl CopilotUpstream {
-    /// An upstream that has not connected yet.
+    /// Creates the upstream without connecting.
     ///
     /// # Errors
-    /// If the configuration holds something that cannot be sent.
+    /// If the configuration contains an invalid header or URL.
     pub fn new(config: CopilotConfig) -> Result<Self, CopilotConfigError> {
         Self::with_clock(config, Arc::new(SystemWallClock))
     }
 
-    /// The same by another clock.
+    /// Creates the upstream with another clock.
     ///
     /// # Errors
-    /// If the configuration holds something that cannot be sent.
+    /// If the configuration contains an invalid header or URL.
     pub fn with_clock(config: CopilotConfig, clock: Arc<dyn WallClock>) -> Result<Self, CopilotConfigError> {
         let urls = [("github_api_url", Some(&config.github_api_url)), ("api_url", config.api_url.as_ref())];
         for (setting, url) in urls {
@@ -176,8 +177,9 @@ impl CopilotUpstream {
         })
     }
 
-    /// Makes a call, and makes it once more with a new access if the first one was refused. Where the token itself is the
-    /// key and was refused both times, it is over; if there is another one, that is tried as well.
+    /// Makes a call, and repeats it once with a new access if the first one was rejected. If the GitHub token is the
+    /// key and was rejected both times, the token is marked as rejected; if there is another token, that one is tried,
+    /// too.
     async fn with_access<T, F>(&self, call: impl Fn(Arc<CopilotAccess>) -> F) -> Result<T, UpstreamError>
     where
         F: Future<Output = Result<T, UpstreamError>>,
@@ -197,7 +199,7 @@ impl CopilotUpstream {
                 again = true;
                 continue;
             }
-            // Anything but 401 may be about the model, the account's policy or the address: the token stays.
+            // Other statuses than 401 may concern the model, the account's policy or the address, so the token stays.
             let is_over = status == StatusCode::UNAUTHORIZED && access.uses_github_token();
             if !is_over || !self.access_manager.reject_token(&access) || another {
                 return outcome;
@@ -272,7 +274,7 @@ impl Upstream for CopilotUpstream {
         async move {
             let _trying = self.access_manager.begin_token_check(&token);
             let access = self.access_manager.check_token(&token).await?;
-            // Where the token itself is the key, it may be that nobody has looked at it yet.
+            // If the token is the key, it may not have been verified by any server yet.
             if access.uses_github_token() {
                 self.list_models(&access).await?;
             }
@@ -292,7 +294,7 @@ impl fmt::Debug for CopilotUpstream {
     }
 }
 
-/// The status with which Copilot did not accept the key, or not here.
+/// The status with which Copilot rejected the key or this address.
 fn auth_failure_status<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCode> {
     match outcome {
         Err(UpstreamError::ErrorResponse(refusal)) => {
@@ -302,7 +304,7 @@ fn auth_failure_status<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCo
     }
 }
 
-/// Copilot's own errors have other forms than those of the Messages API; what they say is kept.
+/// Wraps Copilot's errors, which have other formats, in the envelope of the Messages API; their message is kept.
 fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     match error {
         UpstreamError::ErrorResponse(mut refusal) if error::error_body_kind(&refusal.body).is_none() => {
@@ -316,7 +318,7 @@ fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// A token is good for the GitHub that it was issued for, and is sent to no other.
+/// The resource of the configured GitHub: a token is sent only to the GitHub that issued it.
 fn resource(config: &CopilotConfig) -> ProtectedResource {
     let bare = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
     let web = config.github_url.as_ref().map_or_else(|| GITHUB_URL.to_owned(), bare);

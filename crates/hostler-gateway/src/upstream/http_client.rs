@@ -1,4 +1,5 @@
-//! What every upstream that is called over HTTP shares: the client, the answer's mapping, the second try.
+//! Shared by all HTTP upstreams: the client, conversion of responses and errors, and retries. Does not know the
+//! upstreams' protocols.
 
 use std::fmt;
 use std::future::Future;
@@ -14,46 +15,47 @@ use url::{Host, Url};
 
 use super::{UpstreamError, UpstreamErrorResponse, UpstreamResponse, UpstreamResponseBody, retry};
 
-/// More of an error body is not read.
+/// Maximum bytes that are read of an error body.
 const MAX_ERROR_BODY_BYTES: usize = 1024 * 1024;
-/// More of a whole answer is not read; the longest message is far below it.
+/// Maximum bytes of a complete response; the longest message is far below it.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
-/// Headers of an answer that reach the client.
+/// Response headers that are forwarded to the client.
 const FORWARDED_HEADERS: [HeaderName; 3] =
     [header::RETRY_AFTER, HeaderName::from_static("request-id"), HeaderName::from_static("x-should-retry")];
 const USER_AGENT: &str = concat!("hostler-gateway/", env!("CARGO_PKG_VERSION"));
 
-/// How long a server may take.
+/// Timeouts for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamTimeouts {
-    /// How long a connection may take to come about.
+    /// Maximum time for connecting.
     pub connect: Duration,
-    /// How long the upstream may be silent, before its answer and within it.
+    /// Maximum time without data, before and during a response.
     pub read: Duration,
 }
 
-/// 10 s to connect, 10 min of silence (a long answer without streaming is silent as long).
+/// 10 s to connect and 10 min without data, because a long response without streaming sends nothing until it is
+///    complete.
 impl Default for UpstreamTimeouts {
     fn default() -> Self {
         Self { connect: Duration::from_secs(10), read: Duration::from_secs(600) }
     }
 }
 
-/// A server and the way to call it.
+/// A server and the client for it.
 pub(crate) struct HttpClient {
     base_url: Url,
     timeouts: UpstreamTimeouts,
-    /// Made at the first call: reading the system's certificates is not for the start of the host.
+    /// Created at the first call, because reading the system's certificates would delay the host's start.
     client: OnceLock<Client>,
 }
 
 impl HttpClient {
-    /// A client that has not connected yet.
+    /// Creates a client without connecting.
     pub(crate) fn new(base_url: Url, timeouts: UpstreamTimeouts) -> Self {
         Self { base_url, timeouts, client: OnceLock::new() }
     }
 
-    /// A request to a path below the base URL.
+    /// Creates a request to a path below the base URL.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -76,7 +78,7 @@ impl HttpClient {
             .tcp_nodelay(true)
             .connect_timeout(self.timeouts.connect)
             .read_timeout(self.timeouts.read)
-            // A redirect would carry the key to wherever it points.
+            // A redirect could send the key to another host.
             .redirect(redirect::Policy::none());
         if is_loopback(&self.base_url) {
             builder = builder.no_proxy();
@@ -86,14 +88,14 @@ impl HttpClient {
     }
 }
 
-/// The URL may hold a password: only its host is shown.
+/// The URL may contain a password, so only its host is shown.
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpClient").field("host", &host_and_port(&self.base_url)).finish_non_exhaustive()
     }
 }
 
-/// A path below a base URL, whether or not that ends in a slash.
+/// Appends a path to a base URL, with or without a trailing slash.
 fn join_path(base: &Url, path: &[&str]) -> Result<Url, UpstreamError> {
     let mut url = base.clone();
     url.path_segments_mut()
@@ -103,7 +105,7 @@ fn join_path(base: &Url, path: &[&str]) -> Result<Url, UpstreamError> {
     Ok(url)
 }
 
-/// Makes a call, and makes it again where that helps and no byte of an answer has been seen.
+/// Makes a call and retries it where that helps and no byte of a response has arrived.
 pub(crate) async fn with_retries<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, UpstreamError>
 where
     F: Future<Output = Result<T, UpstreamError>>,
@@ -124,7 +126,7 @@ where
     }
 }
 
-/// Sends a request; an error status is a [`Refusal`] with as much of its body as is worth reading.
+/// Sends a request; an error status becomes an [`UpstreamErrorResponse`] with a limited part of its body.
 pub(crate) async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Bytes) -> Result<Response, UpstreamError> {
     let response = request.send().await.map_err(transport_error)?;
     let status = response.status();
@@ -140,7 +142,7 @@ pub(crate) async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Byte
     Ok(response)
 }
 
-/// A successful response as the answer that was asked for.
+/// Converts a successful response into the requested form.
 pub(crate) async fn read_response(response: Response, stream: bool) -> Result<UpstreamResponse, UpstreamError> {
     let headers = forwarded_headers(response.headers());
     let body = if stream {
@@ -155,7 +157,7 @@ pub(crate) async fn read_response(response: Response, stream: bool) -> Result<Up
     Ok(UpstreamResponse { headers, body })
 }
 
-/// The whole body of a successful response.
+/// Reads the complete body of a successful response.
 pub(crate) async fn read_body(mut response: Response) -> Result<Bytes, UpstreamError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(transport_error)? {
@@ -168,20 +170,20 @@ pub(crate) async fn read_body(mut response: Response) -> Result<Bytes, UpstreamE
     Ok(body.freeze())
 }
 
-/// A header that carries a credential.
+/// A header value with a credential.
 pub(crate) fn secret_header_value(text: &str) -> Result<HeaderValue, UpstreamError> {
     let mut value = header_value(text, "the upstream's credential")?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Any other header whose text we do not control.
+/// A header value with text from outside.
 pub(crate) fn header_value(text: &str, what: &str) -> Result<HeaderValue, UpstreamError> {
     HeaderValue::from_str(text)
         .map_err(|_| UpstreamError::Internal { reason: format!("{what} holds characters that no header can carry") })
 }
 
-/// What could be read of an error's body; it is only told to people, so a part is better than nothing.
+/// Reads an error's body as far as possible; a part is better than nothing, because only people read it.
 async fn read_error_body(mut response: Response) -> Bytes {
     let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -223,7 +225,7 @@ pub(crate) fn transport_error(error: reqwest::Error) -> UpstreamError {
     }
 }
 
-/// The error's innermost cause, which is the part that helps; the URL is left out, since it may hold a password.
+/// The innermost cause of an error, which is the useful part; without the URL, which may contain a password.
 fn innermost_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;

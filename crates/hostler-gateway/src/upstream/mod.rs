@@ -1,4 +1,5 @@
-//! Upstreams: who really answers. Each is one implementation of [`Upstream`]; the gateway treats them all alike.
+//! Upstreams: the model APIs that answer requests. Each is an implementation of [`Upstream`]; the gateway treats them
+//! alike.
 
 use std::fmt;
 
@@ -24,30 +25,30 @@ pub(crate) mod scripted;
 /// Server-sent events as bytes, chunked in any way.
 pub type EventByteStream = BoxStream<'static, Result<Bytes, UpstreamError>>;
 
-/// Something that answers Messages requests.
+/// A model API that answers Messages requests.
 ///
-/// Dropping the future or the event stream cancels the call; an implementation keeps nothing running behind it.
+/// Dropping the future or the event stream cancels the call; an implementation leaves nothing running.
 pub trait Upstream: Send + Sync {
-    /// What kind of upstream this is, in the word that settings use.
+    /// The kind of upstream, by its name in the settings.
     fn kind(&self) -> &'static str;
 
-    /// How requests must look that it is sent.
+    /// How requests for this upstream are adapted.
     fn capabilities(&self) -> UpstreamCapabilities;
 
-    /// Answers one request. The error is what the client is told if nothing has been streamed yet.
+    /// Answers one request. The client receives the error if nothing has been streamed yet.
     fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>>;
 
-    /// Counts the tokens of a request that is not made. The answer is whole.
+    /// Counts the tokens of a request without sending it to a model. The response is not streamed.
     fn count_tokens(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let _not_asked = call;
         let kind = self.kind();
         async move { Err(count_tokens_unsupported(kind)) }.boxed()
     }
 
-    /// The models that it serves, under its own ids.
+    /// Lists its models, by its own ids.
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>>;
 
-    /// Whether it runs the web searches that a request lets the model make.
+    /// Whether it runs web searches for the model.
     fn supports_web_search(&self) -> bool {
         false
     }
@@ -57,83 +58,83 @@ pub trait Upstream: Send + Sync {
         false
     }
 
-    /// Whether it can be called, as far as its credential goes.
+    /// Whether it has a usable credential.
     fn credential_status(&self) -> CredentialStatus {
         CredentialStatus::Ready
     }
 
-    /// What clients can sign in to in order to use it, if there is such a thing.
+    /// What clients can sign in to in order to use it, if anything.
     fn protected_resource(&self) -> Option<ProtectedResource> {
         None
     }
 
-    /// Whether a token would do as the credential. An error that is no refusal leaves the question open.
+    /// Verifies a token as the credential. An error other than a rejection leaves its validity open.
     fn verify_token(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
         let _not_needed = token;
         async { Ok(()) }.boxed()
     }
 
-    /// Takes the upstream's credential out of what it says about an error.
+    /// Removes the upstream's credential from an error text.
     fn redact(&self, text: Bytes) -> Bytes {
         text
     }
 }
 
-/// How requests must look that an upstream is sent.
+/// How requests for an upstream are adapted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamCapabilities {
-    /// Which betas it is told.
+    /// Which betas are sent.
     pub betas: BetaPolicy,
-    /// What becomes of a request for a model that it does not list.
+    /// What happens to a request for a model that it does not list.
     pub unknown_models: UnknownModelPolicy,
 }
 
-/// Which entries of `anthropic-beta` an upstream is told.
+/// Which entries of `anthropic-beta` are sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BetaPolicy {
-    /// All of them.
+    /// All entries.
     All,
     /// Those that the configuration allows.
     Allowed,
-    /// None.
+    /// No entries.
     None,
 }
 
-/// What becomes of a request for a model that the upstream does not list.
+/// What happens to a request for a model that the upstream does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownModelPolicy {
-    /// It is refused; without a list no request is made.
+    /// It is rejected, also if the list is unknown.
     Reject,
-    /// It is refused if the list is known, and made otherwise.
+    /// It is rejected if the list is known, and forwarded otherwise.
     RejectIfListKnown,
-    /// It is made: the upstream takes any model.
+    /// It is forwarded: the upstream accepts any model.
     Forward,
 }
 
-/// A model as its upstream lists it.
+/// A model in an upstream's list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamModel {
     /// The upstream's own id.
     pub id: String,
-    /// The name for people.
+    /// Display name.
     pub name: String,
-    /// How many tokens it can read, if the upstream says so.
+    /// Maximum input tokens, if the upstream reports them.
     pub context_window: Option<u64>,
-    /// How many tokens it can write, if the upstream says so.
+    /// Maximum output tokens, if the upstream reports them.
     pub max_output: Option<u64>,
-    /// Whether it takes pictures, if the upstream says so.
+    /// Whether it accepts images, if the upstream reports it.
     #[serde(default)]
     pub vision: Option<bool>,
 }
 
-/// A checked request. Of the client's headers only what stands here reaches an upstream.
+/// A validated request. No other headers of the client reach an upstream.
 #[derive(Clone)]
 pub struct UpstreamRequest {
-    /// The request body as it came.
+    /// The request body.
     pub body: Bytes,
-    /// The model that it names.
+    /// The requested model.
     pub model: String,
-    /// Whether it asks for a stream.
+    /// Whether a stream is requested.
     pub stream: bool,
     /// `anthropic-version`, if it was sent.
     pub version: Option<HeaderValue>,
@@ -143,7 +144,7 @@ pub struct UpstreamRequest {
     pub beta_endpoint: bool,
 }
 
-/// The body is a prompt: shown by its length only.
+/// The body contains prompts, so only its length is shown.
 impl fmt::Debug for UpstreamRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UpstreamCall")
@@ -155,15 +156,15 @@ impl fmt::Debug for UpstreamRequest {
     }
 }
 
-/// A successful answer.
+/// A successful response.
 pub struct UpstreamResponse {
-    /// Headers for the client, already chosen by the upstream.
+    /// Headers for the client, filtered by the upstream.
     pub headers: HeaderMap,
-    /// The answer itself.
+    /// The body.
     pub body: UpstreamResponseBody,
 }
 
-/// The two forms of an answer.
+/// The two forms of a response body.
 pub enum UpstreamResponseBody {
     /// A message as JSON.
     Whole(Bytes),
@@ -171,43 +172,43 @@ pub enum UpstreamResponseBody {
     Events(EventByteStream),
 }
 
-/// Why an upstream gave no answer, or no whole one.
+/// Why an upstream gave no response, or only a part of one.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// It answered with an error status.
     #[error("{0}")]
     ErrorResponse(Box<UpstreamErrorResponse>),
-    /// No connection came about.
+    /// No connection could be established.
     #[error("no connection to the upstream: {reason}; check its URL and the network")]
     Unreachable {
-        /// What went wrong, without credentials.
+        /// The cause, without credentials.
         reason: String,
     },
-    /// It took too long.
+    /// It did not answer in time.
     #[error("the upstream did not answer in time")]
     TimedOut,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response.
     #[error("the answer broke off: {reason}")]
     Interrupted {
-        /// What went wrong, without credentials.
+        /// The cause, without credentials.
         reason: String,
     },
-    /// The answer is none of the Messages API.
+    /// The response is not one of the Messages API.
     #[error("the answer is not one of the Messages API: {reason}; check the upstream's URL")]
     InvalidResponse {
         /// What is wrong with it.
         reason: String,
     },
-    /// There is no credential to call it with.
+    /// There is no credential for the call.
     #[error("{reason}")]
     MissingCredential {
         /// What to do about it.
         reason: String,
     },
-    /// Our own fault.
+    /// An error of the gateway.
     #[error("the gateway could not make the call: {reason}")]
     Internal {
-        /// What is wrong; goes to the log only.
+        /// The cause; only logged.
         reason: String,
     },
 }
@@ -216,9 +217,9 @@ pub enum UpstreamError {
 pub struct UpstreamErrorResponse {
     /// The status.
     pub status: StatusCode,
-    /// Headers for the client, already chosen by the upstream.
+    /// Headers for the client, filtered by the upstream.
     pub headers: HeaderMap,
-    /// The body, passed on if it is an error envelope.
+    /// The body, which is forwarded if it is an error envelope.
     pub body: Bytes,
 }
 
@@ -240,7 +241,7 @@ impl fmt::Display for UpstreamErrorResponse {
     }
 }
 
-/// The body may quote a prompt: shown by its length only.
+/// The body may contain a prompt, so only its length is shown.
 impl fmt::Debug for UpstreamErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
@@ -250,14 +251,14 @@ impl fmt::Debug for UpstreamErrorResponse {
     }
 }
 
-/// What an upstream says that has no way to count tokens.
+/// The error of an upstream that cannot count tokens.
 fn count_tokens_unsupported(kind: &str) -> UpstreamError {
     let message = format!("The {kind} upstream cannot count tokens.");
     let body = error::error_body(ApiErrorKind::Api, &message);
     UpstreamErrorResponse { status: StatusCode::NOT_IMPLEMENTED, headers: HeaderMap::new(), body }.into()
 }
 
-/// Takes a secret out of a text.
+/// Removes a secret from a text.
 pub(crate) fn redact(text: Bytes, secret: &SecretString) -> Bytes {
     let secret = secret.expose_secret();
     match std::str::from_utf8(&text) {

@@ -1,8 +1,7 @@
-//! Any server that speaks chat completions: OpenAI, vLLM, Ollama, llama.cpp, OpenRouter and many more.
+//! Upstream for any chat-completions server: OpenAI, vLLM, Ollama, llama.cpp, OpenRouter and many more.
 //!
-//! Requests and answers are translated by pure functions: `request` (with `conversation`, `block` and `tools`) one
-//! way, `response` and `stream` the other. What they carry over, ignore and refuse is told in `docs/upstreams.md`.
-//! Only this file knows HTTP.
+//! Pure functions translate requests (`request`, with `conversation`, `input_block` and `tools`) and responses
+//! (`response`, `stream`). `docs/upstreams.md` lists what they translate, ignore and reject. Only this file knows HTTP.
 
 mod arguments_scanner;
 mod chat_completions;
@@ -47,24 +46,24 @@ use super::{
 use crate::credential::{CredentialSource, CredentialStatus, FixedCredential};
 use crate::error::{self, ApiErrorKind};
 
-/// How long the end of a connection's bytes is waited for behind the last event.
+/// Maximum time to wait for the end of the connection's bytes after the last event.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How to reach a chat-completions server.
+/// Configuration of a chat-completions server.
 #[derive(Clone)]
 pub struct OpenAiConfig {
-    /// What stands before `/chat/completions`; a URL without a path means `/v1`.
+    /// URL before `/chat/completions`; a URL without a path means `/v1`.
     pub base_url: Url,
-    /// Where the key comes from, which is sent as a bearer.
+    /// Source of the key, which is sent as a bearer.
     pub credential: Arc<dyn CredentialSource>,
-    /// What the server understands.
+    /// What the server supports.
     pub dialect: ChatDialect,
-    /// How long the server may take.
+    /// Timeouts for the server.
     pub timeouts: UpstreamTimeouts,
 }
 
 impl OpenAiConfig {
-    /// A server that needs no key, with the dialect that its URL suggests and the usual limits.
+    /// A server without a key, with the dialect for its URL and default timeouts.
     #[must_use]
     pub fn new(base_url: Url) -> Self {
         Self {
@@ -76,7 +75,7 @@ impl OpenAiConfig {
     }
 }
 
-/// The URL may hold a password: only its host is shown.
+/// The URL may contain a password, so only its host is shown.
 impl fmt::Debug for OpenAiConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAiConfig")
@@ -96,7 +95,7 @@ pub struct OpenAiUpstream {
 }
 
 impl OpenAiUpstream {
-    /// An upstream that has not connected yet.
+    /// Creates the upstream without connecting.
     #[must_use]
     pub fn new(config: OpenAiConfig) -> Self {
         let OpenAiConfig { mut base_url, credential, dialect, timeouts } = config;
@@ -123,7 +122,7 @@ impl OpenAiUpstream {
         Ok(UpstreamResponse { headers: answer.headers, body })
     }
 
-    /// One try.
+    /// One attempt.
     async fn post(&self, body: &Bytes, stream: bool) -> Result<UpstreamResponse, UpstreamError> {
         let request = self.request(Method::POST, &["chat", "completions"])?;
         let request = request.header(header::CONTENT_TYPE, "application/json").body(body.clone());
@@ -150,7 +149,7 @@ impl OpenAiUpstream {
         sent
     }
 
-    /// The translated stream. Nothing runs beside it: it is read when the client can take more.
+    /// Translates a stream. It has no task: it is read when the client accepts more data.
     fn translate_stream(&self, chunks: EventByteStream, translator: StreamTranslator) -> EventByteStream {
         let credential = Arc::clone(&self.credential);
         streams::unfold((chunks, translator, credential), |(mut chunks, mut translator, credential)| async move {
@@ -220,14 +219,14 @@ impl From<UnsupportedRequest> for UpstreamError {
     }
 }
 
-/// Reads what follows the last event, which is nothing but the end: a connection that is dropped before it cannot be used
-/// for the next call.
+/// Reads the bytes after the last event, which is only the end of the body: a connection that is dropped before it
+/// cannot be reused.
 async fn drain(mut chunks: EventByteStream) {
     let reading = async { while let Some(Ok(_)) = chunks.next().await {} };
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }
 
-/// Puts what the server said about an error into the Messages API's envelope.
+/// Wraps the server's error in the envelope of the Messages API.
 fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     match error {
         UpstreamError::ErrorResponse(refusal) => server_error::wrap_error_body(*refusal).into(),
@@ -235,7 +234,7 @@ fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// Takes the key out of an error that the server told with a success status.
+/// Removes the key from an error that the server reported with a success status.
 fn redact_error(error: UpstreamError, credential: &dyn CredentialSource) -> UpstreamError {
     match error {
         UpstreamError::ErrorResponse(refusal) => {

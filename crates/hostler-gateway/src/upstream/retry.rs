@@ -1,4 +1,5 @@
-//! When a call is worth a second try. Only before the first byte of an answer: after it, agents retry by themselves.
+//! Decides when a call is retried: only before the first byte of a response, because agents retry by themselves after
+//! it.
 
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use http::header;
 use super::UpstreamError;
 
 const MAX_RETRIES: u32 = 2;
-/// All tries and pauses together.
+/// Maximum duration of all attempts and pauses.
 const RETRY_TIME_BUDGET: Duration = Duration::from_secs(10);
-/// A longer `retry-after` is the caller's to wait for.
+/// Maximum `retry-after` that the gateway waits for; the caller handles longer ones.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 const INITIAL_BACKOFF: Duration = Duration::from_millis(250);
 
-/// How long to wait before the next try; nothing if there is to be none.
+/// The delay before the next attempt; `None` if there is none.
 pub(super) fn next_delay(error: &UpstreamError, retries: u32, spent: Duration) -> Option<Duration> {
     if retries >= MAX_RETRIES {
         return None;
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_retry_table() {
+    fn next_delay_follows_the_error_and_the_time_spent() {
         let unreachable = || UpstreamError::Unreachable { reason: "refused".to_owned() };
         let broken_off = || UpstreamError::Interrupted { reason: "reset".to_owned() };
         for (error, retries, spent, expected) in [

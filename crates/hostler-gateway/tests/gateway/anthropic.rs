@@ -17,7 +17,7 @@ fn json_reply(status: u16, body: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn the_request_reaches_the_upstream_with_its_own_headers_only() {
+async fn an_upstream_request_has_only_forwarded_and_own_headers() {
     let upstream = TestUpstream::start([json_reply(200, MESSAGE)]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let body = request("hi", false);
@@ -60,7 +60,7 @@ async fn the_request_reaches_the_upstream_with_its_own_headers_only() {
 }
 
 #[tokio::test]
-async fn a_bearer_credential_is_sent_as_one() {
+async fn a_bearer_credential_is_sent_in_the_authorization_header() {
     let upstream = TestUpstream::start([json_reply(200, MESSAGE)]).await;
     let config = AnthropicConfig { credential_header: CredentialHeader::Bearer, ..upstream.config() };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
@@ -71,7 +71,7 @@ async fn a_bearer_credential_is_sent_as_one() {
 }
 
 #[tokio::test]
-async fn a_stream_passes_byte_for_byte_however_it_is_chunked() {
+async fn a_stream_passes_byte_for_byte_in_any_chunking() {
     let mut bytes = b": a comment at the beginning\n\n".to_vec();
     bytes.extend(short_message().concat());
     bytes.extend_from_slice(b": a comment at the end\n\n");
@@ -91,7 +91,7 @@ async fn a_stream_passes_byte_for_byte_however_it_is_chunked() {
 }
 
 #[tokio::test]
-async fn each_event_passes_as_soon_as_it_is_there() {
+async fn each_event_passes_as_soon_as_it_arrives() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -143,7 +143,7 @@ async fn an_error_without_an_envelope_gets_one() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_messages_answers_are_bad_gateways() {
+async fn invalid_responses_become_502() {
     for reply in [
         Reply::Whole(302, &[("location", "http://127.0.0.1:1/")], String::new()),
         Reply::Whole(200, &[("content-type", "text/html")], "<html>".to_owned()),
@@ -158,7 +158,7 @@ async fn answers_that_are_no_messages_answers_are_bad_gateways() {
 }
 
 #[tokio::test]
-async fn an_error_event_in_first_place_is_a_response() {
+async fn an_error_event_in_first_place_becomes_an_error_response() {
     let first = event("error", json!({"error": {"type": "overloaded_error", "message": "Overloaded"}}));
     let upstream = TestUpstream::start([Reply::events(vec![first])]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -167,7 +167,7 @@ async fn an_error_event_in_first_place_is_a_response() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_ends_with_one_error_event_and_no_half_one() {
+async fn an_interrupted_stream_ends_with_one_error_event_and_no_partial_event() {
     let cut = || Err(std::io::Error::other("cut"));
     let half = Bytes::from_static(b"event: content_block_delta\ndata: {\"type\":\"content");
     let start = short_message().swap_remove(0);
@@ -182,7 +182,7 @@ async fn a_stream_that_breaks_ends_with_one_error_event_and_no_half_one() {
         let fixture = Fixture::anthropic(&upstream).await;
         let mut chunks = chunks.into_iter();
         sender.send(chunks.next().unwrap()).await.unwrap();
-        // The stream has begun before it breaks: bytes that are cut away with the connection may never arrive.
+        // The stream starts before it is interrupted: unread bytes may be lost together with the connection.
         let mut response = fixture.stream("hi").await;
         let mut text = response.chunk().await.unwrap().unwrap().to_vec();
         for chunk in chunks {
@@ -199,7 +199,7 @@ async fn a_stream_that_breaks_ends_with_one_error_event_and_no_half_one() {
 }
 
 #[tokio::test]
-async fn an_error_event_of_the_upstream_is_the_only_one() {
+async fn an_error_event_of_the_upstream_is_not_duplicated() {
     let mut chunks = short_message();
     chunks.truncate(1);
     chunks.push(event("error", json!({"error": {"type": "overloaded_error", "message": "Overloaded"}})));
@@ -211,7 +211,7 @@ async fn an_error_event_of_the_upstream_is_the_only_one() {
 }
 
 #[tokio::test]
-async fn a_passing_overload_is_tried_again() {
+async fn a_temporary_overload_is_retried() {
     let overloaded = || json_reply(529, OVERLOADED);
     let upstream = TestUpstream::start([overloaded(), overloaded(), Reply::events(short_message())]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -221,7 +221,7 @@ async fn a_passing_overload_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_lasting_overload_is_told_after_two_retries() {
+async fn a_lasting_overload_is_reported_after_two_retries() {
     let upstream = TestUpstream::start((0..3).map(|_| json_reply(529, OVERLOADED))).await;
     let fixture = Fixture::anthropic(&upstream).await;
     assert_eq!(error(fixture.stream("hi").await).await.0, 529);
@@ -229,7 +229,7 @@ async fn a_lasting_overload_is_told_after_two_retries() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
+async fn an_unreachable_upstream_becomes_502() {
     let gone = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
@@ -243,7 +243,7 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn a_silent_upstream_is_a_gateway_timeout() {
+async fn an_upstream_without_a_response_becomes_504() {
     let upstream = TestUpstream::start([Reply::Silence]).await;
     let config = AnthropicConfig {
         // Long enough for the request to arrive on a busy machine.
@@ -258,7 +258,7 @@ async fn a_silent_upstream_is_a_gateway_timeout() {
 }
 
 #[tokio::test]
-async fn a_failure_of_our_own_is_told_by_its_id_only() {
+async fn an_internal_error_is_reported_by_its_id_only() {
     let upstream = TestUpstream::start([]).await;
     let config =
         AnthropicConfig { credential: Arc::new(FixedCredential(Some("planted\nkey".into()))), ..upstream.config() };

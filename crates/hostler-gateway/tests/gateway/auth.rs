@@ -1,3 +1,5 @@
+//! Authentication by bearers.
+
 use std::sync::Arc;
 
 use hostler_gateway::{Gateway, GatewayConfig, ScriptedUpstream, Upstreams};
@@ -6,7 +8,7 @@ use secrecy::ExposeSecret;
 use crate::support::{Fixture, TestUpstream, client, error, lease, request};
 
 #[tokio::test]
-async fn only_a_whole_bearer_of_ours_is_let_in() {
+async fn only_a_complete_registered_bearer_is_accepted() {
     let upstream = TestUpstream::start([]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let (nonce, id) = fixture.bearer().split_once('.').unwrap();
@@ -31,7 +33,7 @@ async fn only_a_whole_bearer_of_ours_is_let_in() {
     assert!(fixture.log.requests().is_empty());
 }
 
-/// Every route that there is, and some that there are not.
+/// All existing routes, and some that do not exist.
 const ROUTES: [(&str, &str); 10] = [
     ("POST", "/"),
     ("POST", "/v1/messages"),
@@ -54,14 +56,15 @@ async fn no_route_answers_without_a_bearer() {
         let (status, kind, _) = error(sent.send().await.unwrap()).await;
         assert_eq!((status, kind.as_str()), (401, "authentication_error"), "{method} {path}");
     }
-    // A route that is added must be added to the table above, too: an authenticated caller is told what there is.
+    // A new route must be added to the table above, too: an authenticated request for an unknown route lists all
+    // routes.
     let unknown = fixture.client.get(fixture.url("/no/such/route")).bearer_auth(fixture.bearer()).send().await.unwrap();
     let (_, _, message) = error(unknown).await;
     assert!(message.ends_with("POST /v1/messages, POST /v1/messages/count_tokens and GET /v1/models."), "{message}");
     assert!(upstream.received().is_empty());
 }
 
-/// What stands in the place of a key in attacks on key checks: SQL, quotes, NUL and other bytes that are no text, and sheer length.
+/// Values from attacks on key checks: SQL, quotes, NUL and other bytes that are not text, and excessive length.
 fn hostile_values(nonce: &str, id: &str) -> Vec<Vec<u8>> {
     let mut values: Vec<Vec<u8>> = [
         "' OR '1'='1",
@@ -93,7 +96,7 @@ fn hostile_values(nonce: &str, id: &str) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn bearers_with_sql_and_bytes_that_are_no_text_are_refused() {
+async fn bearers_with_sql_or_non_text_bytes_are_rejected() {
     let upstream = TestUpstream::start([]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let (nonce, id) = fixture.bearer().split_once('.').unwrap();
@@ -108,7 +111,7 @@ async fn bearers_with_sql_and_bytes_that_are_no_text_are_refused() {
 }
 
 #[tokio::test]
-async fn a_bearer_with_a_nul_byte_is_no_request() {
+async fn a_bearer_with_a_nul_byte_is_a_bad_request() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let fixture = Fixture::scripted().await;
     let host = fixture.gateway.address();
@@ -130,7 +133,7 @@ async fn the_root_answers_without_a_bearer() {
 }
 
 #[tokio::test]
-async fn a_revoked_bearer_is_unknown() {
+async fn a_revoked_bearer_is_rejected() {
     let fixture = Fixture::scripted().await;
     let other = fixture.gateway.register(lease());
     let send = |bearer: String| {
@@ -144,7 +147,7 @@ async fn a_revoked_bearer_is_unknown() {
 }
 
 #[tokio::test]
-async fn any_id_is_served_where_registration_is_not_required() {
+async fn any_id_is_accepted_if_registration_is_not_required() {
     let config = GatewayConfig {
         accept_unregistered: true,
         ..GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
@@ -166,7 +169,7 @@ async fn any_id_is_served_where_registration_is_not_required() {
 }
 
 #[tokio::test]
-async fn a_bearer_of_another_gateway_is_refused() {
+async fn a_bearer_of_another_gateway_is_rejected() {
     let (one, two) = (Fixture::scripted().await, Fixture::scripted().await);
     let sent = one.client.post(one.url("/v1/messages")).bearer_auth(two.bearer()).body(request("hi", false));
     assert_eq!(sent.send().await.unwrap().status(), 401);

@@ -1,4 +1,4 @@
-//! Who leaves first: the client, the lease, the gateway.
+//! Cancellation by the client, the lease or the gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use crate::support::{Fixture, Reply, TestUpstream, error, lease, names, parse, request, short_message};
 
 #[tokio::test]
-async fn a_client_that_leaves_in_mid_stream_cancels_the_upstream_call() {
+async fn a_client_disconnect_during_a_stream_cancels_the_upstream_call() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -27,12 +27,12 @@ async fn a_client_that_leaves_in_mid_stream_cancels_the_upstream_call() {
     drop(response);
     upstream.hung_up().await;
     fixture.gateway.wait_until_idle().await;
-    // What had passed until then is the lease's to pay.
+    // The lease is charged for the events until then.
     assert_eq!(fixture.registration.usage().input_tokens, 7);
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_the_first_event_cancels_the_upstream_call() {
+async fn a_client_disconnect_before_the_first_event_cancels_the_upstream_call() {
     let (_chunks, begun) = Reply::stream();
     for reply in [Reply::Silence, begun] {
         let upstream = TestUpstream::start([reply]).await;
@@ -41,7 +41,7 @@ async fn a_client_that_leaves_before_the_first_event_cancels_the_upstream_call()
             let waiting = std::pin::pin!(fixture.stream("hi"));
             future::select(waiting, std::pin::pin!(upstream.arrived(1))).await;
         }
-        // The client's pool keeps the connection of a request that was only dropped, so the client goes as a whole.
+        // The client's pool keeps the connection of a dropped request, so the whole client is dropped.
         drop(fixture.client);
         upstream.hung_up().await;
         fixture.gateway.wait_until_idle().await;
@@ -49,7 +49,7 @@ async fn a_client_that_leaves_before_the_first_event_cancels_the_upstream_call()
 }
 
 #[tokio::test]
-async fn a_revoked_lease_ends_its_requests_and_no_others() {
+async fn revoking_a_lease_ends_only_its_own_requests() {
     let fixture = Fixture::scripted().await;
     let other = fixture.gateway.register(lease());
     let mut ending = fixture.stream("!say a\n!hang").await;
@@ -85,7 +85,7 @@ async fn stopping_ends_open_streams_with_an_error_event() {
 }
 
 #[tokio::test]
-async fn stopping_adds_no_error_to_a_message_that_is_complete() {
+async fn stopping_adds_no_error_to_a_complete_message() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -98,7 +98,7 @@ async fn stopping_adds_no_error_to_a_message_that_is_complete() {
 }
 
 #[tokio::test]
-async fn stopping_answers_requests_that_still_wait_for_their_first_event() {
+async fn stopping_answers_requests_that_wait_for_their_first_event() {
     let upstream = TestUpstream::start([Reply::Silence]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let (response, ()) = tokio::join!(fixture.stream("hi"), async {
@@ -111,7 +111,7 @@ async fn stopping_answers_requests_that_still_wait_for_their_first_event() {
 }
 
 #[tokio::test]
-async fn stopping_leaves_no_task_even_if_a_client_does_not_read() {
+async fn stopping_leaves_no_task_if_a_client_does_not_read() {
     let fixture = Fixture::scripted().await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let body = request("!huge 50000000", true);
@@ -132,7 +132,7 @@ async fn stopping_leaves_no_task_even_if_a_client_does_not_read() {
     drop((stuck, idle));
 }
 
-/// An upstream that always has more to say, and counts what was taken from it.
+/// An upstream with an endless stream, which counts the chunks that were read.
 struct EndlessUpstream {
     taken: Arc<AtomicUsize>,
 }
@@ -165,11 +165,11 @@ impl Upstream for EndlessUpstream {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_the_upstream_back() {
+async fn a_client_that_does_not_read_applies_backpressure_to_the_upstream() {
     let taken = Arc::new(AtomicUsize::new(0));
     let fixture = Fixture::with(Arc::new(EndlessUpstream { taken: taken.clone() })).await;
     let response = fixture.stream("hi").await;
-    // All tasks of this test run on one thread: a gateway that reads ahead would have read all of it by then.
+    // All tasks of this test run on one thread: a gateway that reads ahead would have read everything by then.
     for _ in 0..20_000 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! However an upstream's bytes are cut, the client gets the same ones.
+//! The chunking of an upstream's bytes does not change what the client receives.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::{Fixture, Reply, TestUpstream, event, short_message};
 
-/// An upstream that answers with these chunks, one list per request.
+/// An upstream that answers each request with a list of chunks.
 #[derive(Default)]
 struct ChunkedUpstream(Mutex<VecDeque<Vec<Bytes>>>);
 
@@ -41,7 +41,7 @@ impl Upstream for ChunkedUpstream {
     }
 }
 
-/// Sends chunks through a gateway, again and again.
+/// Sends chunks through a gateway repeatedly.
 struct RelayFixture {
     upstream: Arc<ChunkedUpstream>,
     fixture: Fixture,
@@ -54,7 +54,7 @@ impl RelayFixture {
         Self { upstream, fixture }
     }
 
-    /// What the client gets.
+    /// The bytes that the client receives.
     async fn pass<'a>(&self, chunks: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
         let chunks = chunks.into_iter().map(Bytes::copy_from_slice).collect();
         self.upstream.0.lock().unwrap().push_back(chunks);
@@ -64,7 +64,7 @@ impl RelayFixture {
     }
 }
 
-/// A message under a model's id, with every kind of line end and bytes that a careless cut would tear apart.
+/// A message with a model's id, all kinds of line ends, and bytes that a wrong split would corrupt.
 fn message(model: &str) -> Vec<u8> {
     let start = json!({"message": {"id": "m", "model": model, "usage": {"input_tokens": 7, "output_tokens": 1}}});
     let delta = json!({"index": 0, "delta": {"type": "text_delta", "text": "Grüße 🐎"}});
@@ -81,9 +81,9 @@ fn message(model: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_upstream_cut_at_any_byte_gives_the_client_the_same_bytes() {
+async fn splitting_the_upstreams_bytes_anywhere_gives_the_client_equal_bytes() {
     let relayed = RelayFixture::new().await;
-    // The first is known by another id to the client and is renamed on the way; the second is not.
+    // The first model has another id for the client and is renamed; the second is not.
     for (model, expected) in
         [("claude-sonnet-4.5", message("claude-sonnet-4-5")), ("claude-sonnet-4-5", message("claude-sonnet-4-5"))]
     {
@@ -111,18 +111,18 @@ async fn every_event_reaches_the_client_before_the_next_one_is_sent() {
     response.chunk().await.unwrap().unwrap();
     for event in sent.iter().cycle().take(20).chain([&last]) {
         chunks.send(Ok(event.clone())).await.unwrap();
-        // The upstream is silent until this has arrived.
+        // The upstream sends nothing until this has arrived.
         assert_eq!(response.chunk().await.unwrap().unwrap(), event);
     }
 }
 
 #[test]
-fn an_upstream_cut_into_any_chunks_gives_the_client_the_same_bytes() {
+fn any_chunking_of_the_upstreams_bytes_gives_the_client_equal_bytes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let relayed = runtime.block_on(RelayFixture::new());
     let (bytes, expected) = (message("claude-sonnet-4.5"), message("claude-sonnet-4-5"));
     let lengths = prop::collection::vec(0..60_usize, 0..40);
-    // In memory only: what a failure needs to be repeated is in its message.
+    // No persistence: the failure message contains what is needed to repeat it.
     let mut runner = TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });
     runner
         .run(&lengths, |lengths| {

@@ -1,4 +1,4 @@
-//! Connections that do nothing, that are too many, or that come under another name.
+//! Connections that are inactive, too many, or made under another host name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{client, error, lease, request};
 
-/// No timeout of these is reached in a test; what is closed is closed for another reason.
+/// No timeout is reached in a test, so connections are closed for other reasons.
 const LONG_TIMEOUTS: GatewayConnectionLimits = GatewayConnectionLimits {
     max_unauthenticated: 8,
     max_idle: 8,
@@ -36,7 +36,7 @@ async fn connect(gateway: &Gateway, bytes: &str) -> TcpStream {
     stream
 }
 
-/// A request as it is on the wire.
+/// A request in its wire format.
 fn wire(gateway: &Gateway, head: &str, body: &str) -> String {
     let host = gateway.address();
     format!("{head} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -48,15 +48,15 @@ fn message(gateway: &Gateway, registration: &Registration, text: &str) -> String
     message.replacen("\r\n", &format!("\r\nauthorization: Bearer {bearer}\r\n"), 1)
 }
 
-/// Everything that comes until the gateway hangs up.
+/// Reads until the gateway closes the connection.
 async fn to_the_end(stream: &mut TcpStream) -> String {
     let mut read = Vec::new();
-    // A reset is an end as well.
+    // A reset ends the connection as well.
     let _ = stream.read_to_end(&mut read).await;
     String::from_utf8(read).unwrap()
 }
 
-/// Reads until a text has come.
+/// Reads until a text has arrived.
 async fn until(stream: &mut TcpStream, wanted: &str) {
     let mut read = String::new();
     while !read.contains(wanted) {
@@ -68,9 +68,9 @@ async fn until(stream: &mut TcpStream, wanted: &str) {
 }
 
 #[tokio::test]
-async fn half_open_connections_close_each_other_and_never_keep_an_agent_out() {
+async fn half_open_connections_evict_each_other_and_never_lock_out_an_agent() {
     let (gateway, registration) = start(LONG_TIMEOUTS).await;
-    // Both are older than all that follow, and would be the first to go.
+    // Both are older than all following connections, and would be evicted first.
     let mut streaming = connect(&gateway, &message(&gateway, &registration, "!say begun\n!hang")).await;
     until(&mut streaming, "begun").await;
     let mut idle = connect(&gateway, &message(&gateway, &registration, "hi")).await;
@@ -99,7 +99,7 @@ async fn half_open_connections_close_each_other_and_never_keep_an_agent_out() {
 }
 
 #[tokio::test]
-async fn answers_to_strangers_do_not_make_a_connection_authenticated() {
+async fn unauthenticated_responses_do_not_make_a_connection_authenticated() {
     let (gateway, _registration) = start(GatewayConnectionLimits { max_unauthenticated: 1, ..LONG_TIMEOUTS }).await;
     let mut first = connect(&gateway, &wire(&gateway, "GET /", "")).await;
     until(&mut first, "Hostler gateway").await;
@@ -113,7 +113,7 @@ async fn answers_to_strangers_do_not_make_a_connection_authenticated() {
 }
 
 #[tokio::test]
-async fn idle_connections_make_room_for_each_other() {
+async fn idle_connections_evict_each_other() {
     let (gateway, registration) = start(GatewayConnectionLimits { max_idle: 2, ..LONG_TIMEOUTS }).await;
     let mut connections = Vec::new();
     for _ in 0..5 {
@@ -128,7 +128,7 @@ async fn idle_connections_make_room_for_each_other() {
 }
 
 #[tokio::test]
-async fn as_many_requests_are_answered_as_may_be_and_the_next_one_is_refused() {
+async fn requests_over_the_concurrency_limit_are_rejected() {
     let (gateway, registration) = start(GatewayConnectionLimits { max_busy: 1, ..LONG_TIMEOUTS }).await;
     let mut streaming = connect(&gateway, &message(&gateway, &registration, "!say begun\n!hang")).await;
     until(&mut streaming, "begun").await;
@@ -144,7 +144,7 @@ async fn as_many_requests_are_answered_as_may_be_and_the_next_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_in_time_ends_its_connection() {
+async fn a_connection_without_a_request_head_is_closed_after_the_timeout() {
     let moment = Duration::from_millis(1);
     let (gateway, _registration) = start(GatewayConnectionLimits { head_timeout: moment, ..LONG_TIMEOUTS }).await;
     for bytes in ["", "G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: "] {
@@ -155,7 +155,7 @@ async fn a_head_that_does_not_come_in_time_ends_its_connection() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_ends_after_a_while_and_a_stream_does_not() {
+async fn an_idle_connection_is_closed_after_the_timeout_and_a_stream_is_not() {
     let moment = Duration::from_millis(1);
     let limits =
         GatewayConnectionLimits { idle_timeout: moment, head_timeout: Duration::from_millis(500), ..LONG_TIMEOUTS };
@@ -171,7 +171,7 @@ async fn an_idle_connection_ends_after_a_while_and_a_stream_does_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_go_on_is_answered_with_408() {
+async fn an_incomplete_body_is_answered_with_408() {
     let (gateway, registration) =
         start(GatewayConnectionLimits { body_timeout: Duration::from_millis(1), ..LONG_TIMEOUTS }).await;
     let whole = message(&gateway, &registration, "hi");
@@ -181,7 +181,7 @@ async fn a_body_that_does_not_go_on_is_answered_with_408() {
     gateway.stop().await;
 }
 
-/// What is asked for under another name: everything that is answered without a bearer, and everything that needs one.
+/// Routes requested under another name: those that need no bearer, and those that do.
 const ROUTES: [&str; 8] = [
     "GET /",
     "HEAD /",

@@ -1,4 +1,4 @@
-//! The `copilot` upstream against a stand-in for GitHub and Copilot.
+//! The `copilot` upstream against a mock of GitHub and Copilot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn ask(upstream: &CopilotUpstream) -> Result<Bytes, UpstreamError> {
     }
 }
 
-/// The refusal that a call must end with: its status and what the client is told.
+/// The status and message of a call that must fail with an error response.
 async fn refusal(upstream: &CopilotUpstream) -> (u16, String) {
     match ask(upstream).await {
         Err(UpstreamError::ErrorResponse(refusal)) => {
@@ -45,7 +45,7 @@ async fn refusal(upstream: &CopilotUpstream) -> (u16, String) {
     }
 }
 
-/// Asks until Copilot has been called with a key.
+/// Makes calls until Copilot is called with a key.
 async fn ask_until(stand_in: &MockCopilot, upstream: &CopilotUpstream, key: &str) {
     while !stand_in.bearers(MESSAGES).iter().any(|bearer| bearer == key) {
         ask(upstream).await.unwrap();
@@ -53,12 +53,12 @@ async fn ask_until(stand_in: &MockCopilot, upstream: &CopilotUpstream, key: &str
 }
 
 #[tokio::test]
-async fn fifty_first_calls_make_one_exchange() {
+async fn fifty_concurrent_first_calls_share_one_exchange() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
     let mut calls: FuturesUnordered<_> = (0..50).map(|_| ask(&upstream)).collect();
-    // All fifty have begun before the exchange can end.
+    // All fifty calls have started before the exchange can end.
     let begun = future::select(calls.next(), stand_in.arrived(EXCHANGE, 1).boxed());
     assert!(matches!(begun.await, Either::Right(_)));
     stand_in.release();
@@ -71,7 +71,7 @@ async fn fifty_first_calls_make_one_exchange() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn waves_of_calls_on_many_threads_make_one_exchange_each() {
+async fn each_wave_of_concurrent_calls_shares_one_exchange() {
     let stand_in = MockCopilot::start().await;
     let upstream = Arc::new(stand_in.upstream());
     for wave in 1..=5 {
@@ -88,7 +88,7 @@ async fn waves_of_calls_on_many_threads_make_one_exchange_each() {
 }
 
 #[tokio::test]
-async fn cancelling_forty_nine_calls_leaves_the_last_one_served() {
+async fn cancelling_forty_nine_calls_does_not_affect_the_last_one() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
@@ -98,7 +98,7 @@ async fn cancelling_forty_nine_calls_leaves_the_last_one_served() {
     }
     stand_in.arrived(EXCHANGE, 1).await;
     let last = calls.pop().unwrap();
-    // The one that began the exchange is among them.
+    // The call that started the exchange is among them.
     drop(calls);
     stand_in.release();
     last.await.unwrap();
@@ -107,7 +107,7 @@ async fn cancelling_forty_nine_calls_leaves_the_last_one_served() {
 }
 
 #[tokio::test]
-async fn an_exchange_that_all_have_left_serves_those_who_come_later() {
+async fn an_exchange_without_waiting_callers_serves_later_ones() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.hold(EXCHANGE);
@@ -131,7 +131,7 @@ async fn an_exchange_ends_with_its_upstream() {
     }
     assert_eq!(stand_in.clock_holders(), 2);
     drop(upstream);
-    // All tasks of this test run on one thread: one that was ended is gone when it would have had its turn.
+    // All tasks of this test run on one thread: an aborted task is gone after its next turn.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -154,7 +154,7 @@ async fn an_exchange_ends_with_the_gateway() {
 }
 
 #[tokio::test]
-async fn fifty_refusals_of_one_key_make_one_new_exchange() {
+async fn fifty_rejections_of_one_key_cause_one_new_exchange() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -173,7 +173,7 @@ async fn fifty_refusals_of_one_key_make_one_new_exchange() {
 }
 
 #[tokio::test]
-async fn a_late_refusal_of_an_old_key_does_not_cost_the_new_one() {
+async fn a_late_rejection_of_an_old_key_does_not_discard_the_new_one() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_late_refusal_of_an_old_key_does_not_cost_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_a_new_key_does_not_help_passes_through() {
+async fn a_rejection_that_persists_with_a_new_key_is_returned() {
     let body = json!({"type": "error", "error": {"type": "permission_error", "message": "not this model"}}).to_string();
     for status in [401, 403] {
         let stand_in = MockCopilot::start().await;
@@ -204,7 +204,7 @@ async fn a_refusal_that_a_new_key_does_not_help_passes_through() {
 }
 
 #[tokio::test]
-async fn other_refusals_cost_no_key() {
+async fn other_errors_do_not_discard_the_key() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     for status in [400, 404, 413, 429, 500] {
@@ -216,7 +216,7 @@ async fn other_refusals_cost_no_key() {
 }
 
 #[tokio::test]
-async fn what_copilot_says_in_its_own_way_reaches_the_client() {
+async fn copilots_error_messages_reach_the_client() {
     let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     stand_in.answer(MESSAGES, 400, "bad request: unknown Editor-Version header\n");
@@ -226,7 +226,7 @@ async fn what_copilot_says_in_its_own_way_reaches_the_client() {
 }
 
 #[tokio::test]
-async fn a_silent_github_is_a_gateway_timeout() {
+async fn github_without_a_response_becomes_504() {
     let stand_in = MockCopilot::start().await;
     stand_in.hold(EXCHANGE);
     let timeouts = UpstreamTimeouts { read: Duration::from_millis(20), ..UpstreamTimeouts::default() };
@@ -236,7 +236,7 @@ async fn a_silent_github_is_a_gateway_timeout() {
 }
 
 #[tokio::test]
-async fn a_key_is_renewed_before_it_ends_and_nobody_waits_for_that() {
+async fn a_key_is_renewed_before_it_expires_without_delaying_calls() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_key_is_renewed_before_it_ends_and_nobody_waits_for_that() {
 }
 
 #[tokio::test]
-async fn a_key_that_has_ended_is_not_used() {
+async fn an_expired_key_is_not_used() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -271,7 +271,7 @@ async fn a_key_that_has_ended_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_failed_renewal_leaves_the_key_in_use_and_is_not_repeated_at_once() {
+async fn a_failed_renewal_keeps_the_key_and_is_not_repeated_at_once() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -284,7 +284,7 @@ async fn a_failed_renewal_leaves_the_key_in_use_and_is_not_repeated_at_once() {
     assert_eq!(stand_in.bearers(MESSAGES), vec![key(1); 6]);
     assert_eq!(stand_in.count(EXCHANGE), 2);
     stand_in.recover(EXCHANGE);
-    // Whether the failure was seen before or after the clock moved, the pause is over now or one call later.
+    // Whether the failure is observed before or after the clock moved, the pause is over now or one call later.
     while stand_in.count(EXCHANGE) < 3 {
         stand_in.clock().pass(31);
         ask(&upstream).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_failed_renewal_leaves_the_key_in_use_and_is_not_repeated_at_once() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_of_the_exchange_is_tried_again() {
+async fn a_temporary_failure_of_the_exchange_is_retried() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     let issued = json!({"token": "a key", "expires_at": 1_900_000_000, "refresh_in": 1_500});
@@ -302,13 +302,13 @@ async fn a_passing_failure_of_the_exchange_is_tried_again() {
     stand_in.accept("a key");
     ask(&upstream).await.unwrap();
     assert_eq!(stand_in.count(EXCHANGE), 2);
-    // That answer named no address, so it was asked for.
+    // That response contains no address, so it is discovered.
     assert_eq!(stand_in.bearers(USER), [GITHUB_TOKEN]);
     assert_eq!(stand_in.bearers(MESSAGES), ["a key"]);
 }
 
 #[tokio::test]
-async fn the_github_token_itself_is_the_key_where_that_is_configured() {
+async fn the_github_token_is_the_key_in_token_mode() {
     let stand_in = MockCopilot::start().await;
     let tokens = RotatingTokens::new([GITHUB_TOKEN, "gho-another"]);
     let upstream =
@@ -322,13 +322,13 @@ async fn the_github_token_itself_is_the_key_where_that_is_configured() {
     assert_eq!(stand_in.count(EXCHANGE), 0);
     assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN; 3]);
 
-    // A refusal drops the address: the token may be good elsewhere.
+    // A rejection discards the address: the token may be valid elsewhere.
     stand_in.revoke();
     ask(&upstream).await.unwrap();
     assert_eq!((tokens.left(), stand_in.count(USER)), (2, 2));
     assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN; 5]);
 
-    // If it is not, the source has another one.
+    // If it is not, the source provides another one.
     let refused = || (401, "{}".to_owned());
     stand_in.answers(MESSAGES, [refused(), refused(), (200, "{}".to_owned())]);
     ask(&upstream).await.unwrap();
@@ -338,7 +338,7 @@ async fn the_github_token_itself_is_the_key_where_that_is_configured() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_forbidden_costs_no_token() {
+async fn a_forbidden_call_does_not_reject_the_token() {
     let stand_in = MockCopilot::start().await;
     let tokens = RotatingTokens::new([GITHUB_TOKEN, "gho-another"]);
     let upstream =
@@ -352,7 +352,7 @@ async fn a_call_that_is_forbidden_costs_no_token() {
 }
 
 #[tokio::test]
-async fn a_discovered_address_is_kept_for_half_an_hour_and_dropped_on_a_refusal() {
+async fn a_discovered_address_is_used_for_half_an_hour_and_discarded_on_a_rejection() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..stand_in.config() });
     for (pass, discoveries) in [(0, 1), (1_499, 1), (301, 2), (0, 2), (1_800, 3)] {
@@ -370,7 +370,7 @@ async fn a_discovered_address_is_kept_for_half_an_hour_and_dropped_on_a_refusal(
 }
 
 #[tokio::test]
-async fn without_an_exchange_the_github_token_itself_is_tried() {
+async fn without_an_exchange_the_github_token_is_the_key() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     stand_in.answer(EXCHANGE, 404, json!({"message": "Not Found"}));
@@ -395,16 +395,16 @@ async fn a_configured_address_needs_no_discovery() {
 }
 
 #[tokio::test]
-async fn a_new_github_token_counts_at_once() {
+async fn a_new_github_token_applies_at_once() {
     let stand_in = MockCopilot::start().await;
     let tokens = RotatingTokens::new(["gho-first", GITHUB_TOKEN, "gho-another"]);
     let upstream = stand_in.upstream_of(stand_in.config_with(tokens.clone()));
     ask(&upstream).await.unwrap();
-    // However good the key of the old one still is …
+    // Even if the key of the old token is still valid.
     tokens.rotate();
     ask(&upstream).await.unwrap();
     assert_eq!(stand_in.bearers(MESSAGES), [key(1), key(2)]);
-    // … and even while an exchange of the old one is under way, whose callers still get what they wait for.
+    // Even while an exchange of the old token is running, whose callers still get its key.
     stand_in.clock().pass(1_800);
     stand_in.hold(EXCHANGE);
     let mut old = std::pin::pin!(ask(&upstream));
@@ -421,7 +421,7 @@ async fn a_new_github_token_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_github_token_that_is_refused_gives_way_to_another_one() {
+async fn a_rejected_github_token_is_replaced_by_another_one() {
     let stand_in = MockCopilot::start().await;
     let tokens = RotatingTokens::new(["gho-old", "gho-new"]);
     let upstream = stand_in.upstream_of(stand_in.config_with(tokens.clone()));
@@ -435,7 +435,7 @@ async fn a_github_token_that_is_refused_gives_way_to_another_one() {
 }
 
 #[tokio::test]
-async fn what_stands_in_the_way_is_said_in_a_sentence() {
+async fn account_and_credential_problems_have_clear_messages() {
     let not_found = json!({"message": "Not Found"}).to_string();
     let no_access = json!({"error_details": {"message": "No access to GitHub Copilot found."}}).to_string();
     let other = json!({"token": 5}).to_string();
@@ -464,7 +464,7 @@ async fn what_stands_in_the_way_is_said_in_a_sentence() {
 }
 
 #[tokio::test]
-async fn without_a_github_token_nobody_is_called() {
+async fn without_a_github_token_no_server_is_called() {
     let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream_of(stand_in.config_with(RotatingTokens::new([]))))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
@@ -474,7 +474,7 @@ async fn without_a_github_token_nobody_is_called() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_sent_are_refused() {
+async fn invalid_header_and_url_settings_are_rejected() {
     let stand_in = MockCopilot::start().await;
     let refused = |config| CopilotUpstream::new(config).unwrap_err();
     let not_a_header = |setting| CopilotConfigError::InvalidHeader { setting };
@@ -491,7 +491,7 @@ async fn settings_that_cannot_be_sent_are_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_passes_with_model_ids_in_the_words_of_each_side() {
+async fn model_ids_of_a_stream_are_translated_for_each_side() {
     let stand_in = MockCopilot::start().await;
     let config = CopilotConfig { integration_id: Some("an-id".to_owned()), ..stand_in.config() };
     let fixture = Fixture::with(Arc::new(stand_in.upstream_of(config))).await;
@@ -545,7 +545,7 @@ async fn without_an_integration_id_none_is_sent() {
 }
 
 #[tokio::test]
-async fn only_messages_models_of_anthropic_are_offered() {
+async fn only_anthropic_models_with_the_messages_api_are_offered() {
     let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     let listed = fixture.client.get(fixture.url("/v1/models")).bearer_auth(fixture.bearer()).send().await.unwrap();
@@ -561,7 +561,7 @@ async fn only_messages_models_of_anthropic_are_offered() {
 }
 
 #[tokio::test]
-async fn the_list_of_models_survives_a_refused_key_and_tells_limits() {
+async fn the_model_list_survives_a_rejected_key_and_contains_limits() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -584,7 +584,7 @@ async fn tokens_cannot_be_counted() {
 }
 
 #[tokio::test]
-async fn neither_token_nor_key_is_in_an_answer_a_log_or_debug_output() {
+async fn neither_token_nor_key_is_in_a_response_a_log_or_debug_output() {
     let (log, _guard) = Log::begin();
     let stand_in = MockCopilot::start().await;
     let upstream = Arc::new(stand_in.upstream());
@@ -592,7 +592,7 @@ async fn neither_token_nor_key_is_in_an_answer_a_log_or_debug_output() {
     let quoting = json!({"type": "error", "error": {"type": "api_error",
         "message": format!("bad {} or {} or {GITHUB_TOKEN}", key(1), key(2))}});
     stand_in.answer(MESSAGES, 403, quoting);
-    // The second try has a second key, and the error quotes the first one too.
+    // The second attempt has a second key, and the error contains the first one, too.
     let (_, told) = refusal(&upstream).await;
     assert!(told.contains("bad [redacted] or [redacted] or [redacted]"), "{told}");
     stand_in.clock().pass(3_600);

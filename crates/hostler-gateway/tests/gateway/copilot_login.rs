@@ -1,4 +1,4 @@
-//! Signing in to GitHub by a code, against a stand-in and by a clock that does not make anybody wait.
+//! The device flow against a mock of GitHub, with a clock that does not wait.
 
 use futures::FutureExt;
 use futures::future;
@@ -32,7 +32,7 @@ async fn sign_in(
 }
 
 #[tokio::test]
-async fn the_code_is_shown_and_the_token_comes_when_it_was_entered() {
+async fn the_code_is_shown_and_the_token_is_returned_after_it_was_entered() {
     let stand_in = MockCopilot::start().await;
     stand_in.answer(DEVICE_CODE, 200, code(json!(5)));
     stand_in.answers(ACCESS_TOKEN, [no("authorization_pending"), yes()]);
@@ -58,7 +58,7 @@ async fn the_code_is_shown_and_the_token_comes_when_it_was_entered() {
 }
 
 #[tokio::test]
-async fn the_table_of_polls() {
+async fn poll_responses_determine_the_result_and_the_intervals() {
     let html = || (502, "<html>".to_owned());
     let refused = |code: &str| Err(DeviceLoginError::Rejected { code: code.to_owned() });
     for (interval, answers, expected, slept) in [
@@ -77,13 +77,13 @@ async fn the_table_of_polls() {
             Ok("gho-planted"),
             vec![5, 20],
         ),
-        // A status that says the same is heard as well, and a hiccup ends nothing.
+        // An error status with the same content has the same effect, and a temporary failure does not end the polling.
         (json!(5), vec![(400, no("authorization_pending").1), html(), yes()], Ok("gho-planted"), vec![5, 5, 10]),
         (json!(5), vec![no("access_denied")], Err(DeviceLoginError::Denied), vec![5]),
         (json!(5), vec![no("authorization_pending"), no("expired_token")], Err(DeviceLoginError::Expired), vec![5, 5]),
         (json!(5), vec![no("incorrect_device_code")], refused("incorrect_device_code"), vec![5]),
         (json!(5), vec![(404, "<html>".to_owned())], refused("404 Not Found"), vec![5]),
-        // The code ends by itself after 900 s: this last pause goes beyond.
+        // The code expires after 900 s: this last pause exceeds it.
         (json!(60), vec![no("authorization_pending")], Err(DeviceLoginError::Expired), vec![60; 15]),
     ] {
         let stand_in = MockCopilot::start().await;
@@ -98,7 +98,7 @@ async fn the_table_of_polls() {
 }
 
 #[tokio::test]
-async fn the_table_of_beginnings() {
+async fn responses_to_the_code_request_are_validated() {
     let with = |field: &str, value: &str| {
         let mut answer: Value = serde_json::from_str(&code(json!(5))).unwrap();
         answer[field] = value.into();
@@ -127,7 +127,7 @@ async fn the_table_of_beginnings() {
 }
 
 #[tokio::test]
-async fn without_a_client_id_there_is_a_sentence_and_no_call() {
+async fn without_a_client_id_sign_in_fails_without_a_call() {
     let stand_in = MockCopilot::start().await;
     for client_id in [None, Some(String::new())] {
         let config = DeviceLoginConfig { client_id, ..stand_in.login_config() };
@@ -140,10 +140,10 @@ async fn without_a_client_id_there_is_a_sentence_and_no_call() {
 }
 
 #[tokio::test]
-async fn dropping_the_sign_in_ends_it() {
+async fn dropping_the_future_cancels_the_sign_in() {
     let stand_in = MockCopilot::start().await;
     stand_in.answer(DEVICE_CODE, 200, code(json!(5)));
-    // While the person is at it …
+    // While the code is being entered.
     let clock = TestClock::standing_still();
     let (shown, mut is_shown) = tokio::sync::watch::channel(false);
     {
@@ -155,7 +155,7 @@ async fn dropping_the_sign_in_ends_it() {
         future::select(signing_in.boxed(), shown.boxed()).await;
     }
     assert_eq!(stand_in.count(ACCESS_TOKEN), 0);
-    // … and while GitHub is asked.
+    // While GitHub is being polled.
     stand_in.hold(ACCESS_TOKEN);
     {
         let clock = TestClock::new();
@@ -167,7 +167,7 @@ async fn dropping_the_sign_in_ends_it() {
 }
 
 #[tokio::test]
-async fn a_github_that_is_not_there_is_told() {
+async fn an_unreachable_github_is_an_error() {
     let gone = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()

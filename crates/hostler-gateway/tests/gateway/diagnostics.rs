@@ -1,4 +1,4 @@
-//! What is told about requests that are over: to observers and in the metrics.
+//! Reports about finished requests: to observers and in the metrics.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +45,7 @@ async fn start(diagnostics: bool) -> (Gateway, Arc<FinishedRequestLog>) {
 }
 
 #[tokio::test]
-async fn every_way_to_end_is_told_once() {
+async fn every_outcome_is_reported_once() {
     let (gateway, ledger) = start(false).await;
     let registration = gateway.register(lease());
     let post = |text: &str, stream: bool| {
@@ -90,7 +90,7 @@ async fn every_way_to_end_is_told_once() {
 }
 
 #[tokio::test]
-async fn metrics_and_health_are_there_on_request_only() {
+async fn metrics_and_health_are_served_only_if_enabled() {
     let (gateway, ledger) = start(true).await;
     let registration = gateway.register(lease());
     let get = async |path: &str| {

@@ -1,4 +1,4 @@
-//! Streams that end before they have reported their usage, on every kind of upstream: metered by what has passed.
+//! Streams that end before they report their usage, on every kind of upstream: they are metered by their deltas.
 
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ async fn charged(chunks: Vec<Bytes>) -> u64 {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_at_ninety_two_percent_is_charged_for_what_has_passed() {
+async fn a_stream_interrupted_at_ninety_two_percent_is_charged_for_its_deltas() {
     let mut chunks = vec![start()];
     chunks.extend((0..92_000).map(|_| text("word")));
     assert_eq!(charged(chunks).await, 92_000);
 }
 
 #[tokio::test]
-async fn everything_that_the_model_writes_counts_and_nothing_else() {
+async fn all_content_of_the_model_counts_and_nothing_else() {
     let chunks = vec![
         start(),
         text(""),
@@ -58,20 +58,20 @@ async fn everything_that_the_model_writes_counts_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_was_reported_is_never_undercut_and_only_what_follows_is_estimated() {
+async fn reported_output_is_a_minimum_and_only_later_content_is_estimated() {
     assert_eq!(charged(vec![start(), text("abcd"), report(500)]).await, 500);
     assert_eq!(charged(vec![start(), text("abcd"), report(500), text("12345678")]).await, 502);
     let big =
         event("message_start", json!({"message": {"id": "m", "usage": {"input_tokens": 7, "output_tokens": 90}}}));
     assert_eq!(charged(vec![big, text("abcd")]).await, 90);
-    // A report of nothing is none.
+    // A report of zero does not count as a report.
     assert_eq!(charged(vec![start(), text("12345678"), report(0), event("message_stop", json!({}))]).await, 2);
     let whole = vec![start(), text(&"word ".repeat(1_000)), report(3), event("message_stop", json!({}))];
     assert_eq!(charged(whole).await, 3, "an upstream that reports knows better");
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_charged_for_what_it_was_sent() {
+async fn a_disconnected_client_is_charged_for_what_it_was_sent() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;

@@ -1,4 +1,4 @@
-//! Limits and the ledger over real HTTP, restarts and `kill -9` included.
+//! Limits and the ledger over HTTP, including restarts and `kill -9`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -28,7 +28,7 @@ fn kept_in(dir: &Path) -> GatewayConfig {
     GatewayConfig { state_dir: Some(dir.to_owned()), ..config() }
 }
 
-/// Limits that allow each session so many requests.
+/// Limits that allow each session this many requests.
 fn requests(count: u64) -> GatewayLimits {
     let total = UsageBudget { requests: Some(count), ..UsageBudget::default() };
     GatewayLimits { session: SessionLimits { total, ..SessionLimits::default() }, ..GatewayLimits::default() }
@@ -60,14 +60,14 @@ impl Caller {
         *self.registration.status().borrow()
     }
 
-    /// Returns once a request of the session is held.
+    /// Returns once a request of the session is waiting.
     async fn held(&self) {
         self.registration.status().wait_for(|status| status.waiting.is_some()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_used_up_budget_is_refused_at_once_and_not_to_be_tried_again() {
+async fn a_request_over_a_budget_is_rejected_at_once_without_a_retry() {
     let caller =
         Caller::start(GatewayConfig { limits: requests(2), over_limit_policy: OverLimitPolicy::Reject, ..config() })
             .await;
@@ -84,13 +84,13 @@ async fn a_used_up_budget_is_refused_at_once_and_not_to_be_tried_again() {
         "Over the limit: the session's limit of 2 requests is reached: 2 are used. Raise the session's limit to go on."
     );
     assert_eq!(caller.status().totals.requests, 2);
-    // Another session has a budget of its own.
+    // Another session has its own budget.
     let other = caller.gateway.register(Lease { session: "claude:/two".to_owned(), ..lease() });
     assert_eq!(caller.ask_as(other.bearer().expose_secret(), request("hi", false)).await.status(), 200);
 }
 
 #[tokio::test]
-async fn what_passes_by_itself_is_refused_with_a_time_to_come_again() {
+async fn a_request_over_a_temporary_limit_is_rejected_with_retry_after() {
     for limits in [
         GatewayLimits { concurrent: Some(1), ..GatewayLimits::default() },
         GatewayLimits { requests_per_minute: Some(1), ..GatewayLimits::default() },
@@ -107,7 +107,7 @@ async fn what_passes_by_itself_is_refused_with_a_time_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_caller_without_a_registration_has_a_budget_by_its_id() {
+async fn an_unregistered_caller_has_a_budget_by_its_id() {
     let config = GatewayConfig {
         accept_unregistered: true,
         limits: requests(1),
@@ -146,7 +146,7 @@ async fn counting_tokens_is_limited_like_a_message() {
 }
 
 #[tokio::test]
-async fn a_held_request_goes_on_when_the_limit_is_raised() {
+async fn a_waiting_request_continues_when_the_limit_is_raised() {
     let caller = Caller::start(GatewayConfig { limits: requests(1), ..config() }).await;
     assert_eq!(caller.ask("hi", true).await.status(), 200);
     let (answer, ()) = tokio::join!(caller.ask("hi", true), async {
@@ -161,7 +161,7 @@ async fn a_held_request_goes_on_when_the_limit_is_raised() {
 }
 
 #[tokio::test]
-async fn a_held_request_whose_limit_is_not_raised_is_refused_in_the_end() {
+async fn a_waiting_request_is_rejected_after_the_maximum_wait() {
     let over_limit = OverLimitPolicy::Wait { max_wait: Duration::from_millis(1) };
     let caller = Caller::start(GatewayConfig { limits: requests(0), over_limit_policy: over_limit, ..config() }).await;
     let refused = caller.ask("hi", true).await;
@@ -172,14 +172,14 @@ async fn a_held_request_whose_limit_is_not_raised_is_refused_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
+async fn a_client_that_disconnects_while_waiting_frees_its_slot() {
     let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
     {
         let waiting = std::pin::pin!(caller.ask("hi", true));
         future::select(waiting, std::pin::pin!(caller.held())).await;
     }
     let mut status = caller.registration.status();
-    // The client's pool keeps the connection of a request that was only dropped, so the client goes as a whole.
+    // The client's pool keeps the connection of a dropped request, so the whole client is dropped.
     drop(caller.client);
     status.wait_for(|status| status.waiting.is_none()).await.unwrap();
     caller.gateway.wait_until_idle().await;
@@ -187,7 +187,7 @@ async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
 }
 
 #[tokio::test]
-async fn stopping_answers_held_requests() {
+async fn stopping_answers_waiting_requests() {
     let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
     let (refused, ()) = tokio::join!(caller.ask("hi", true), async {
         caller.held().await;
@@ -198,7 +198,7 @@ async fn stopping_answers_held_requests() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_lease_answers_its_held_requests() {
+async fn revoking_a_lease_answers_its_waiting_requests() {
     let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
     let other = caller.gateway.register(lease());
     let bearer = other.bearer().expose_secret().to_owned();
@@ -211,7 +211,7 @@ async fn the_end_of_a_lease_answers_its_held_requests() {
 }
 
 #[tokio::test]
-async fn a_stream_keeps_its_place_until_it_is_over() {
+async fn a_stream_holds_its_slot_until_it_ends() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply, Reply::events(short_message())]).await;
     let anthropic = Arc::new(hostler_gateway::AnthropicUpstream::new(upstream.config()));
@@ -229,7 +229,7 @@ async fn a_stream_keeps_its_place_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn dollars_are_counted_by_the_prices_and_unknown_models_are_counted_as_such() {
+async fn dollars_follow_the_prices_and_tokens_of_unknown_models_are_unpriced() {
     let body = |model: &str| {
         let message = json!({"role": "user", "content": "hi"});
         json!({"model": model, "max_tokens": 100, "messages": [message]}).to_string()
@@ -269,7 +269,7 @@ async fn the_leases_of_a_session_share_its_totals() {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_what_was_used_and_a_forgotten_session_begins_anew() {
+async fn usage_survives_a_restart_and_a_deleted_session_starts_at_zero() {
     let dir = TempDir::new().unwrap();
     let mut used = UsageTotals::default();
     for life in 1..=3 {
@@ -278,7 +278,7 @@ async fn a_restart_keeps_what_was_used_and_a_forgotten_session_begins_anew() {
         caller.ask("planted-prompt", true).await.bytes().await.unwrap();
         used = caller.status().totals;
         assert_eq!(used.requests, life);
-        // One life ends in order, the next one does not.
+        // Every other gateway is dropped without being stopped.
         if life % 2 == 0 {
             caller.gateway.stop().await;
         }
@@ -295,7 +295,7 @@ async fn a_restart_keeps_what_was_used_and_a_forgotten_session_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_used_up_budget_is_used_up_after_a_restart() {
+async fn a_used_up_budget_stays_used_up_after_a_restart() {
     let dir = TempDir::new().unwrap();
     for status in [200, 429] {
         let config =
@@ -314,11 +314,11 @@ async fn two_gateways_do_not_share_a_directory() {
     Gateway::start(kept_in(dir.path())).await.unwrap();
 }
 
-/// Where a child finds its ledger.
+/// Environment variable with the child's ledger directory.
 const DIR: &str = "HOSTLER_TEST_LEDGER_DIR";
 
 #[tokio::test]
-async fn a_killed_gateway_loses_nothing_that_it_had_written() {
+async fn a_killed_gateway_loses_nothing_that_was_written() {
     if let Ok(dir) = std::env::var(DIR) {
         return live_until_killed(Path::new(&dir)).await;
     }
@@ -326,7 +326,7 @@ async fn a_killed_gateway_loses_nothing_that_it_had_written() {
     let (mut told, mut each) = (0, None);
     for words in [1, 7, 30] {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "limits::a_killed_gateway_loses_nothing_that_it_had_written", "--nocapture"])
+            .args(["--exact", "limits::a_killed_gateway_loses_nothing_that_was_written", "--nocapture"])
             .env(DIR, dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -347,8 +347,8 @@ async fn a_killed_gateway_loses_nothing_that_it_had_written() {
         let kept = gateway.session_status(SESSION).borrow().totals;
         assert!(kept.requests >= last, "{} are kept of {last}", kept.requests);
         assert_eq!(kept, gateway.usage_today());
-        // It may have gone on between its last word and its end, but nothing is counted twice. A request that was cut off by
-        // the end of a life has no tokens, so only the first word of all says how many one of them takes.
+        // It may have counted more between its last output and its end, but nothing twice. A request that the kill
+        // interrupted has no tokens, so only the first output of all determines the tokens per request.
         let each = *each.get_or_insert(tokens / last);
         assert_eq!(kept.tokens() % each, 0, "{kept:?}");
         assert!((tokens..=kept.requests * each).contains(&kept.tokens()), "{kept:?}");
@@ -357,8 +357,8 @@ async fn a_killed_gateway_loses_nothing_that_it_had_written() {
     }
 }
 
-/// Asks without end, and says how often it did once that is written.
-#[expect(clippy::print_stdout, reason = "the parent reads it")]
+/// Sends requests without end, and prints their number once it is written.
+#[expect(clippy::print_stdout, reason = "the parent process reads the output")]
 async fn live_until_killed(dir: &Path) {
     let caller = Caller::start(kept_in(dir)).await;
     loop {

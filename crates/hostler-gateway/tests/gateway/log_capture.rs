@@ -1,7 +1,7 @@
-//! What one test logs, at every level.
+//! Captures the log of one test, at every level.
 //!
 //! There is one subscriber for the whole program and one log per thread: a subscriber per test would miss events whose
-//! place in the code another test's thread, which has none, came by first.
+//! call site was first reached by the thread of another test without one.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -15,7 +15,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Log>> = const { RefCell::new(None) };
 }
 
-/// Everything that this thread logs between [`Log::begin`] and the end of the guard.
+/// Everything that this thread logs between [`Log::begin`] and the drop of the guard.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 

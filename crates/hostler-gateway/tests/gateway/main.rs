@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
-//! The gateway over real HTTP on loopback, in front of the scripted model and of a small Messages API server.
+//! The gateway over HTTP on loopback, with the scripted model and with a small Messages API server.
 
 mod anthropic;
 mod auth;

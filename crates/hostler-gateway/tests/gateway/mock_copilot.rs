@@ -1,4 +1,4 @@
-//! A stand-in for GitHub and Copilot on loopback: it issues keys that end, checks them, and counts what it is asked.
+//! A mock of GitHub and Copilot on loopback: it issues keys that expire, checks them, and records requests.
 
 use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ pub(crate) const DEVICE_CODE: &str = "/web/login/device/code";
 pub(crate) const ACCESS_TOKEN: &str = "/web/login/oauth/access_token";
 pub(crate) const GITHUB_TOKEN: &str = "gho-planted-github-token";
 
-/// A clock that the test moves. Whoever sleeps by it moves it too, and does not wait.
+/// A clock that the test moves. Sleeping advances it without waiting.
 pub(crate) struct TestClock {
     now: Mutex<SystemTime>,
     slept: Mutex<Vec<Duration>>,
@@ -45,7 +45,7 @@ impl TestClock {
         Arc::new(Self::starting(false))
     }
 
-    /// A clock by which no pause ever ends.
+    /// A clock on which no sleep ever ends.
     pub(crate) fn standing_still() -> Arc<Self> {
         Arc::new(Self::starting(true))
     }
@@ -79,7 +79,7 @@ impl WallClock for TestClock {
     }
 }
 
-/// GitHub tokens, of which each one that is refused gives way to the next.
+/// A source of GitHub tokens; a rejected token is replaced by the next one.
 #[derive(Debug)]
 pub(crate) struct RotatingTokens(Mutex<VecDeque<&'static str>>);
 
@@ -92,7 +92,7 @@ impl RotatingTokens {
         self.0.lock().unwrap().len()
     }
 
-    /// As if another process had signed in anew.
+    /// Switches to the next token, as if another process had signed in.
     pub(crate) fn rotate(&self) {
         self.0.lock().unwrap().pop_front();
     }
@@ -121,7 +121,7 @@ struct MockCopilotShared {
     clock: Arc<TestClock>,
     root: Url,
     state: Mutex<State>,
-    /// Requests whose path or body holds this text wait until it is something else.
+    /// Requests whose path or body contains this text wait until it changes.
     held: watch::Sender<Option<&'static str>>,
     arrived: watch::Sender<()>,
     hung_up: watch::Sender<usize>,
@@ -132,7 +132,7 @@ struct State {
     received: Vec<Received>,
     issued: usize,
     valid: HashSet<String>,
-    /// Answers that differ from the usual one, by path; the last one of a path stays.
+    /// Responses that replace the default, by path; the last one of a path repeats.
     unusual: Vec<(&'static str, VecDeque<(u16, String)>)>,
 }
 
@@ -156,7 +156,7 @@ impl MockCopilot {
         &self.world.clock
     }
 
-    /// How many others hold the clock: an upstream does, and so does an exchange that is under way.
+    /// Number of other owners of the clock: an upstream, and a running exchange.
     pub(crate) fn clock_holders(&self) -> usize {
         Arc::strong_count(&self.world.clock) - 1
     }
@@ -177,7 +177,7 @@ impl MockCopilot {
         DeviceLoginConfig::new(self.root.join("web").unwrap(), Some("planted-client".to_owned()))
     }
 
-    /// An upstream of the usual configuration, by the stand-in's clock.
+    /// An upstream with the default configuration and the mock's clock.
     pub(crate) fn upstream(&self) -> CopilotUpstream {
         self.upstream_of(self.config())
     }
@@ -186,34 +186,34 @@ impl MockCopilot {
         CopilotUpstream::with_clock(config, self.world.clock.clone()).unwrap()
     }
 
-    /// From now on a path is answered like this.
+    /// Sets the response of a path.
     pub(crate) fn answer(&self, path: &'static str, status: u16, body: impl ToString) {
         self.answers(path, [(status, body.to_string())]);
     }
 
-    /// From now on a path is answered like this, in order; the last answer stays.
+    /// Sets the responses of a path, in order; the last one repeats.
     pub(crate) fn answers(&self, path: &'static str, answers: impl IntoIterator<Item = (u16, String)>) {
         let mut state = self.world.state.lock().unwrap();
         state.unusual.retain(|(other, _)| *other != path);
         state.unusual.push((path, answers.into_iter().collect()));
     }
 
-    /// A path is answered as usual again.
+    /// Restores the default responses of a path.
     pub(crate) fn recover(&self, path: &str) {
         self.world.state.lock().unwrap().unusual.retain(|(other, _)| *other != path);
     }
 
-    /// No key that was issued so far is good any more.
+    /// Revokes all keys issued so far.
     pub(crate) fn revoke(&self) {
         self.world.state.lock().unwrap().valid.clear();
     }
 
-    /// Makes a key good that was not issued.
+    /// Accepts a key that was not issued.
     pub(crate) fn accept(&self, key: &str) {
         self.world.state.lock().unwrap().valid.insert(key.to_owned());
     }
 
-    /// Requests whose path or body holds the text get no answer until they are released.
+    /// Requests whose path or body contains the text get no response until they are released.
     pub(crate) fn hold(&self, text: &'static str) {
         self.world.held.send_replace(Some(text));
     }
@@ -236,7 +236,7 @@ impl MockCopilot {
         self.received(path).iter().map(bearer).collect()
     }
 
-    /// Returns once so many requests have arrived at a path.
+    /// Returns once this many requests have arrived at a path.
     pub(crate) async fn arrived(&self, path: &str, count: usize) {
         let mut arrived = self.world.arrived.subscribe();
         while self.count(path) < count {
@@ -244,7 +244,7 @@ impl MockCopilot {
         }
     }
 
-    /// Returns once a caller has hung up without an answer.
+    /// Returns once a caller has disconnected without a response.
     pub(crate) async fn hung_up(&self) {
         self.world.hung_up.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
@@ -256,7 +256,7 @@ impl Drop for MockCopilot {
     }
 }
 
-/// The key that the exchange gives out as the n-th.
+/// The n-th key that the exchange issues.
 pub(crate) fn key(number: usize) -> String {
     format!("tid=planted{number};exp=1;sku=x:sig/{number}")
 }
@@ -342,7 +342,7 @@ fn models() -> Value {
     ]})
 }
 
-/// A message in Copilot's words for its model, in the form that was asked for.
+/// A message with Copilot's model id, in the requested form.
 fn message(request: &[u8]) -> (u16, String) {
     let request: Value = serde_json::from_slice(request).unwrap();
     if request["stream"] != true {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Fixture, KEY, Received, Reply, TestUpstream, error, events, names, parse, request, string};
 
 const USAGE: &str = r#"{"prompt_tokens":20,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":12}}"#;
-/// The requests and tokens of a call with [`USAGE`]: requests, input, output, read from the cache, written to it.
+/// Usage of a call with [`USAGE`]: requests, input, output, cache reads, cache writes.
 const USED: [u64; 5] = [1, 8, 5, 12, 0];
 
 fn used(fixture: &Fixture) -> [u64; 5] {
@@ -64,7 +64,7 @@ fn sent(received: &Received) -> Value {
 }
 
 #[tokio::test]
-async fn the_request_goes_out_as_chat_completions_with_our_own_headers_only() {
+async fn a_request_is_sent_as_chat_completions_with_own_headers_only() {
     let upstream = TestUpstream::start([json_reply(200, &completion())]).await;
     let fixture = gateway(&upstream).await;
     let response = fixture
@@ -121,7 +121,7 @@ async fn a_url_without_a_path_means_v1() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_a_message_and_is_metered() {
+async fn a_complete_response_is_translated_and_metered() {
     let upstream = TestUpstream::start([json_reply(200, &completion())]).await;
     let fixture = gateway(&upstream).await;
     let response = fixture.whole("hi").await;
@@ -136,7 +136,7 @@ async fn a_whole_answer_is_a_message_and_is_metered() {
 }
 
 #[tokio::test]
-async fn a_stream_is_a_message_and_is_metered() {
+async fn a_stream_is_translated_and_metered() {
     let upstream = TestUpstream::start([Reply::events(short_stream())]).await;
     let fixture = gateway(&upstream).await;
     let events = events(fixture.stream("hi").await).await;
@@ -161,7 +161,7 @@ async fn a_stream_is_a_message_and_is_metered() {
 }
 
 #[tokio::test]
-async fn each_chunk_passes_as_soon_as_it_is_there() {
+async fn each_chunk_passes_as_soon_as_it_arrives() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = gateway(&upstream).await;
@@ -180,13 +180,13 @@ async fn each_chunk_passes_as_soon_as_it_is_there() {
     chunks.send(Ok(stream[3].clone())).await.unwrap();
     chunks.send(Ok(stream[4].clone())).await.unwrap();
     assert_eq!(names(&next(&mut response).await), ["content_block_stop", "message_delta", "message_stop"]);
-    // The last marker ends the answer: a server that keeps its connection open keeps nobody waiting.
+    // The last marker ends the response, even if the server keeps the connection open.
     assert_eq!(response.chunk().await.unwrap(), None);
     fixture.gateway.wait_until_idle().await;
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_the_call() {
+async fn a_client_disconnect_ends_the_call() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = gateway(&upstream).await;
@@ -198,7 +198,7 @@ async fn a_client_that_leaves_ends_the_call() {
 }
 
 #[tokio::test]
-async fn tools_and_images_make_the_round() {
+async fn tools_and_images_survive_a_round_trip() {
     let first = vec![
         chunk(
             json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "Read", "arguments": ""}}]}),
@@ -243,7 +243,7 @@ async fn tools_and_images_make_the_round() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_expressed_is_refused_without_a_call() {
+async fn an_unsupported_request_is_rejected_without_a_call() {
     let upstream = TestUpstream::start([]).await;
     let fixture = gateway(&upstream).await;
     let pdf =
@@ -256,7 +256,7 @@ async fn what_cannot_be_expressed_is_refused_without_a_call() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_status_their_words_and_retry_after() {
+async fn errors_keep_their_status_message_and_retry_after() {
     for (status, kind) in [
         (400, "invalid_request_error"),
         (401, "authentication_error"),
@@ -280,7 +280,7 @@ async fn errors_keep_their_status_their_words_and_retry_after() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_loading_is_asked_again() {
+async fn a_call_to_a_loading_server_is_retried() {
     let loading = || Reply::Whole(503, &[], json!({"error": {"message": "Loading model", "code": 503}}).to_string());
     let upstream = TestUpstream::start([loading(), loading(), Reply::events(short_stream())]).await;
     let fixture = gateway(&upstream).await;
@@ -290,7 +290,7 @@ async fn a_server_that_is_loading_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_the_first_chunk_is_a_response() {
+async fn an_error_in_place_of_the_first_chunk_becomes_an_error_response() {
     let first = Bytes::from_static(b"data: {\"error\":{\"message\":\"Slow down\",\"code\":429}}\n\n");
     let upstream = TestUpstream::start([Reply::events(vec![first])]).await;
     let fixture = gateway(&upstream).await;
@@ -299,7 +299,7 @@ async fn an_error_in_place_of_the_first_chunk_is_a_response() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_chat_completions_are_bad_gateways() {
+async fn invalid_responses_become_502() {
     for (stream, reply) in [
         (false, Reply::Whole(200, &[], "<html>".to_owned())),
         (false, Reply::Whole(200, &[], r#"{"choices":[]}"#.to_owned())),
@@ -316,7 +316,7 @@ async fn answers_that_are_no_chat_completions_are_bad_gateways() {
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_ends_with_one_error_event() {
+async fn a_failing_stream_ends_with_one_error_event() {
     let told = Bytes::from_static(b"data: {\"error\":{\"message\":\"Out of memory\",\"code\":500}}\n\n");
     let cut = || Err(std::io::Error::other("cut"));
     for (rest, message) in [
@@ -332,7 +332,7 @@ async fn a_stream_that_fails_ends_with_one_error_event() {
         let upstream = TestUpstream::start([reply]).await;
         let fixture = gateway(&upstream).await;
         sender.send(Ok(short_stream().swap_remove(0))).await.unwrap();
-        // The stream has begun before it fails: bytes that are cut away with the connection may never arrive.
+        // The stream starts before it fails: unread bytes may be lost together with the connection.
         let mut response = fixture.stream("hi").await;
         let mut text = response.chunk().await.unwrap().unwrap().to_vec();
         for chunk in rest {
@@ -350,9 +350,9 @@ async fn a_stream_that_fails_ends_with_one_error_event() {
 }
 
 #[tokio::test]
-async fn the_models_are_those_of_the_server_and_others_are_refused() {
+async fn the_servers_models_are_served_and_others_are_rejected() {
     let list = json!({"object": "list", "data": [{"id": "qwen3", "max_model_len": 40960}, {"id": "gpt-4o"}]});
-    // A model that the list lacks might be new: the list is asked for again if it is older than a minute.
+    // A model that is not listed might be new: the list is fetched again if it is older than a minute.
     let upstream =
         TestUpstream::start([json_reply(200, &list), json_reply(200, &completion()), json_reply(200, &list)]).await;
     let fixture = gateway(&upstream).await;
@@ -383,7 +383,7 @@ async fn tokens_cannot_be_counted() {
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_answer_and_no_debug_output() {
+async fn the_key_is_in_no_response_and_no_debug_output() {
     let quoting = json!({"error": {"message": format!("bad key {KEY}"), "code": 401}});
     let event = || Bytes::from(format!("data: {quoting}\n\n"));
     let upstream = TestUpstream::start([
@@ -405,7 +405,7 @@ async fn the_key_is_in_no_answer_and_no_debug_output() {
     assert!(!format!("{with_password:?} {:?}", OpenAiUpstream::new(with_password.clone())).contains("planted"));
 }
 
-/// Counts how often it was told that its key is refused.
+/// Counts rejections of its key.
 #[derive(Debug, Default)]
 struct CountingCredential(AtomicUsize);
 
@@ -429,7 +429,7 @@ impl CredentialSource for MissingCredential {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_forgotten_and_a_missing_one_is_told() {
+async fn a_rejected_key_is_reported_to_its_source_and_a_missing_one_is_an_error() {
     let body = json!({"error": {"message": "Incorrect API key"}});
     let upstream = TestUpstream::start([json_reply(401, &body), json_reply(403, &body)]).await;
     let credential = Arc::new(CountingCredential::default());

@@ -1,4 +1,4 @@
-//! Routes, validation, limits, and the window for observers.
+//! Routes, validation, size limits and observers.
 
 use bytes::Bytes;
 use futures::stream;
@@ -19,7 +19,7 @@ async fn unknown_routes_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_messages_request_is_invalid() {
+async fn an_invalid_body_is_rejected() {
     let fixture = Fixture::scripted().await;
     for body in ["", "no json", "[]", r#"{"messages":[]}"#, r#"{"model":"m"}"#, r#"{"model":"","messages":[]}"#] {
         let (status, kind, _) = error(fixture.post(body).await).await;
@@ -29,7 +29,7 @@ async fn a_body_that_is_no_messages_request_is_invalid() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_too_large_however_it_is_sent() {
+async fn a_body_over_the_limit_is_rejected_with_and_without_a_length() {
     let fixture = Fixture::scripted().await;
     const MEGABYTE: usize = 1024 * 1024;
     let announced = error(fixture.post(vec![b' '; 32 * MEGABYTE + 1]).await).await;
@@ -43,7 +43,7 @@ async fn a_body_over_the_limit_is_too_large_however_it_is_sent() {
 }
 
 #[tokio::test]
-async fn an_observer_sees_the_request_without_its_credentials() {
+async fn an_observer_receives_the_request_without_credentials() {
     let fixture = Fixture::scripted().await;
     let body = request("planted-prompt", false);
     let sent = fixture
@@ -66,7 +66,7 @@ async fn an_observer_sees_the_request_without_its_credentials() {
 }
 
 #[tokio::test]
-async fn the_log_forgets_its_oldest_requests() {
+async fn the_request_log_evicts_its_oldest_requests() {
     let fixture = Fixture::scripted().await;
     for number in 0..10 {
         fixture.whole(&format!("number {number}")).await;
@@ -77,7 +77,7 @@ async fn the_log_forgets_its_oldest_requests() {
 }
 
 #[tokio::test]
-async fn there_are_always_models_and_the_default_is_first() {
+async fn models_are_never_empty_and_start_with_the_default() {
     let fixture = Fixture::scripted().await;
     assert_eq!(fixture.gateway.models()[0].id, "claude-sonnet-4-5");
 }

@@ -1,4 +1,4 @@
-//! Which upstream serves a request, in which words it is asked, and which models are on offer.
+//! Selection of upstreams, translation of model ids, and model lists.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fixture, Reply, TestUpstream, client, error, event, events, short_message, string};
 
-/// An upstream with a list of models, which answers in its own ids and remembers what it was asked.
+/// An upstream with a model list, which answers with its own ids and records requests.
 struct ListingUpstream {
     models: Mutex<Result<Vec<&'static str>, ()>>,
     manners: UpstreamCapabilities,
@@ -105,7 +105,7 @@ async fn ids(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn model_ids_are_mapped_in_the_request_and_in_both_forms_of_the_answer() {
+async fn model_ids_are_mapped_in_requests_and_in_both_forms_of_responses() {
     let upstream = ListingUpstream::new(&["claude-sonnet-4.5", "claude-opus-4.6"], UnknownModelPolicy::Reject);
     let fixture = Fixture::with(upstream.clone()).await;
     for asked in ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4.5"] {
@@ -122,7 +122,7 @@ async fn model_ids_are_mapped_in_the_request_and_in_both_forms_of_the_answer() {
 }
 
 #[tokio::test]
-async fn a_renamed_first_event_leaves_the_rest_of_its_chunk_alone() {
+async fn renaming_the_first_event_leaves_the_rest_of_its_chunk_unchanged() {
     let start = event("message_start", json!({"message": {"id": "m", "model": "claude-sonnet-4.5"}}));
     let mut chunk = b": a comment\n\n".to_vec();
     chunk.extend_from_slice(&start);
@@ -135,7 +135,7 @@ async fn a_renamed_first_event_leaves_the_rest_of_its_chunk_alone() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_listed_is_not_found_without_a_call() {
+async fn an_unlisted_model_is_not_found_without_a_call() {
     for unknown in [UnknownModelPolicy::Reject, UnknownModelPolicy::RejectIfListKnown] {
         let upstream = ListingUpstream::new(&["claude-sonnet-4.5"], unknown);
         let fixture = Fixture::with(upstream.clone()).await;
@@ -149,7 +149,7 @@ async fn a_model_that_is_not_listed_is_not_found_without_a_call() {
 }
 
 #[tokio::test]
-async fn while_no_list_is_known_a_model_is_passed_on_or_refused_as_the_upstream_wants_it() {
+async fn without_a_list_a_model_is_forwarded_or_rejected_by_policy() {
     let lenient = ListingUpstream::broken();
     let fixture = Fixture::with(lenient.clone()).await;
     assert_eq!(fixture.post(request("anything-goes", false)).await.status(), 200);
@@ -161,13 +161,13 @@ async fn while_no_list_is_known_a_model_is_passed_on_or_refused_as_the_upstream_
     let fixture = Fixture::with(strict.clone()).await;
     assert_eq!(error(fixture.post(request("claude-sonnet-4-5", false)).await).await.0, 504);
     assert!(strict.asked().is_empty());
-    // The next request asks again.
+    // The next request fetches the list again.
     *strict.models.lock().unwrap() = Ok(vec!["claude-sonnet-4.5"]);
     assert_eq!(fixture.post(request("claude-sonnet-4-5", false)).await.status(), 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_renewed_when_it_is_old_or_lacks_a_model() {
+async fn a_list_is_fetched_again_when_it_is_old_or_lacks_a_model() {
     let upstream = ListingUpstream::new(&["claude-sonnet-4.5"], UnknownModelPolicy::Reject);
     let gateway = Gateway::start(GatewayConfig::new(Upstreams::single(upstream.clone()))).await.unwrap();
     let count = || *upstream.lists.lock().unwrap();
@@ -180,7 +180,7 @@ async fn a_list_is_renewed_when_it_is_old_or_lacks_a_model() {
     *upstream.models.lock().unwrap() = Ok(vec!["claude-sonnet-4.5", "claude-opus-5"]);
     assert_eq!(gateway.refresh_models().await.len(), 2);
     assert_eq!(count(), 2);
-    // A list that cannot be renewed still counts.
+    // A list that cannot be fetched again is still used.
     minutes(60).await;
     *upstream.models.lock().unwrap() = Err(());
     assert_eq!(gateway.refresh_models().await.len(), 2);
@@ -242,7 +242,7 @@ async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
 }
 
 #[tokio::test]
-async fn the_catalogue_is_merged_and_a_failing_upstream_hides_only_itself() {
+async fn model_lists_are_merged_and_a_failing_upstream_hides_only_itself() {
     let upstreams = vec![
         named("main", ListingUpstream::new(&["claude-sonnet-4.5", "gpt-5"], UnknownModelPolicy::Reject)),
         named("broken", ListingUpstream::broken()),
@@ -277,13 +277,13 @@ async fn the_catalogue_is_merged_and_a_failing_upstream_hides_only_itself() {
 }
 
 #[tokio::test]
-async fn an_upstream_without_a_list_offers_the_bundled_one() {
+async fn an_upstream_without_a_list_offers_the_bundled_models() {
     let fixture = Fixture::with(ListingUpstream::broken()).await;
     assert_eq!(ids(&fixture).await[0], "claude-sonnet-4-5");
 }
 
 #[tokio::test]
-async fn betas_are_filtered_for_upstreams_that_take_only_some() {
+async fn betas_are_filtered_for_upstreams_with_an_allow_list() {
     let upstream = ListingUpstream::new(&["m"], UnknownModelPolicy::Forward);
     let fixture = Fixture::with(upstream.clone()).await;
     let sent = fixture
@@ -297,7 +297,7 @@ async fn betas_are_filtered_for_upstreams_that_take_only_some() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_by_upstreams_that_can() {
+async fn tokens_are_counted_by_upstreams_that_support_it() {
     let upstream = TestUpstream::start([Reply::Whole(200, &[], r#"{"input_tokens":42}"#.to_owned())]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let count = |fixture: &Fixture| {
@@ -316,7 +316,7 @@ async fn tokens_are_counted_by_upstreams_that_can() {
 }
 
 #[tokio::test]
-async fn the_list_of_a_messages_api_server_is_read_to_its_last_page() {
+async fn all_pages_of_a_model_list_are_fetched() {
     let page = |ids: [&str; 2], more: bool| {
         let data = ids.map(|id| json!({"type": "model", "id": id, "display_name": id, "max_input_tokens": 200_000}));
         Reply::Whole(200, &[], json!({"data": data, "has_more": more, "last_id": ids[1]}).to_string())
@@ -331,7 +331,7 @@ async fn the_list_of_a_messages_api_server_is_read_to_its_last_page() {
 }
 
 #[tokio::test]
-async fn upstreams_are_exchanged_while_a_stream_runs_on_the_old_one() {
+async fn replacing_upstreams_does_not_affect_running_streams() {
     let (chunks, reply) = Reply::stream();
     let old = TestUpstream::start([reply]).await;
     let old_upstream: Arc<dyn Upstream> = Arc::new(AnthropicUpstream::new(old.config()));
@@ -351,7 +351,7 @@ async fn upstreams_are_exchanged_while_a_stream_runs_on_the_old_one() {
 }
 
 #[tokio::test]
-async fn lists_are_remembered_from_one_run_to_the_next() {
+async fn model_lists_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let start = async |upstream: Arc<ListingUpstream>| {
         let upstreams = Upstreams::single(upstream);
@@ -375,7 +375,7 @@ async fn lists_are_remembered_from_one_run_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_chosen_model_says_its_upstream_and_what_that_can_do() {
+async fn select_model_returns_the_upstream_and_its_capabilities() {
     let test = TestUpstream::start([]).await;
     let upstreams = vec![
         named("main", Arc::new(AnthropicUpstream::new(test.config()))),

@@ -1,9 +1,11 @@
+//! The scripted model over HTTP.
+
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, error, events, names, request};
 
 #[tokio::test]
-async fn a_greeting_is_echoed_word_by_word() {
+async fn a_text_without_directives_is_echoed_word_by_word() {
     let fixture = Fixture::scripted().await;
     let events = events(fixture.stream("hi there").await).await;
     let [start, block, ping, deltas @ .., stop, delta, end] = events.as_slice() else { panic!("{events:?}") };
@@ -27,7 +29,7 @@ async fn a_greeting_is_echoed_word_by_word() {
 }
 
 #[tokio::test]
-async fn the_same_request_gets_the_same_answer() {
+async fn equal_requests_get_equal_responses() {
     let fixture = Fixture::scripted().await;
     let script = "!think hm\n!say hello\n!tool Bash {\"command\":\"ls\"}";
     let first = fixture.stream(script).await.text().await.unwrap();
@@ -35,7 +37,7 @@ async fn the_same_request_gets_the_same_answer() {
 }
 
 #[tokio::test]
-async fn the_whole_message_says_what_the_stream_says() {
+async fn the_complete_message_equals_the_streamed_one() {
     let fixture = Fixture::scripted().await;
     let script = "!think hm well\n!say hello you\n!tool Bash {\"command\":\"ls\"}\n!tool Read {}";
     let whole: Value = serde_json::from_str(&fixture.whole(script).await.text().await.unwrap()).unwrap();
@@ -62,7 +64,7 @@ async fn the_whole_message_says_what_the_stream_says() {
     assert_eq!(delta["usage"]["output_tokens"], whole["usage"]["output_tokens"]);
 }
 
-/// Puts a message together from its events, the way a client does.
+/// Assembles a message from its events, as a client does.
 fn assemble(events: &[(String, Value)]) -> Value {
     let mut content: Vec<Value> = Vec::new();
     let mut json = String::new();
@@ -91,7 +93,7 @@ fn assemble(events: &[(String, Value)]) -> Value {
 }
 
 #[tokio::test]
-async fn an_error_before_the_first_event_is_a_response_and_after_it_an_event() {
+async fn an_error_before_the_first_event_is_a_response_and_later_an_event() {
     let fixture = Fixture::scripted().await;
     for (status, kind) in [
         (400, "invalid_request_error"),
@@ -115,7 +117,7 @@ async fn an_error_before_the_first_event_is_a_response_and_after_it_an_event() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_the_stream_with_one_error_event() {
+async fn a_cut_directive_ends_the_stream_with_one_error_event() {
     let fixture = Fixture::scripted().await;
     let events = events(fixture.stream("!deltas 2\n!cut").await).await;
     assert_eq!(names(&events)[3..], ["content_block_delta", "content_block_delta", "content_block_stop", "error"]);
@@ -124,7 +126,7 @@ async fn a_cut_ends_the_stream_with_one_error_event() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_script_is_told() {
+async fn an_invalid_script_is_answered_with_its_error() {
     let fixture = Fixture::scripted().await;
     let (status, _, message) = error(fixture.stream("!say a\n!wait long").await).await;
     assert_eq!(status, 400);
@@ -132,7 +134,7 @@ async fn a_mistake_in_a_script_is_told() {
 }
 
 #[tokio::test]
-async fn huge_output_and_many_deltas_arrive_whole() {
+async fn huge_output_and_many_deltas_arrive_completely() {
     let fixture = Fixture::scripted().await;
     let deltas =
         |events: &[(String, Value)]| names(events).iter().filter(|name| **name == "content_block_delta").count();
@@ -143,7 +145,7 @@ async fn huge_output_and_many_deltas_arrive_whole() {
 }
 
 #[tokio::test]
-async fn paces_and_waits_do_not_change_what_is_said() {
+async fn pace_and_wait_do_not_change_the_content() {
     let fixture = Fixture::scripted().await;
     let events = events(fixture.stream("!wait 1\n!pace 1\n!say a b\n!wait 1\n!say c").await).await;
     let content = assemble(&events);

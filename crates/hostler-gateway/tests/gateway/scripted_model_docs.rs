@@ -1,4 +1,4 @@
-//! Runs every example of `docs/scripted-model.md`, streamed and whole.
+//! Runs every example of `docs/scripted-model.md`, streamed and not.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::support::{Fixture, parse, string};
 const PAGE: &str = include_str!("../../../../docs/scripted-model.md");
 
 #[tokio::test]
-async fn the_examples_of_the_scripted_model_are_true() {
+async fn the_examples_of_the_scripted_model_match_its_responses() {
     let examples = examples();
     assert!(examples.len() >= 5);
     let fixture = Fixture::scripted().await;
     for (script, answer) in examples {
         assert_eq!(play(&fixture, script, true).await, answer, "streamed: {script}");
-        // Without a stream an error leaves nothing of the message.
+        // Without a stream, an error replaces the whole message.
         if !answer.contains("error event") {
             assert_eq!(play(&fixture, script, false).await, answer, "whole: {script}");
         }
@@ -31,7 +31,7 @@ fn examples() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Plays the agent's part until the message does not end with tool calls.
+/// Answers tool calls like an agent, until a message ends without any.
 async fn play(fixture: &Fixture, script: &str, stream: bool) -> String {
     let mut messages = vec![json!({"role": "user", "content": script})];
     let mut lines = Vec::new();
@@ -69,7 +69,7 @@ async fn play(fixture: &Fixture, script: &str, stream: bool) -> String {
     lines.join("\n")
 }
 
-/// The message of a stream; its blocks are described as they end.
+/// Assembles the message of a stream; blocks are described when they end.
 fn assemble(stream: &str, lines: &mut Vec<String>) -> Value {
     let mut message = json!({"content": [], "stop_reason": null});
     let mut block = Value::Null;

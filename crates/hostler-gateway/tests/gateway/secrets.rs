@@ -1,4 +1,4 @@
-//! The upstream's key and the bearer are nowhere but where they belong.
+//! The upstream's key and the bearer do not appear in responses, logs or debug output.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::log_capture::Log;
 use crate::support::{Fixture, KEY, Reply, TestUpstream, event, short_message};
 
 #[tokio::test]
-async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
-    // One thread runs everything here, so this log sees it all.
+async fn secrets_and_prompts_are_in_no_response_no_log_and_no_debug_output() {
+    // All tasks run on one thread, so this log captures everything.
     let (log, _guard) = Log::begin();
 
     let quoting = format!(r#"{{"type":"error","error":{{"type":"authentication_error","message":"bad key {KEY}"}}}}"#);

@@ -1,4 +1,4 @@
-//! What the tests share: a gateway with a client, and an upstream whose every byte the test decides.
+//! Shared by the tests: a gateway with a client, and an upstream whose responses the test controls.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ pub(crate) struct Fixture {
     pub(crate) registration: Registration,
     pub(crate) log: Arc<RequestLog>,
     pub(crate) client: reqwest::Client,
-    /// In place of the registered caller's, if it is to be another one.
+    /// Replaces the bearer of the registered caller.
     other_bearer: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Fixture {
         Self::start(GatewayConfig::new(upstreams)).await
     }
 
-    /// A gateway that is used by a caller without a registration, who reaches all upstreams.
+    /// A gateway with an unregistered caller, who reaches all upstreams.
     pub(crate) async fn unregistered(upstreams: Upstreams) -> Self {
         let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(upstreams) };
         let fixture = Self::start(config).await;
@@ -76,17 +76,17 @@ impl Fixture {
         format!("{}{path}", self.gateway.base_url())
     }
 
-    /// An authenticated `POST /v1/messages`.
+    /// Sends an authenticated `POST /v1/messages`.
     pub(crate) async fn post(&self, body: impl Into<reqwest::Body>) -> reqwest::Response {
         self.client.post(self.url("/v1/messages")).bearer_auth(self.bearer()).body(body).send().await.unwrap()
     }
 
-    /// Asks for a stream.
+    /// Requests a stream.
     pub(crate) async fn stream(&self, text: &str) -> reqwest::Response {
         self.post(request(text, true)).await
     }
 
-    /// Asks for a whole message.
+    /// Requests a complete message.
     pub(crate) async fn whole(&self, text: &str) -> reqwest::Response {
         self.post(request(text, false)).await
     }
@@ -105,7 +105,7 @@ pub(crate) fn request(text: &str, stream: bool) -> String {
     json!({"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": [message], "stream": stream}).to_string()
 }
 
-/// The JSON of an answer that must be an error envelope: its status, type and message.
+/// The status, type and message of a response that must be an error envelope.
 pub(crate) async fn error(response: reqwest::Response) -> (u16, String, String) {
     let status = response.status().as_u16();
     assert_eq!(response.headers()["content-type"], "application/json");
@@ -144,7 +144,7 @@ pub(crate) fn names(events: &[(String, Value)]) -> Vec<&str> {
     events.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Bytes of a well-formed event.
+/// Encodes an event.
 pub(crate) fn event(name: &str, data: Value) -> Bytes {
     let mut data = data;
     data["type"] = name.into();
@@ -164,13 +164,13 @@ pub(crate) fn short_message() -> Vec<Bytes> {
     ]
 }
 
-/// What the upstream sends for one request.
+/// The upstream's response to one request.
 pub(crate) enum Reply {
-    /// A whole response.
+    /// A complete response.
     Whole(u16, &'static [(&'static str, &'static str)], String),
-    /// An event stream, chunk by chunk as the test sends them; an error cuts the connection.
+    /// An event stream, with chunks sent by the test; an error closes the connection.
     Stream(mpsc::Receiver<std::io::Result<Bytes>>),
-    /// Not even a status.
+    /// No response at all.
     Silence,
 }
 
@@ -180,7 +180,7 @@ impl Reply {
         (sender, Self::Stream(receiver))
     }
 
-    /// A stream of which everything is there already.
+    /// A stream whose chunks are all available.
     pub(crate) fn events(chunks: Vec<Bytes>) -> Self {
         let (sender, reply) = Self::stream();
         chunks.into_iter().for_each(|chunk| sender.try_send(Ok(chunk)).unwrap());
@@ -196,7 +196,7 @@ pub(crate) struct Received {
     pub(crate) body: Bytes,
 }
 
-/// A Messages API server that answers with the replies it was given, in order.
+/// A Messages API server that answers with the given replies, in order.
 pub(crate) struct TestUpstream {
     pub(crate) url: url::Url,
     shared: Arc<UpstreamState>,
@@ -235,12 +235,12 @@ impl TestUpstream {
         self.shared.received.lock().unwrap().clone()
     }
 
-    /// Returns once so many requests have arrived.
+    /// Returns once this many requests have arrived.
     pub(crate) async fn arrived(&self, count: usize) {
         self.shared.arrived.subscribe().wait_for(|arrived| *arrived >= count).await.unwrap();
     }
 
-    /// Returns once a caller has hung up on an answer that was not over.
+    /// Returns once a caller has disconnected during a response.
     pub(crate) async fn hung_up(&self) {
         self.shared.hung_up.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }
@@ -292,7 +292,7 @@ async fn reply(
     Ok(response)
 }
 
-/// The chunks of an answer; tells when it is dropped before its end.
+/// The chunks of a response; reports when it is dropped before its end.
 struct Chunks {
     receiver: mpsc::Receiver<std::io::Result<Bytes>>,
     unfinished: Unfinished,

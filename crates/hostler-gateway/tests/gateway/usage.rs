@@ -1,9 +1,11 @@
+//! Metering of tokens and dollars.
+
 use hostler_gateway::{Dollars, UsageTotals};
 use serde_json::json;
 
 use crate::support::{Fixture, Reply, TestUpstream, event, lease, short_message};
 
-/// At 3, 15, 0.3 and 3.75 dollars per million.
+/// At 3, 15, 0.3 and 3.75 dollars per million tokens.
 const SHORT: UsageTotals = UsageTotals {
     requests: 1,
     input_tokens: 7,
@@ -25,7 +27,7 @@ async fn a_stream_is_metered_once() {
 }
 
 #[tokio::test]
-async fn a_whole_message_is_metered() {
+async fn a_complete_message_is_metered() {
     let body = r#"{"type":"message","usage":{"input_tokens":7,"output_tokens":11,"cache_read_input_tokens":5,"cache_creation_input_tokens":3}}"#;
     let upstream = TestUpstream::start([Reply::Whole(200, &[], body.to_owned())]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -34,7 +36,7 @@ async fn a_whole_message_is_metered() {
 }
 
 #[tokio::test]
-async fn a_running_stream_is_metered_as_it_passes() {
+async fn a_running_stream_is_metered_as_events_pass() {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -52,7 +54,7 @@ async fn a_running_stream_is_metered_as_it_passes() {
 }
 
 #[tokio::test]
-async fn events_whose_counts_cannot_be_read_pass_all_the_same() {
+async fn events_with_invalid_counts_are_forwarded() {
     let strange = "event: message_start\ndata: {\"message\":{\"usage\":\"much\"}}\n\nevent: message_delta\ndata: not json\n\nevent: message_stop\ndata: {}\n\n";
     let upstream = TestUpstream::start([Reply::events(vec![strange.into()])]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -72,7 +74,7 @@ async fn counts_that_shrink_and_grow_again_are_charged_once() {
 }
 
 #[tokio::test]
-async fn what_the_cache_keeps_for_an_hour_costs_more() {
+async fn cache_writes_for_an_hour_cost_more() {
     let usage = json!({
         "input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 30,
         "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},

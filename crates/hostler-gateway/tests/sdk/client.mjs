@@ -1,5 +1,5 @@
-// npm's `@anthropic-ai/sdk` as a client of the gateway. Does the jobs of its last argument one after the other and
-// prints what it saw as one line of JSON; the test decides what that has to be. `client.py` does the same.
+// npm's `@anthropic-ai/sdk` as a client of the gateway. Runs the jobs of its last argument one after the other and
+// prints the results as one line of JSON, which the test checks. `client.py` does the same.
 import { createRequire } from 'node:module';
 
 const sdk = createRequire(`${process.env.SDK_HOME}/`)('@anthropic-ai/sdk');
@@ -32,7 +32,7 @@ const attempt = async (facts, work) => {
   return facts;
 };
 
-// With the helper that puts the message together.
+// Streams with the helper that assembles the message.
 const streamed = (job, messages) =>
   attempt({ text: '', message: null, error: null }, async (facts) => {
     const stream = client(job).messages.stream({ ...parameters(job), ...messages });
@@ -54,7 +54,7 @@ const jobs = {
       for await (const event of stream) facts.events.push(event);
     }),
 
-  // Answers tool calls until the model is content.
+  // Answers tool calls until a message has none.
   tools: async (job) => {
     const messages = parameters(job).messages;
     const rounds = [];
@@ -91,7 +91,7 @@ const jobs = {
 
   crowd: (job) => Promise.all(job.prompts.map((prompt) => streamed({ prompt }, {}))),
 
-  // Leaves after the first words, but lives on until it is told to end.
+  // Aborts after the first text, but keeps running until stdin is closed.
   abort: (job) =>
     attempt({ text: '', error: null }, async (facts) => {
       const stream = client(job).messages.stream(parameters(job));

@@ -1,5 +1,5 @@
-"""PyPI's `anthropic` as a client of the gateway. Does the jobs of its last argument one after the other and prints
-what it saw as one line of JSON; the test decides what that has to be. `client.mjs` does the same."""
+"""PyPI's `anthropic` as a client of the gateway. Runs the jobs of its last argument one after the other and prints
+the results as one line of JSON, which the test checks. `client.mjs` does the same."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def whole(job):
 
 
 def stream(job, messages=None):
-    """With the helper that puts the message together."""
+    """Streams with the helper that assembles the message."""
 
     def work(facts):
         with client(job).messages.stream(**parameters(job) | (messages or {})) as running:
@@ -67,7 +67,7 @@ def raw(job):
 
 
 def tools(job):
-    """Answers tool calls until the model is content."""
+    """Answers tool calls until a message has none."""
     messages = parameters(job)["messages"]
     rounds = []
     while True:
@@ -129,7 +129,7 @@ def crowd(job):
 
 
 def abort(job):
-    """Leaves after the first words, but lives on until it is told to end."""
+    """Aborts after the first text, but keeps running until stdin is closed."""
 
     def work(facts):
         with client(job).messages.stream(**parameters(job)) as running:

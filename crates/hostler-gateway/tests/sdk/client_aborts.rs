@@ -1,4 +1,4 @@
-//! Clients that leave.
+//! Clients that abort a stream.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::errors::begun;
 use crate::sdk::Sdk;
 use crate::support::{Fixture, Reply, TestUpstream};
 
-pub(crate) async fn a_client_that_aborts_ends_the_upstream_call(sdk: Sdk) {
+pub(crate) async fn a_client_abort_ends_the_upstream_call(sdk: Sdk) {
     let (chunks, reply) = Reply::stream();
     let upstream = TestUpstream::start([reply]).await;
     let fixture = Fixture::anthropic(&upstream).await;
@@ -15,14 +15,14 @@ pub(crate) async fn a_client_that_aborts_ends_the_upstream_call(sdk: Sdk) {
     }
     let jobs = json!([{"do": "abort", "prompt": "hi"}]);
     let mut running = sdk.start(&fixture.gateway.base_url(), fixture.bearer(), &jobs);
-    // The program is alive all the while, so it is the abort that closes the connection.
+    // The process is still running, so the abort closed the connection.
     upstream.hung_up().await;
     fixture.gateway.wait_until_idle().await;
     let facts = running.facts().await;
     assert_eq!(facts[0]["text"], "half a", "{facts:?}");
     let expected = match sdk {
         Sdk::Node => json!("APIUserAbortError"),
-        // Closing a stream is no error there.
+        // The Python SDK does not report closing a stream as an error.
         Sdk::Python => json!(null),
     };
     assert_eq!(facts[0]["error"]["class"], expected, "{facts:?}");

@@ -1,4 +1,4 @@
-//! What goes wrong, as the SDKs' users see it.
+//! Errors as users of the SDKs see them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::sdk::Sdk;
 use crate::support::{Fixture, Reply, TestUpstream, event};
 
-/// Status, the type in the envelope, and the class that both SDKs have for it.
+/// Status, type in the envelope, and the class that both SDKs map it to.
 const ERRORS: [(u16, &str, &str); 8] = [
     (400, "invalid_request_error", "BadRequestError"),
     (401, "authentication_error", "AuthenticationError"),
@@ -24,7 +24,7 @@ fn refusal(status: u16, kind: &str) -> Reply {
     Reply::Whole(status, &[("content-type", "application/json"), ("request-id", "req_011CS")], envelope.to_string())
 }
 
-/// A message without streaming.
+/// A complete message.
 fn message() -> Reply {
     let content = json!([{"type": "text", "text": "At last."}]);
     let usage = json!({"input_tokens": 3, "output_tokens": 2});
@@ -35,12 +35,12 @@ fn message() -> Reply {
     Reply::Whole(200, &[("content-type", "application/json")], message.to_string())
 }
 
-pub(crate) async fn errors_of_the_upstream_have_their_types(sdk: Sdk) {
+pub(crate) async fn upstream_errors_have_their_types(sdk: Sdk) {
     let mut replies = Vec::new();
     let mut jobs = Vec::new();
     for (status, kind, _) in ERRORS {
         for way in ["whole", "stream"] {
-            // The gateway itself tries twice more where that may help.
+            // The gateway retries twice where that may help.
             let tries = if status == 529 { 3 } else { 1 };
             replies.extend((0..tries).map(|_| refusal(status, kind)));
             jobs.push(json!({"do": way, "prompt": "hi", "max_retries": 0}));
@@ -63,7 +63,7 @@ pub(crate) async fn errors_of_the_upstream_have_their_types(sdk: Sdk) {
     assert_eq!(fixture.gateway.requests_accepted(), 16, "a client without retries calls once");
 }
 
-pub(crate) async fn errors_of_the_gateway_have_their_types(sdk: Sdk) {
+pub(crate) async fn gateway_errors_have_their_types(sdk: Sdk) {
     let fixture = Fixture::scripted().await;
     let facts = sdk
         .run(
@@ -71,7 +71,7 @@ pub(crate) async fn errors_of_the_gateway_have_their_types(sdk: Sdk) {
             json!([
                 {"do": "whole", "prompt": "hi", "model": "", "max_retries": 0},
                 {"do": "stream", "prompt": "hi", "model": "@nowhere:claude-sonnet-4-5", "max_retries": 0},
-                // 33 MB of horses.
+                // 33 MB of text.
                 {"do": "whole", "prompt": "horses ", "times": 5_000_000, "max_retries": 0},
                 {"do": "stream", "prompt": "!cut", "max_retries": 0},
             ]),
@@ -96,7 +96,7 @@ pub(crate) async fn errors_of_the_gateway_have_their_types(sdk: Sdk) {
     }
 }
 
-pub(crate) async fn the_usual_retry_of_a_client_works(sdk: Sdk) {
+pub(crate) async fn a_clients_retry_succeeds(sdk: Sdk) {
     let upstream = TestUpstream::start([refusal(500, "api_error"), message()]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let facts = sdk.run(&fixture, json!([{"do": "whole", "prompt": "hi"}])).await;
@@ -111,8 +111,8 @@ pub(crate) async fn the_usual_retry_of_a_client_works(sdk: Sdk) {
     assert_eq!(upstream.received().len(), 2);
 }
 
-pub(crate) async fn a_stream_that_breaks_off_is_an_error_and_no_message(sdk: Sdk) {
-    // By the upstream's own error event, by an end that comes too early, by a cut connection.
+pub(crate) async fn an_interrupted_stream_is_an_error(sdk: Sdk) {
+    // By an error event of the upstream, by an early end, by a closed connection.
     let mut told = begun();
     told.push(event("error", json!({"error": {"type": "overloaded_error", "message": "Too many horses."}})));
     let (cut, cutting) = Reply::stream();
@@ -125,7 +125,7 @@ pub(crate) async fn a_stream_that_breaks_off_is_an_error_and_no_message(sdk: Sdk
     let fixture = Fixture::anthropic(&upstream).await;
     let jobs = json!([{"do": "stream", "prompt": "1"}, {"do": "raw", "prompt": "2"}, {"do": "stream", "prompt": "3"}]);
     let cut_when_passed = async {
-        // The connection must not go before what it carries has passed.
+        // The connection is closed only after its content has passed.
         while fixture.registration.usage().output_tokens < 99 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -140,7 +140,7 @@ pub(crate) async fn a_stream_that_breaks_off_is_an_error_and_no_message(sdk: Sdk
     assert_eq!(facts[0]["error"]["message"], "Too many horses.");
     assert_eq!(facts[1]["events"].as_array().unwrap().len(), 3);
     assert_eq!(facts[2]["text"], "half a");
-    // A client does not repeat what it has begun to read.
+    // A client does not retry a response that it has started to read.
     assert_eq!(upstream.received().len(), 3);
     fixture.gateway.wait_until_idle().await;
 }

@@ -1,11 +1,11 @@
-//! What goes well.
+//! Successful responses.
 
 use serde_json::{Value, json};
 
 use crate::sdk::Sdk;
 use crate::support::{Fixture, Reply, TestUpstream};
 
-/// The content without what differs between two answers.
+/// The content without fields that differ between two responses.
 fn content(message: &Value) -> Vec<(String, Value)> {
     let field = |block: &Value| match block["type"].as_str().unwrap() {
         "tool_use" => json!([block["name"], block["input"]]),
@@ -14,7 +14,7 @@ fn content(message: &Value) -> Vec<(String, Value)> {
     message["content"].as_array().unwrap().iter().map(|block| (block["type"].to_string(), field(block))).collect()
 }
 
-pub(crate) async fn a_message_arrives_whole_and_streamed_alike(sdk: Sdk) {
+pub(crate) async fn complete_and_streamed_messages_are_equal(sdk: Sdk) {
     let fixture = Fixture::scripted().await;
     let prompt = "!think Let me see.\n!say Grüße, 🐎!\\nTwo lines.\n!tool horse {\"name\":\"Bella\"}";
     let facts = sdk.run(&fixture, json!([{"do": "whole", "prompt": prompt}, {"do": "stream", "prompt": prompt}])).await;
@@ -61,7 +61,7 @@ pub(crate) async fn raw_events_arrive_in_order(sdk: Sdk) {
     assert_eq!(words, "one two");
 }
 
-pub(crate) async fn thoughts_and_tools_make_the_round_trip(sdk: Sdk) {
+pub(crate) async fn thinking_and_tools_survive_a_round_trip(sdk: Sdk) {
     let fixture = Fixture::scripted().await;
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     let parameters = json!({
@@ -75,7 +75,7 @@ pub(crate) async fn thoughts_and_tools_make_the_round_trip(sdk: Sdk) {
     assert_eq!(rounds.len(), 2);
     assert_eq!(content(&rounds[1]), [("\"text\"".to_owned(), json!("All are well."))]);
 
-    // The second request brought everything back: the thought with its signature, and a result for each call.
+    // The second request contains everything: the thinking with its signature, and a result for each call.
     let requests = fixture.log.requests();
     assert_eq!(requests.len(), 2);
     let sent: Value = serde_json::from_slice(&requests[1].body).unwrap();
@@ -130,7 +130,7 @@ pub(crate) async fn models_are_listed_and_found(sdk: Sdk) {
     assert_eq!(facts[2]["error"]["class"], "NotFoundError", "{facts:?}");
 }
 
-pub(crate) async fn a_crowd_of_streams_is_not_mixed_up(sdk: Sdk) {
+pub(crate) async fn concurrent_streams_are_not_mixed_up(sdk: Sdk) {
     let fixture = Fixture::scripted().await;
     let prompts: Vec<String> = (0..32).map(|number| format!("!deltas 60 {number}/")).collect();
     let facts = sdk.run(&fixture, json!([{"do": "crowd", "prompts": prompts}])).await;

@@ -1,4 +1,4 @@
-//! An SDK as a program: where it is, how it is started, what it reports.
+//! Runs an SDK script: where it is installed, how it is started, and what it reports.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,12 +19,12 @@ pub(crate) enum Sdk {
 }
 
 impl Sdk {
-    /// Does the jobs; what it saw, one value per job.
+    /// Runs the jobs; returns one result per job.
     pub(crate) async fn run(self, fixture: &Fixture, jobs: Value) -> Vec<Value> {
         self.run_as(fixture, fixture.bearer(), jobs).await
     }
 
-    /// The same with another bearer than the one that was given out.
+    /// Runs the jobs with another bearer.
     pub(crate) async fn run_as(self, fixture: &Fixture, bearer: &str, jobs: Value) -> Vec<Value> {
         let mut running = self.start(&fixture.gateway.base_url(), bearer, &jobs);
         let facts = running.facts().await;
@@ -43,7 +43,7 @@ impl Sdk {
         command
             .arg(Path::new(SCRIPTS).join(script))
             .arg(jobs.to_string())
-            // Neither proxies nor keys nor profiles of whoever runs the tests.
+            // Without proxies, keys or profiles of the environment that runs the tests.
             .env_clear()
             .envs(
                 std::env::vars_os().filter(|(name, _)| ["PATH", "TEST_RUN", "TMPDIR"].iter().any(|kept| name == kept)),
@@ -63,7 +63,7 @@ impl Sdk {
         Running { sdk: self, child, stdin, _home: own_home }
     }
 
-    /// Where `cargo xtask setup` puts it.
+    /// Where `cargo xtask setup` installs it.
     fn home(self) -> PathBuf {
         let name = match self {
             Self::Node => "sdk-node",
@@ -83,17 +83,17 @@ impl Sdk {
     }
 }
 
-/// A script at work.
+/// A running script.
 pub(crate) struct Running {
     sdk: Sdk,
     child: Child,
-    /// It lives until this is closed.
+    /// The script exits when this is closed.
     stdin: Option<ChildStdin>,
     _home: tempfile::TempDir,
 }
 
 impl Running {
-    /// What it reports when its jobs are done.
+    /// The results, after all jobs are done.
     pub(crate) async fn facts(&mut self) -> Vec<Value> {
         let mut stdout = BufReader::new(self.child.stdout.take().unwrap());
         let mut line = String::new();

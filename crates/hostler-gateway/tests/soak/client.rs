@@ -1,4 +1,4 @@
-//! A client that is as rude as its plan.
+//! A client that misbehaves according to its plan.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::request_plan::{ClientBehavior, RequestPlan};
 pub(crate) struct Client {
     address: SocketAddr,
     bearer: Arc<str>,
-    /// Kept between requests, if both sides like.
+    /// Reused for the next request if both sides keep it open.
     connection: Option<TcpStream>,
     answer: Vec<u8>,
 }
@@ -21,7 +21,7 @@ impl Client {
         Self { address, bearer, connection: None, answer: Vec::new() }
     }
 
-    /// Makes the request; the error says what is wrong with its answer.
+    /// Makes the request; the error describes what is wrong with its response.
     pub(crate) async fn play(&mut self, plan: &RequestPlan) -> Result<(), String> {
         let request = self.request(plan);
         let mut connection = self.connect().await?;
@@ -88,16 +88,16 @@ impl Client {
     }
 }
 
-/// What the head of an answer says.
+/// Head of a response.
 struct Head {
     status: u16,
     length: usize,
-    /// Absent if the body comes in chunks.
+    /// Absent for a chunked body.
     body: Option<usize>,
 }
 
 impl Head {
-    /// Nothing as long as it is not whole.
+    /// Returns `None` while the head is incomplete.
     fn read(answer: &[u8]) -> Result<Option<Self>, String> {
         let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
         let text = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests may panic")]
-//! Very many requests, most of which go wrong in one way or another. Each must end as it should, and nothing may be
-//! left of them: no request in flight, no task, no descriptor, no memory. `cargo xtask soak` runs it at full size.
-//! Only Linux says what a process holds.
+//! Soak test: many requests, most of which fail in some way. Each must end as planned, and nothing may leak: no request
+//! in flight, no task, no descriptor, no memory. `cargo xtask soak` runs it at full size. Linux only, because it reads
+//! the process's statistics from `/proc`.
 #![cfg(target_os = "linux")]
 
 mod client;
@@ -24,18 +24,18 @@ use process_stats::{ProcessStats, settle};
 use request_plan::RequestPlan;
 use seeded_rng::SeededRng;
 
-/// A few thousand are enough to see a leak of some kilobytes a request.
+/// A few thousand are enough to detect a leak of some kilobytes per request.
 const DEFAULT_REQUESTS: u64 = 4_000;
 const DEFAULT_SEED: u64 = 4;
 const ROUNDS: u64 = 8;
-/// After these rounds everything that is kept for good (buffers, pools, the allocator's own) is there.
+/// After these rounds all permanent allocations (buffers, pools, the allocator's own) exist.
 const WARM_UP_ROUNDS: usize = 3;
 const CONCURRENT_CLIENTS: usize = 64;
-/// What the allocator may keep more at the end than after the warm-up.
+/// Memory that the allocator may hold at the end in addition to that after the warm-up.
 const MAX_MEMORY_GROWTH_MIB: f64 = 8.0;
 
 #[test]
-fn very_many_requests_with_every_fault_leave_nothing_behind() {
+fn many_failing_requests_leak_nothing() {
     let number = |name, usual| std::env::var(name).map_or(usual, |text: String| text.parse().expect(name));
     let (requests, seed) =
         (number("HOSTLER_SOAK_REQUESTS", DEFAULT_REQUESTS), number("HOSTLER_SOAK_SEED", DEFAULT_SEED));
@@ -60,7 +60,7 @@ fn very_many_requests_with_every_fault_leave_nothing_behind() {
     );
 }
 
-/// Everything that is started here has ended when this returns.
+/// All tasks started here have ended when this returns.
 async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: ProcessStats) -> Vec<ProcessStats> {
     let stand_in = MockUpstream::start().await;
     let upstream = AnthropicUpstream::new(AnthropicConfig {
@@ -101,7 +101,8 @@ async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: ProcessStats)
 
         gateway.wait_until_idle().await;
         assert_eq!(gateway.requests_in_flight(), 0);
-        // What may stay is the pool: a connection to the upstream, both ends of which are here, with a task at each.
+        // Only the pool may remain: a connection to the upstream with both ends in this process, and a task for each
+        // end.
         let (descriptors, tasks) =
             (before.descriptors + 2 * CONCURRENT_CLIENTS + 16, before.tasks + 2 * CONCURRENT_CLIENTS + 16);
         let now = settle(runtime, |now| now.descriptors <= descriptors && now.tasks <= tasks).await;

@@ -1,5 +1,5 @@
-//! A Messages API server that does to each request what the request's plan says. By hand, since a proper HTTP server
-//! would not misbehave.
+//! A Messages API server that handles each request according to the request's plan. It is handwritten, because an HTTP
+//! library would not misbehave.
 
 use std::io;
 
@@ -23,7 +23,7 @@ impl MockUpstream {
         Self { url, stop, accepting }
     }
 
-    /// Returns when no task of it is left.
+    /// Returns when all its tasks have ended.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.accepting.await.unwrap();
@@ -38,7 +38,7 @@ async fn accept(listener: TcpListener, stop: CancellationToken) {
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let (stream, _) = accepted.unwrap();
-                // Callers that hang up are the point of this test.
+                // Callers that disconnect are expected in this test.
                 connections.spawn(async move { serve(stream).await.is_ok() });
             }
         }
@@ -65,7 +65,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// The end of a whole request, and its plan.
+/// The end of a complete request, and its plan.
 fn request(buffer: &[u8]) -> Option<(usize, String)> {
     let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = String::from_utf8_lossy(&buffer[..head]).to_ascii_lowercase();
@@ -79,7 +79,7 @@ fn request(buffer: &[u8]) -> Option<(usize, String)> {
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 const ERROR: &str = r#"{"type":"error","error":{"type":"overloaded_error","message":"Too many horses."}}"#;
 
-/// Whether the connection is still good for something.
+/// Returns whether the connection can be reused.
 async fn answer(stream: &mut TcpStream, plan: &str) -> io::Result<bool> {
     let (word, number) = plan.split_once(' ').unwrap();
     let number: usize = number.parse().unwrap();
@@ -137,7 +137,7 @@ async fn answer(stream: &mut TcpStream, plan: &str) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Says nothing until the caller has gone.
+/// Sends nothing until the caller has disconnected.
 async fn silent(stream: &mut TcpStream) -> io::Result<bool> {
     let mut nothing = [0; 64];
     while stream.read(&mut nothing).await? > 0 {}

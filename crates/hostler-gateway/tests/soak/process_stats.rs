@@ -1,16 +1,16 @@
-//! What the process holds.
+//! Memory, descriptors and tasks of the process.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-/// How long the last tasks may take to notice that they are over.
+/// Maximum time for the last tasks to end.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessStats {
-    /// Resident, in MiB.
+    /// Resident memory in MiB.
     pub(crate) memory: f64,
     pub(crate) descriptors: usize,
     pub(crate) tasks: usize,
@@ -37,7 +37,7 @@ impl fmt::Display for ProcessStats {
     }
 }
 
-/// The figures as soon as they are as expected. Connections that were closed are noticed a moment later.
+/// Returns the statistics as soon as they match. Closed connections are detected with a delay.
 pub(crate) async fn settle(runtime: &Runtime, expected: impl Fn(&ProcessStats) -> bool) -> ProcessStats {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {

@@ -1,35 +1,35 @@
-//! What happens to one request, and how it has to end.
+//! Plan of one request: the faults, and how it must end.
 
 use crate::seeded_rng::SeededRng;
 
-/// What the upstream does with it.
+/// What the upstream does with the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UpstreamFault {
-    /// Nothing bad: a stream of so many deltas.
+    /// No fault: a stream with this number of deltas.
     None { deltas: usize },
-    /// Nothing bad: a message without streaming.
+    /// No fault: a complete message.
     Whole,
     /// An error status with an envelope.
     ErrorStatus(u16),
-    /// Hangs up without a word.
+    /// Closes the connection without a response.
     HangUp,
-    /// Says something that is no HTTP.
+    /// Sends bytes that are not HTTP.
     NoHttp,
-    /// Is silent.
+    /// Sends nothing.
     Stall,
-    /// Begins and hangs up in the middle of an event.
+    /// Starts a stream and closes the connection in the middle of an event.
     CutMidEvent { deltas: usize },
-    /// Begins and is silent.
+    /// Starts a stream and then sends nothing.
     StallWithin { deltas: usize },
-    /// Begins and ends without the last event.
+    /// Starts a stream and ends it without the last event.
     EndEarly { deltas: usize },
     /// An `error` event instead of the first one.
     ErrorFirst,
-    /// Begins, then an `error` event.
+    /// Starts a stream, then sends an `error` event.
     ErrorWithin { deltas: usize },
-    /// A stream of bytes that are no events.
+    /// A stream of bytes that are not events.
     Garbage,
-    /// One event of this size among the others.
+    /// One event of this size in a stream.
     Large { bytes: usize },
 }
 
@@ -40,15 +40,15 @@ pub(crate) enum ClientBehavior {
     KeepAlive,
     /// Reads to the end and closes the connection.
     CloseAfterResponse,
-    /// Closes the connection within its own request.
+    /// Closes the connection in the middle of its request.
     CloseMidRequest,
     /// Sends its request and closes the connection.
     CloseAfterRequest,
-    /// Closes the connection after so many bytes of the answer.
+    /// Closes the connection after this many bytes of the response.
     CloseMidResponse(usize),
-    /// Has another's bearer.
+    /// Sends an invalid bearer.
     WrongBearer,
-    /// Sends something that is no request of the Messages API.
+    /// Sends an invalid Messages request.
     InvalidRequest,
 }
 
@@ -80,7 +80,7 @@ impl RequestPlan {
         ]);
         let within = dice.below(3_000);
         let client_behavior = match fault {
-            // Somebody has to go.
+            // One side has to close the connection.
             UpstreamFault::Stall => ClientBehavior::CloseAfterRequest,
             UpstreamFault::StallWithin { .. } => ClientBehavior::CloseMidResponse(1),
             _ => dice.weighted(&[
@@ -96,7 +96,7 @@ impl RequestPlan {
         Self { fault, client_behavior }
     }
 
-    /// The request's body; the stand-in finds its part in it.
+    /// The request's body; it contains the plan for the mock upstream.
     pub(crate) fn body(&self) -> String {
         let stream = self.fault != UpstreamFault::Whole;
         let (word, number) = match self.fault {
@@ -120,7 +120,7 @@ impl RequestPlan {
         )
     }
 
-    /// Whether an answer that was read to its end is the right one.
+    /// Checks a response that was read to its end.
     pub(crate) fn check(&self, status: u16, answer: &[u8]) -> Result<(), String> {
         let has = |word: &str| answer.windows(word.len()).any(|window| window == word.as_bytes());
         let (expected, whole, failed) = match (self.client_behavior, self.fault) {

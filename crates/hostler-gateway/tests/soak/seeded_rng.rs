@@ -1,4 +1,4 @@
-//! Chance that can be repeated: every request has its own dice, whoever plays it.
+//! Reproducible random numbers: each request has its own generator, independent of the worker that runs it.
 
 /// SplitMix64.
 pub(crate) struct SeededRng(u64);
@@ -18,12 +18,12 @@ impl SeededRng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one.
+    /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// One of these, each as often as its weight says.
+    /// One of the choices, by weight.
     pub(crate) fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
         let mut left = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {

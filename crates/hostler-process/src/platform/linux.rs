@@ -25,7 +25,7 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
-/// Nobody else may read this process's memory or environment.
+/// Prevents other processes from reading this process's memory or environment.
 pub(crate) fn hide_memory() -> io::Result<()> {
     Ok(prctl::set_dumpable(false)?)
 }
@@ -35,32 +35,32 @@ pub(crate) fn die_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
 }
 
-/// Both ends of a new terminal, the host's first: it does not block. No program inherits either, and neither becomes the
-/// terminal of the calling process.
+/// Both ends of a new terminal, the host's (nonblocking) first. No program inherits either, and neither becomes the
+/// controlling terminal of the calling process.
 pub(crate) fn open_pty() -> io::Result<(OwnedFd, OwnedFd)> {
     let end = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
     grantpt(&end)?;
     unlockpt(&end)?;
-    // Files are opened to be closed on exec.
+    // `OpenOptions` sets close-on-exec.
     let terminal = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(ptsname_r(&end)?)?;
     Ok((end.into(), terminal.into()))
 }
 
 /// Sends `signal` to the agent and to every descendant of the calling process.
 ///
-/// A process that ends between being found and being signalled could in theory leave its number to a stranger; the
-/// kernel hands numbers out in a circle, so that a whole round would have to pass in these microseconds.
+/// The pid of a process that exits between listing and signalling could in theory be reused; the kernel assigns pids
+/// in a circle, so a whole round would have to pass within microseconds.
 pub(crate) fn signal_tree(agent: Option<Pid>, signal: Signal) {
     let found = ProcessTable::read().map(|table| table.descendants(Pid::this())).unwrap_or_default();
     let missed = agent.filter(|agent| !found.contains(agent));
     for pid in found.into_iter().chain(missed) {
-        // It may be gone already.
+        // It may have exited already.
         let _ = kill(pid, signal);
     }
 }
 
-/// The children that the calling process has adopted, each with its descendants: those that live in another session
-/// and that `is_own` does not know.
+/// The children that the calling process has adopted, each with its descendants: those in another session for which
+/// `is_own` returns false.
 pub(crate) fn adopted_children(is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild> {
     let Ok(table) = ProcessTable::read() else {
         return Vec::new();
@@ -75,13 +75,13 @@ pub(crate) fn adopted_children(is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild
         .collect()
 }
 
-/// Whether some child, whoever it is, waits to be reaped.
+/// Whether any child waits to be reaped.
 pub(crate) fn has_exited_child() -> bool {
     let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     !matches!(waitid(Id::All, peek), Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD))
 }
 
-/// One process, as `/proc` shows it.
+/// One process, as listed in `/proc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     pid: Pid,
@@ -102,7 +102,7 @@ impl ProcessTable {
             let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            // A process that has ended meanwhile has no file any more.
+            // A process that has exited meanwhile has no file.
             if let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) {
                 processes.extend(parse_stat(pid, &stat));
             }
@@ -134,7 +134,7 @@ impl ProcessTable {
     }
 }
 
-/// `pid (name) state parent group session …`; the name may hold spaces and parentheses.
+/// `pid (name) state parent group session …`; the name may contain spaces and parentheses.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let after_name = stat.rsplit(|&byte| byte == b')').next()?;
     let mut fields = std::str::from_utf8(after_name).ok()?.split_ascii_whitespace().skip(1);
@@ -162,7 +162,7 @@ impl Wakeups {
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         watched.extend(lifeline.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
-            // Rounded up, so that a deadline has really passed when the wait ends.
+            // Rounded up, so that a deadline has passed when the wait ends.
             let rounded = timeout + Duration::from_millis(1);
             PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
         });
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_spaces_and_parentheses_do_not_confuse_the_table() {
+    fn process_names_may_contain_spaces_and_parentheses() {
         let process = parse_stat(7, b"7 (a b) c) S 3 5 6 0 -1").unwrap();
         assert_eq!(process, Process { pid: Pid::from_raw(7), parent: Pid::from_raw(3), session: Pid::from_raw(6) });
         assert_eq!(parse_stat(7, b""), None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_found_at_any_depth_and_strangers_are_not() {
+    fn descendants_are_found_at_any_depth() {
         let row =
             |pid, parent| Process { pid: Pid::from_raw(pid), parent: Pid::from_raw(parent), session: Pid::from_raw(1) };
         let table = ProcessTable { processes: vec![row(9, 8), row(2, 1), row(8, 2), row(3, 1), row(5, 4), row(1, 0)] };

@@ -1,4 +1,4 @@
-//! Systems without subreapers and `/proc`: the agent's process group is what can be ended.
+//! Systems without subreapers and `/proc`: only the agent's process group can be ended.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,12 +11,12 @@ use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::{AdoptedChild, Wake};
+use super::{AdoptedChild, WakeReason};
 
-/// Children are looked at this often: nothing here wakes a single-threaded process for a child and a socket at once.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often children are polled: no call here waits for a child and a socket at once in a single-threaded process.
+const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) fn adopt_orphans() -> io::Result<()> {
+pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn die_with_parent() -> nix::Result<()> {
     Ok(())
 }
 
-/// Both ends of a new terminal, the host's first: it does not block.
+/// Both ends of a new terminal, the host's (nonblocking) first.
 pub(crate) fn open_pty() -> io::Result<(OwnedFd, OwnedFd)> {
     let ends = openpty(None, None)?;
     for end in [&ends.master, &ends.slave] {
@@ -46,12 +46,12 @@ pub(crate) fn signal_tree(agent: Option<Pid>, signal: Signal) {
     }
 }
 
-/// Without subreapers nobody is adopted.
+/// Without subreapers no child is adopted.
 pub(crate) fn adopted_children(_is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild> {
     Vec::new()
 }
 
-pub(crate) fn a_child_has_ended() -> bool {
+pub(crate) fn has_exited_child() -> bool {
     false
 }
 
@@ -62,14 +62,15 @@ impl Wakeups {
         Ok(Self)
     }
 
-    pub(crate) fn wait(&self, lifeline: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<Wake> {
+    pub(crate) fn wait(&self, lifeline: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<WakeReason> {
         let mut watched: Vec<_> = lifeline.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).into_iter().collect();
-        let timeout = timeout.map_or(GLANCE, |timeout| timeout.min(GLANCE));
+        let timeout = timeout.map_or(CHILD_POLL_INTERVAL, |timeout| timeout.min(CHILD_POLL_INTERVAL));
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
         match poll(&mut watched, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Wake { lifeline: watched.first().and_then(PollFd::any).unwrap_or(false), told_to_stop: false })
+        let lifeline_readable = watched.first().and_then(PollFd::any).unwrap_or(false);
+        Ok(WakeReason { lifeline_readable, stop_requested: false })
     }
 }

@@ -1,4 +1,4 @@
-//! Starting the agent.
+//! Starts the agent process.
 
 use std::ffi::CString;
 use std::io;
@@ -14,34 +14,34 @@ use crate::lifeline::{LaunchMessage, StartStep, SupervisorReport};
 use crate::programs::find_program;
 use crate::{platform, pty, signals};
 
-/// Starts the agent with the supervisor's standard streams, in a process group of its own; in a terminal, in a session of
-/// its own that the terminal belongs to.
+/// Starts the agent with the supervisor's standard streams, in a process group of its own; in a terminal, in a
+/// session of its own that controls the terminal.
 pub(super) fn start_agent(launch: &LaunchMessage) -> Result<Pid, SupervisorReport> {
     std::env::set_current_dir(&launch.cwd).map_err(|error| start_failure(StartStep::Directory, &error))?;
     let exec = ExecArguments::new(launch).map_err(|error| start_failure(StartStep::Program, &error))?;
-    // Forks and carries errors of the child home; the rest is ours.
+    // `Command` forks and returns errors of the child; `exec` runs in our closure.
     let mut command = Command::new(&launch.program);
     if !launch.terminal {
         command.process_group(0);
     }
     set_up_child(&mut command, Pid::this(), exec, launch.terminal);
     let child = command.spawn().map_err(|error| start_failure(StartStep::Program, &error))?;
-    // The supervisor must not keep the agent's directory from being unmounted.
+    // The supervisor must not prevent the agent's directory from being unmounted.
     let _ = std::env::set_current_dir("/");
-    // A process number always fits.
+    // A pid always fits.
     Ok(Pid::from_raw(child.id().cast_signed()))
 }
 
 fn start_failure(step: StartStep, error: &io::Error) -> SupervisorReport {
-    // Without a number: the arguments or the environment hold a NUL byte.
+    // Without an errno: the arguments or the environment contain a NUL byte.
     let errno = error.raw_os_error().unwrap_or(Errno::EINVAL as i32);
     SupervisorReport::Failed { step, errno }
 }
 
-#[expect(unsafe_code, reason = "some things can only be said between fork and exec")]
+#[expect(unsafe_code, reason = "the child is set up between fork and exec")]
 fn set_up_child(command: &mut Command, supervisor: Pid, exec: ExecArguments, terminal: bool) {
-    // SAFETY: the supervisor has no other thread, so no lock (the allocator's, for one) can be held by nobody in the
-    // forked child. What it calls are plain system calls.
+    // SAFETY: the supervisor has no other thread, so no lock (such as the allocator's) can be held by a missing
+    // thread in the forked child. The closure makes plain system calls.
     unsafe {
         command.pre_exec(move || {
             signals::reset_signals()?;
@@ -57,8 +57,8 @@ fn set_up_child(command: &mut Command, supervisor: Pid, exec: ExecArguments, ter
     }
 }
 
-/// The program as the kernel takes it. The standard library would hand a file that the kernel cannot execute to a
-/// shell, which then complains about the syntax of an executable for another machine.
+/// The arguments of `execve`. The standard library would pass a file that the kernel cannot execute to a shell, which
+/// then reports syntax errors in an executable for another machine.
 struct ExecArguments {
     path: CString,
     args: Vec<CString>,
@@ -78,7 +78,7 @@ impl ExecArguments {
         })
     }
 
-    /// Returns only if it fails.
+    /// Returns only on failure.
     fn run(&self) -> io::Result<()> {
         match execve(&self.path, &self.args, &self.env) {
             Ok(never) => match never {},
@@ -87,7 +87,7 @@ impl ExecArguments {
     }
 }
 
-/// The program's path: as given, or where the agent's own `PATH` has it. The current directory does not count.
+/// The program's path: as given, or found in the agent's own `PATH`. The current directory is not searched.
 fn find_executable(launch: &LaunchMessage) -> io::Result<PathBuf> {
     if launch.program.as_os_str().as_bytes().contains(&b'/') {
         return Ok(launch.program.clone());

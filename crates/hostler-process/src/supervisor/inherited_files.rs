@@ -1,4 +1,4 @@
-//! The files that a supervisor is born with.
+//! The files that a supervisor inherits: lifeline, lock and standard streams. All others are closed.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use nix::unistd::{close, dup2_stderr, dup2_stdin, dup2_stdout};
 use crate::lifeline::{LIFELINE_FD, LOCK_FD};
 use crate::lock::ConversationLock;
 
-/// Lists the open files of the calling process, on every system.
+/// Lists the open files of the calling process on every supported system.
 const OPEN_FILES_DIRECTORY: &str = "/dev/fd";
 
 pub(super) struct InheritedFiles {
@@ -22,11 +22,11 @@ pub(super) struct InheritedFiles {
 }
 
 impl InheritedFiles {
-    /// Takes the lifeline and the lock, and closes whatever else the host's parents left open by mistake.
+    /// Takes the lifeline and the lock, and closes every other file that the host's parents left open.
     pub(super) fn take() -> io::Result<Self> {
         for fd in list_open_descriptors()? {
             if fd > LOCK_FD {
-                // The listing itself may be among them, and is closed already.
+                // The listing's own descriptor may be in the list; it is closed already.
                 let _ = close(fd);
             }
         }
@@ -49,7 +49,7 @@ impl InheritedFiles {
     }
 }
 
-/// Points the standard streams at nothing.
+/// Redirects the standard streams to `/dev/null`.
 pub(super) fn redirect_standard_streams_to_null() -> io::Result<()> {
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(nothing.as_fd())?;
@@ -68,11 +68,11 @@ fn is_open(fd: RawFd) -> bool {
     std::fs::symlink_metadata(format!("{OPEN_FILES_DIRECTORY}/{fd}")).is_ok()
 }
 
-/// Takes a file that this process was started with; the agent will not inherit it.
-#[expect(unsafe_code, reason = "a process learns of inherited files by number alone")]
+/// Takes ownership of an inherited file and sets close-on-exec, so that the agent does not inherit it.
+#[expect(unsafe_code, reason = "inherited files are known by number only")]
 fn take_descriptor(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the supervisor runs this first, on its only thread, once per number, after it has seen that the number
-    // is open; so nothing else in this process owns it.
+    // SAFETY: the supervisor runs this first, on its only thread, once per number, after it has checked that the
+    // number is open; so nothing else in this process owns it.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl(&owned, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     Ok(owned)

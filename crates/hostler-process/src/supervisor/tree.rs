@@ -1,4 +1,4 @@
-//! Watching the agent's tree and ending it.
+//! Watches the agent's process tree and ends it.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -17,33 +17,34 @@ use crate::exit_report::ExitReport;
 use crate::lifeline::SupervisorReport;
 use crate::platform::{self, Wakeups};
 
-/// How long the tree may take to end politely.
+/// How long the tree may take to exit after SIGTERM.
 const TERMINATE_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// What asks an agent's tree to end.
+/// The signals that ask an agent's tree to exit.
 pub(super) const TERMINATE_SIGNALS: &[Signal] = &[Signal::SIGTERM];
 
-/// The same for a terminal's: shells that people type into do not hear the usual one, and a stopped job hears neither.
+/// The same for a terminal's tree: interactive shells ignore SIGTERM, and a stopped job receives nothing until
+/// SIGCONT.
 pub(super) const TERMINAL_HANGUP_SIGNALS: &[Signal] = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGCONT];
 
-/// How soon the kill is repeated at first: a process may have forked while it was being killed.
+/// First interval between kills: a process may have forked while it was being killed.
 const MIN_KILL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How seldom it is repeated in the end: a process may be stuck in the kernel, or be another user's.
+/// Longest interval between kills: a process may be stuck in the kernel or belong to another user.
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
 enum TreePhase {
-    /// The agent lives, and may.
+    /// The agent runs.
     Running,
-    /// The tree has been asked to end.
+    /// The tree has been asked to exit.
     Terminating { deadline: Instant },
     /// The tree is being killed, again after `repeat`.
     Killing { repeat: Duration },
 }
 
-/// Returns when no process of the tree is left. Ends the tree when the lifeline does, when the agent does, or when
-/// asked by a signal; `request` are the signals by which the tree is asked.
+/// Returns when the tree is empty. Ends the tree when the lifeline closes, when the agent exits, or on a signal;
+/// `request` lists the signals that ask the tree to exit.
 pub(super) fn watch_until_empty(
     agent: Pid,
     request: &[Signal],
@@ -105,11 +106,11 @@ fn request_termination(agent: Option<Pid>, request: &[Signal]) -> TreePhase {
 }
 
 enum ReapResult {
-    /// Perhaps some children, but not the agent, and there are more.
+    /// Children remain; the agent was not reaped in this call.
     OthersRemain,
-    /// The agent, and there are more.
+    /// The agent was reaped; children remain.
     AgentExited(ExitReport),
-    /// No child is left. A subreaper that has no child has no descendant.
+    /// No children remain. A subreaper without children has no descendants.
     NoChildren(Option<ExitReport>),
 }
 
@@ -128,16 +129,16 @@ fn reap_children(agent: Pid) -> io::Result<ReapResult> {
     }
 }
 
-/// Reaps any child that has ended, without waiting.
+/// Reaps any child that has exited, without waiting.
 #[expect(unsafe_code, reason = "the safe waitpid fails on children that a real-time signal has ended")]
 fn reap_one() -> nix::Result<Option<(Pid, ExitStatus)>> {
     let mut status = 0;
-    // SAFETY: `status` is a place for one int, and lives as long as the call.
+    // SAFETY: `status` has room for one int and lives as long as the call.
     let pid = Errno::result(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) })?;
     Ok((pid != 0).then(|| (Pid::from_raw(pid), ExitStatus::from_raw(status))))
 }
 
-/// The host says nothing after the launch: whatever is readable is the end.
+/// The host sends nothing after the launch, so a readable lifeline is a closed one.
 fn is_closed(mut lifeline: &UnixStream) -> bool {
     let mut byte = [0];
     !matches!(lifeline.read(&mut byte), Ok(1))

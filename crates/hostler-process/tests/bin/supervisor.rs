@@ -1,4 +1,4 @@
-//! For this crate's tests; not shipped. Stands in for the real binary: a supervisor, and a host that can be killed.
+//! Test binary, not shipped: a supervisor, and a host that tests can kill.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a shell as an agent, under the lock of the conversation "c", and prints what it says, until killed.
+/// Runs a shell as an agent, under the lock of the conversation "c", and prints its output, until killed.
 #[tokio::main(flavor = "current_thread")]
 async fn host(runtime_dir: PathBuf, script: OsString) -> ExitCode {
     match run_shell(runtime_dir, script).await {

@@ -1,4 +1,4 @@
-//! Shells as agents, and looks at the process table.
+//! Runs shells as agents and inspects the process table.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use nix::unistd::Pid;
 
 pub(crate) const TEST_BINARY: &str = env!("CARGO_BIN_EXE_hostler-process-test-supervisor");
 
-/// A descendant that calls setsid, and one that does so after a double fork. Prints two process numbers.
+/// A descendant that calls setsid, and one that does so after a double fork. Prints two pids.
 pub(crate) const SETSID_CHILDREN: &str = "setsid sleep 1000 & echo $!\n(setsid sh -c 'echo $$; exec sleep 1000' &)\n";
 
-/// The same, deaf to SIGTERM.
+/// The same, ignoring SIGTERM.
 pub(crate) const STUBBORN_CHILDREN: &str =
     "trap '' TERM\nsetsid sleep 1000 & echo $!\n(setsid sh -c 'echo $$; exec sleep 1000' &)\n";
 
@@ -56,7 +56,7 @@ pub(crate) async fn all_lines(stdout: &mut LineReader) -> Vec<String> {
     lines
 }
 
-/// Reads `count` process numbers that the agent prints.
+/// Reads `count` pids that the agent prints.
 pub(crate) async fn pids(stdout: &mut LineReader, count: usize) -> Vec<u32> {
     let mut pids = Vec::new();
     for _ in 0..count {
@@ -65,7 +65,7 @@ pub(crate) async fn pids(stdout: &mut LineReader, count: usize) -> Vec<u32> {
     pids
 }
 
-/// Whether there is such a process, be it a zombie.
+/// Whether the process exists, zombies included.
 pub(crate) fn exists(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
@@ -76,7 +76,7 @@ pub(crate) fn assert_all_gone(pids: &[u32]) {
     }
 }
 
-/// Waits until a fact holds; the test runner ends a wait that is in vain.
+/// Waits until a condition holds; the test runner's timeout ends a wait in vain.
 pub(crate) async fn until(mut fact: impl FnMut() -> bool) {
     while !fact() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! The command lines of `tests/data/shell-corpus.toml`, with what is expected of each.
+//! The command lines of `tests/data/shell-corpus.toml` and their expected outcomes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,13 +21,13 @@ pub(super) struct Corpus {
     pub(super) groups: Vec<CorpusGroup>,
 }
 
-/// Lines of the same kind.
+/// Lines with the same expectation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CorpusGroup {
     pub(super) about: String,
     pub(super) want: String,
-    /// Where the shell is, below the project.
+    /// The shell's directory, relative to the project.
     #[serde(default)]
     pub(super) directory: String,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub(super) struct CorpusGroup {
     ask: Vec<String>,
     #[serde(default)]
     deny: Vec<String>,
-    /// Files of the project that no allowed line reads.
+    /// Files of the project that no allowed line may read.
     #[serde(default)]
     pub(super) unread: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -55,7 +55,7 @@ impl Corpus {
         toml::from_str(include_str!("../../tests/data/shell-corpus.toml")).expect("the corpus")
     }
 
-    /// What a group expects in each mode.
+    /// The expected outcome of a group in each mode.
     pub(super) fn expected(&self, group: &CorpusGroup) -> &HashMap<PermissionMode, ExpectedOutcome> {
         self.want.get(&group.want).expect("an expectation of the file")
     }
@@ -66,7 +66,7 @@ impl Corpus {
         reading.flat_map(|group| &group.lines).map(String::as_str).collect()
     }
 
-    /// Every line, once.
+    /// All lines.
     pub(super) fn lines(&self) -> Vec<&str> {
         self.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect()
     }
@@ -83,13 +83,13 @@ impl CorpusGroup {
         rules
     }
 
-    /// Whether a rule allows lines of the group, which may write then.
+    /// Whether a rule allows lines of the group. Those may write.
     pub(super) fn has_allow_rules(&self) -> bool {
         !self.allow.is_empty()
     }
 }
 
-/// Decides about a line in a directory below the sandbox's project.
+/// Decides on a line in a directory of the sandbox's project.
 pub(super) fn decide_line(
     rules: &RuleSet,
     mode: PermissionMode,
@@ -102,7 +102,7 @@ pub(super) fn decide_line(
     decide_or_ask(rules, mode, &call, None::<&Path>, &DiskResolver)
 }
 
-/// Whether a line runs without a question.
+/// Whether a line is allowed.
 pub(super) fn is_allowed(
     rules: &RuleSet,
     mode: PermissionMode,

@@ -1,6 +1,6 @@
-//! New command lines out of those of the corpus: bytes choose a line, and what is spliced into it.
+//! Derives new command lines from the corpus: bytes select a line and the fragments that are spliced into it.
 
-/// Operands, options and pieces of shell that turn a reader into something else.
+/// Operands, options and shell fragments that give a read-only command other effects.
 const FRAGMENTS: [&str; 119] = [
     "-o",
     "-omade",
@@ -123,13 +123,13 @@ const FRAGMENTS: [&str; 119] = [
     "HEAD:secret.txt",
 ];
 
-/// Characters that change how the rest is read.
+/// Characters that change how the rest of a line is parsed.
 const CHARACTERS: [&str; 40] = [
     " ", "'", "\"", "\\", "$", "`", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\n", "\t", "#", "~", "*",
     "?", "=", ":", ",", "!", "-", ".", "/", "\r", "\u{a0}", "$'", "$(", "${", "''", "\"\"", "\\\n", "..", "--",
 ];
 
-/// Bytes that are used up; zeros follow.
+/// Bytes that are consumed one by one; zeros follow after the last one.
 struct ByteChoices<'a>(std::slice::Iter<'a, u8>);
 
 impl ByteChoices<'_> {
@@ -148,7 +148,7 @@ impl ByteChoices<'_> {
     }
 }
 
-/// The line that the bytes stand for. The first ones choose a line, more often one that only reads; the rest changes it.
+/// The line that the bytes encode. The first ones select a line, more often a read-only one; the rest mutates it.
 pub(super) fn mutate(readers: &[&str], lines: &[&str], data: &[u8]) -> String {
     let mut choices = ByteChoices(data.iter());
     let first = if choices.next() % 4 == 0 { lines } else { readers };
@@ -216,7 +216,7 @@ fn mutate_once(line: &str, lines: &[&str], choices: &mut ByteChoices<'_>) -> Str
             return format!("{before}{line}{after}");
         }
         _ => {
-            // A cluster of short options gets another letter.
+            // Adds a letter to a cluster of short options.
             if word.starts_with('-') && !word.starts_with("--") {
                 words[at] = format!("{word}{}", char::from(b'A' + u8::try_from(choices.below(58)).unwrap_or_default()));
             } else {

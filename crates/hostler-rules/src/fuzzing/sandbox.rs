@@ -1,9 +1,9 @@
-//! A scratch directory in which a real bash runs a command line, and the evidence of what the line did.
+//! A temporary directory in which a real bash runs a command line, and the detection of what the line did.
 //!
-//! The project holds links that lead outside, a buried bare repository and a script; outside of it lie a file with a known
-//! text and a home directory. `PATH` holds the real readers; every other program of the machine is a trap that writes a
-//! marker. A file outside that was opened is found by its access time, so that the output may be encoded in any way.
-//! The sandbox knows nothing about rules.
+//! The project contains links that point outside, a nested bare repository and a script; outside of it are a file with
+//! a known text and a home directory. `PATH` contains the real read-only programs; every other program of the machine
+//! is a trap that writes a marker. A read of a file outside is detected by its access time, so the output may be
+//! encoded in any way. The sandbox does not know rules.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
@@ -15,22 +15,22 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// The text of every file outside the project, and of the environment.
+/// The text of every file outside the project, and of an environment variable.
 const CANARY: &str = "canary-of-the-outside";
 
-/// Programs that run for real: those that read, and those that run what they are given. What these start is found in
-/// `PATH` again.
+/// Programs that run for real: read-only ones, and those that run a given command. They look up that command in the
+/// same `PATH`.
 const REAL_PROGRAMS: &str = "[ arch awk b2sum base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
     false fd fgrep file find fmt fold getconf git grep groups head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
     paste pathchk printenv printf ps pwd readlink realpath rev rg sed seq sh sha1sum sha224sum sha256sum sha384sum \
     sha512sum shasum sleep sort stat stdbuf strings sum tac tail test time timeout tr tree true tsort tty type uname unexpand expand \
     uniq uptime wc which whoami xargs xxd";
 
-/// Programs that may be missing on this machine and must not be run all the same.
+/// Programs that get a trap even if this machine does not have them.
 const TRAPPED_PROGRAMS: &str = "rm touch cp mv tee dd ln parallel watch sudo doas ssh curl wget less more man vim vi nano \
     make node python python3 perl ruby deno cargo npm npx evil at crontab systemctl gpg setsid script kill chmod";
 
-/// Every key of git that names a program, as far as reading could have a reason to run it.
+/// Every Git key that names a program which a read-only command could run.
 const HOSTILE_CONFIG: &str = "
 [core]
 fsmonitor = TRAP
@@ -73,18 +73,18 @@ ls = !TRAP
 last = !TRAP
 ";
 
-/// What the project's git directory is.
+/// The kind of the project's Git directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RepositoryKind {
-    /// As a clone leaves it.
+    /// As after a clone.
     Clean,
-    /// Its configuration, attributes and hooks run programs whenever git has a reason to.
+    /// Its configuration, attributes and hooks run programs on every occasion.
     Hostile,
-    /// A file that names a git directory outside.
+    /// A `.git` file that names a Git directory outside.
     ExternalGitDirectory,
-    /// A clean one with a submodule whose own configuration runs programs.
+    /// A clean repository with a submodule whose own configuration runs programs.
     Submodule,
-    /// A clean one whose `core.worktree` is the directory outside.
+    /// A clean repository whose `core.worktree` is the directory outside.
     Worktree,
 }
 
@@ -93,17 +93,17 @@ impl RepositoryKind {
         [Self::Clean, Self::Hostile, Self::ExternalGitDirectory, Self::Submodule, Self::Worktree];
 }
 
-/// A scratch directory; it is removed when it is dropped.
+/// A temporary directory; it is removed on drop.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     base: PathBuf,
     repository: RepositoryKind,
-    /// Whether the file system records that a file is read.
+    /// Whether the file system records access times.
     access_times: bool,
     baseline: BTreeMap<PathBuf, FileFingerprint>,
 }
 
-/// What changes when a file does: kind and mode, size, when it was modified, and when anything about it was.
+/// File mode, size, mtime and ctime: one of them changes with the file.
 type FileFingerprint = (u32, u64, (i64, i64), (i64, i64));
 
 impl Drop for Sandbox {
@@ -117,7 +117,7 @@ impl Sandbox {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("hostler-rules-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let base = fs::canonicalize(std::env::temp_dir()).expect("a directory for temporary files").join(name);
-        // One that exists is not taken.
+        // Fails if the directory exists.
         fs::create_dir(&base).expect("a new directory");
         let mut sandbox = Self { base, repository, access_times: false, baseline: BTreeMap::new() };
         sandbox.build_programs();
@@ -136,7 +136,7 @@ impl Sandbox {
         self.base.join("project")
     }
 
-    /// Whether the file system records that a file is read.
+    /// Whether the file system records access times.
     pub(super) fn records_access_times(&self) -> bool {
         self.access_times
     }
@@ -146,11 +146,12 @@ impl Sandbox {
         self.base.join("home")
     }
 
-    /// Runs the line below the project, with all that it leaves in the background. Every entry is one thing that a line
-    /// which only reads the project does not do. The names in `unread` are files of the project that it must not read.
+    /// Runs the line in a directory of the project, and waits for its background processes. Every item of the result is
+    /// a violation: something that a read-only line does not do. `unread` lists files of the project that must not be
+    /// read.
     pub(super) fn find_violations(&mut self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
         let mut found = self.run_and_collect(line, directory, unread);
-        // Another process of the machine may have looked around here; it does not do so twice.
+        // Another process of the machine may have read a file here. A second run excludes that.
         if !found.is_empty() && found.iter().all(|found| found.starts_with("read ")) {
             found = self.run_and_collect(line, directory, unread);
         }
@@ -167,7 +168,7 @@ impl Sandbox {
 
     fn run_and_collect(&self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
         self.reset_access_times(unread);
-        // A shell drops these from what it reads, and they cannot be handed to it in another way.
+        // bash drops NUL characters from its input, and an argument cannot contain them.
         let output = self.run(&line.replace('\0', ""), directory);
         let mut found = self.find_reads(unread);
         let text = String::from_utf8_lossy(&output);
@@ -203,8 +204,8 @@ impl Sandbox {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
 
-    /// Both outputs, up to a limit. What runs in the background has the pipe by its ninth descriptor, so that it is waited
-    /// for, even if it closed its outputs.
+    /// Both outputs, up to a limit. Background processes inherit the pipe as descriptor 9, so the run waits for them
+    /// even if they closed their outputs.
     fn run(&self, line: &str, directory: &str) -> Vec<u8> {
         let script = "ulimit -v 4000000 -f 100000
             /bin/bash --norc --noprofile -c \"$1\" 2>&1 9>&1 </dev/null | /usr/bin/head -c 2000000";
@@ -222,7 +223,7 @@ impl Sandbox {
             .expect("timeout and bash");
         let group = child.id();
         let output = child.wait_with_output().expect("its output");
-        // What closed all of its descriptors may still be there.
+        // A process that closed all descriptors may still be running.
         let mut kill = Command::new("/bin/kill");
         kill.args(["-KILL", "--", &format!("-{group}")])
             .stdin(Stdio::null())
@@ -275,9 +276,9 @@ impl Sandbox {
     fn build_programs(&self) {
         let bin = self.base.join("bin");
         fs::create_dir(&bin).unwrap();
-        // Setting an access time changes the time of a change, too; Git would read the file again.
+        // Setting an access time changes ctime as well, and Git would read the file again.
         self.write("gitconfig", "[core]\ntrustctime = false\n");
-        // What Git takes for the program that signs.
+        // The output that Git expects from a signing program.
         let signature = "-----BEGIN PGP SIGNATURE-----\\n\\n-----END PGP SIGNATURE-----\\n";
         self.script(
             "sign",
@@ -376,11 +377,11 @@ impl Sandbox {
             .current_dir(&project)
             .status();
         assert!(copied.expect("cp").success(), "the buried repository could not be made");
-        // One changed file, so that there is something to show.
+        // One changed file, so that a diff is not empty.
         self.write("project/b.txt", "one\nfour\n");
     }
 
-    /// A repository with a commit. All its files are older than its index, so that reading its status does not write.
+    /// Commits a repository. All files are older than the index, so that reading the status does not write it.
     fn commit(&self, directory: &Path) {
         if !directory.join(".git").exists() {
             self.git(directory, &["init", "-q", "-b", "main"]);
@@ -398,7 +399,7 @@ impl Sandbox {
         set_modified(&directory.join(".git/index"), SystemTime::now() + Duration::from_secs(3_600));
     }
 
-    /// Every key by which a repository runs a program.
+    /// Sets every key by which a repository runs a program.
     fn make_hostile(&self, git: &Path) {
         let trap = self.base.join("trap").display().to_string();
         let config = HOSTILE_CONFIG.replace("TRAP", &trap);
@@ -429,7 +430,7 @@ impl Sandbox {
         fs::set_permissions(self.base.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What must not be read: everything outside, and some files of the project.
+    /// Paths that must not be read: everything outside, and the files in `unread`.
     fn forbidden_paths(&self, unread: &[String]) -> Vec<PathBuf> {
         let mut paths = vec![self.base.clone()];
         for directory in ["outside", "home"] {
@@ -440,7 +441,7 @@ impl Sandbox {
         paths
     }
 
-    /// Sets the access times back to a day that they cannot have otherwise.
+    /// Sets the access times to a date that they cannot have otherwise.
     fn reset_access_times(&self, unread: &[String]) {
         for path in self.forbidden_paths(unread) {
             let times = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
@@ -450,7 +451,7 @@ impl Sandbox {
 
     fn find_reads(&self, unread: &[String]) -> Vec<String> {
         let read = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.atime() != 1_000_000);
-        // The metadata of all first: listing a directory reads it.
+        // All metadata is read first: listing a directory changes its access time.
         let mut found: Vec<PathBuf> = vec![self.base.clone(), self.base.join("outside"), self.base.join("home")];
         found.retain(read);
         found.extend(self.forbidden_paths(unread).iter().skip(1).filter(|path| path.is_file() && read(path)).cloned());
@@ -460,12 +461,12 @@ impl Sandbox {
     fn snapshot(&self) -> BTreeMap<PathBuf, FileFingerprint> {
         let mut seen = BTreeMap::new();
         for directory in ["project", "outside", "home"] {
-            // Git writes the index anew when it finds that only times changed.
+            // Git rewrites the index when only timestamps changed.
             let is_index = |path: &PathBuf| path.ends_with(".git") || path.ends_with(".git/index");
             for path in walk(&self.base.join(directory)).into_iter().filter(|path| !is_index(path)) {
                 let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
                 let changed = match directory {
-                    // The access times of these are set by hand, which is a change.
+                    // Other files have their access times reset, which changes ctime.
                     "project" if !path.ends_with("secret.txt") => (metadata.ctime(), metadata.ctime_nsec()),
                     _ => (0, 0),
                 };
@@ -483,7 +484,7 @@ fn set_modified(path: &Path, time: SystemTime) {
     File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(time))).expect("the sandbox is ours");
 }
 
-/// Everything below a directory; links are not followed.
+/// All entries below a directory; links are not followed.
 fn walk(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_owned()];

@@ -1,3 +1,5 @@
+//! Checks the fuzzed properties with the seeds, the corpus and random mutations.
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -7,9 +9,9 @@ use proptest::test_runner::TestRunner;
 use super::corpus::{ExpectedOutcome, decide_line};
 use super::*;
 
-/// So that the ordinary tests find a property that breaks, too.
+/// Finds a violated property without running the fuzzer.
 #[test]
-fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
+fn shell_rules_properties_hold_for_seeds_and_their_prefixes() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/shell_rules");
     let seeds: Vec<Vec<u8>> =
         std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
@@ -24,7 +26,7 @@ fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
 }
 
 #[test]
-fn the_corpus_is_large_and_says_nothing_twice() {
+fn corpus_is_large_and_has_no_duplicates() {
     let corpus = Corpus::load();
     assert!(corpus.lines().len() >= 400, "the corpus has {} lines", corpus.lines().len());
     for group in &corpus.groups {
@@ -39,7 +41,7 @@ fn the_corpus_is_large_and_says_nothing_twice() {
 }
 
 #[test]
-fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
+fn corpus_lines_are_decided_as_expected_in_every_mode() {
     let corpus = Corpus::load();
     let sandbox = Sandbox::new(RepositoryKind::Clean);
     let mut wrong = Vec::new();
@@ -69,7 +71,7 @@ fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
 }
 
 #[test]
-fn the_sandbox_sees_what_a_line_does() {
+fn sandbox_detects_violations() {
     let mut sandbox = Sandbox::new(RepositoryKind::Clean);
     for (line, evidence) in [
         ("touch made", "ran"),
@@ -90,7 +92,7 @@ fn the_sandbox_sees_what_a_line_does() {
         ("git log --format=%GG", "ran"),
         ("ls -la; cat a.txt; find . -name x; ls -l ln1; git status; git diff; git log", ""),
     ] {
-        // On a file system that records no access only the output shows what was read.
+        // Without access times, only the output shows what was read.
         if evidence.starts_with("read") && !sandbox.records_access_times() {
             continue;
         }
@@ -104,14 +106,15 @@ fn the_sandbox_sees_what_a_line_does() {
     }
 }
 
-/// Runs every line of the corpus that is allowed in this kind of repository; without git, all kinds are the same.
+/// Runs every allowed line of the corpus in this kind of repository; lines without Git run in the clean
+/// one only.
 fn run_what_is_allowed(repository: RepositoryKind) {
     let corpus = Corpus::load();
     let mut sandbox = Sandbox::new(repository);
     let (mut allowed, mut wrong) = (0, Vec::new());
     for group in &corpus.groups {
         let rules = group.rules();
-        // A rule that allows may allow writing.
+        // An allow rule may allow writes, so only plan mode is checked.
         let modes: &[PermissionMode] = if group.has_allow_rules() {
             &[PermissionMode::Plan]
         } else {
@@ -133,32 +136,32 @@ fn run_what_is_allowed(repository: RepositoryKind) {
 }
 
 #[test]
-fn what_is_allowed_only_reads_the_project() {
+fn allowed_lines_only_read_the_project() {
     run_what_is_allowed(RepositoryKind::Clean);
 }
 
 #[test]
-fn what_is_allowed_runs_nothing_that_a_repository_configures() {
+fn allowed_lines_run_no_program_that_a_repository_configures() {
     run_what_is_allowed(RepositoryKind::Hostile);
 }
 
 #[test]
-fn what_is_allowed_does_not_follow_a_git_directory_outside() {
+fn allowed_lines_do_not_follow_an_external_git_directory() {
     run_what_is_allowed(RepositoryKind::ExternalGitDirectory);
 }
 
 #[test]
-fn what_is_allowed_runs_nothing_that_a_submodule_configures() {
+fn allowed_lines_run_no_program_that_a_submodule_configures() {
     run_what_is_allowed(RepositoryKind::Submodule);
 }
 
 #[test]
-fn what_is_allowed_does_not_follow_a_working_tree_outside() {
+fn allowed_lines_do_not_follow_an_external_work_tree() {
     run_what_is_allowed(RepositoryKind::Worktree);
 }
 
 #[test]
-fn the_seeds_of_what_is_allowed_hold() {
+fn shell_reads_properties_hold_for_seeds() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/shell_reads");
     let seeds: Vec<_> =
         std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
@@ -167,7 +170,7 @@ fn the_seeds_of_what_is_allowed_hold() {
 }
 
 #[test]
-fn what_is_allowed_of_changed_lines_only_reads_the_project() {
+fn allowed_mutated_lines_only_read_the_project() {
     let config = ProptestConfig {
         cases: ProptestConfig::default().cases.max(2_000),
         failure_persistence: None,

@@ -1,4 +1,4 @@
-//! What rules allow of a call.
+//! Matches allow rules against all parts of a call.
 
 use super::matches_tool;
 use super::restrictions::{format_redirection, is_output_device};
@@ -9,13 +9,13 @@ use crate::rule_set::RuleSet;
 use crate::shell::{CommandKind, CommandLine, FileRedirection, ShellCommand};
 use crate::tool_use::{DecisionContext, ToolTarget};
 
-/// How far rules allow a call.
+/// Which parts of a call are allowed.
 pub(crate) struct AllowMatches<'a> {
-    /// The parts that are allowed, and by which rule.
+    /// The allowed parts with their rules.
     pub granted: Vec<(&'a Rule, String)>,
     /// The parts that no rule allows.
     pub unmatched: Vec<String>,
-    /// The parts that no rule can allow, and why.
+    /// The parts that no rule can allow, with the reason.
     pub unanalyzable: Vec<(String, &'static str)>,
 }
 
@@ -25,7 +25,7 @@ impl AllowMatches<'_> {
     }
 }
 
-/// Asks the rules that allow. `accepts` may allow a file that is written and that no rule allows.
+/// Matches the allow rules. `accepts` may allow writing a file that no rule allows.
 pub(crate) fn match_allow_rules<'a>(
     scene: &DecisionContext<'_>,
     rules: impl Iterator<Item = &'a Rule>,
@@ -92,7 +92,7 @@ impl<'a> AllowMatcher<'a, '_> {
         }
     }
 
-    /// A file that the shell writes needs what an edit of it needs.
+    /// A file that the shell writes is checked like an edit of it.
     fn match_redirection(&mut self, file: &FileRedirection, moves: bool) {
         let part = format_redirection(file);
         let Some(name) = file.target.as_literal() else {
@@ -103,7 +103,7 @@ impl<'a> AllowMatcher<'a, '_> {
             self.matches.unanalyzable.push((part, "the directory changes before it writes there"));
             return;
         }
-        // A quoted tilde is a name like any other.
+        // A quoted tilde is an ordinary character.
         let spelled =
             if name.starts_with('~') && !file.target.has_tilde { format!("./{name}") } else { name.to_owned() };
         match self.scene.resolve_path(&spelled) {
@@ -123,7 +123,7 @@ impl<'a> AllowMatcher<'a, '_> {
             self.matches.unanalyzable.push((command.text.clone(), why));
             return;
         }
-        // An assignment on its own needs no rule if nothing else can be led astray by it.
+        // An assignment without a command needs no rule if the variable is harmless.
         if command.words.is_empty() && command.has_harmless_variables() {
             return;
         }
@@ -132,16 +132,16 @@ impl<'a> AllowMatcher<'a, '_> {
         match (grant, command.kind) {
             (Some((rule, reach)), _) => {
                 self.matches.granted.push((rule, command.text.clone()));
-                // Commands within are covered as far as the rule's own words reach into them.
+                // Nested commands behind the words that the rule names need a rule of their own.
                 for inner in command.nested.iter().filter(|inner| inner.start_word >= reach) {
                     inner.commands.iter().for_each(|command| self.match_command(command));
                 }
-                // What nobody can see stays unseen, whatever the rule names.
+                // Unanalyzable nested commands remain so, even if the rule names them.
                 for inner in command.nested.iter().filter(|inner| inner.start_word < reach) {
                     inner.commands.iter().for_each(|command| self.record_unanalyzable(command));
                 }
             }
-            // What only reads needs no rule beside others that have one, as `tail` behind a pipe.
+            // A read-only command such as `tail` behind a pipe needs no rule beside commands that have one.
             (None, _) if needs_no_rule(self.scene, command) => {}
             (None, CommandKind::Wrapper) if command.has_harmless_variables() => {
                 for inner in &command.nested {
@@ -168,8 +168,8 @@ impl<'a> AllowMatcher<'a, '_> {
     }
 }
 
-/// Does the command only read, and either no file or before anything else runs? What runs before it could have put a link
-/// where it reads.
+/// Does the command only read, and either no file or before any other command? A command before it could have placed a
+/// link where it reads.
 pub(crate) fn needs_no_rule(scene: &DecisionContext<'_>, command: &ShellCommand) -> bool {
     let ToolTarget::Shell(line) = &scene.target else { return false };
     let mut only_reads = !command.may_repeat && !line.has_expansions;
@@ -182,7 +182,7 @@ pub(crate) fn needs_no_rule(scene: &DecisionContext<'_>, command: &ShellCommand)
     false
 }
 
-/// Does a rule allow this command with everything that it runs?
+/// Does a rule allow this command and every command that it runs?
 pub(crate) fn is_granted(rules: &RuleSet, command: &ShellCommand) -> bool {
     let reaches = |rule: &Rule| match_command_rule(rule, command).filter(|_| rule.effect == Effect::Allow);
     rules.iter().filter_map(reaches).any(|reach| {
@@ -206,7 +206,7 @@ fn grants_path(rule: &Rule, scene: &DecisionContext<'_>, spot: &CandidatePaths, 
     }
 }
 
-/// Does the rule allow this command? Answers how many of its words the rule names.
+/// Does the rule allow this command? Returns how many of its words the rule names.
 fn match_command_rule(rule: &Rule, command: &ShellCommand) -> Option<usize> {
     match &rule.matcher {
         Matcher::Command(pattern) => {
@@ -219,7 +219,7 @@ fn match_command_rule(rule: &Rule, command: &ShellCommand) -> Option<usize> {
     }
 }
 
-/// Are the command's words, beyond doubt, those of the pattern?
+/// Are the command's words certain to be those of the pattern?
 fn match_pattern(pattern: &CommandPattern, command: &ShellCommand) -> Option<usize> {
     let first = command.words.get(..pattern.words.len())?;
     let same = first.iter().zip(&pattern.words).all(|(word, wanted)| word.as_literal() == Some(wanted.as_str()));

@@ -1,4 +1,4 @@
-//! What rules have against a call.
+//! Matches deny and ask rules against any part of a call.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::rule::{CommandPattern, DomainPattern, Effect, Matcher, Rule, covers_t
 use crate::shell::{CommandLine, ShellCommand, ShellWord, WordForm, base_name};
 use crate::tool_use::{DecisionContext, PathAccess, ToolTarget};
 
-/// A rule that is against a part of a call.
+/// A deny or ask rule that matches a part of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RestrictionMatch<'a> {
     pub rule: &'a Rule,
     pub part: String,
-    /// Whether the part is what the rule names, or only could be.
+    /// Whether the part is certain to match the rule. Otherwise it only may.
     pub is_certain: bool,
 }
 
-/// All objections of rules with this effect.
+/// All matches of rules with this effect.
 pub(crate) fn find_restrictions<'a>(
     scene: &DecisionContext<'_>,
     rules: impl Iterator<Item = &'a Rule>,
@@ -37,14 +37,14 @@ pub(crate) fn find_restrictions<'a>(
         .collect()
 }
 
-/// The parts of the call that the rule names, and whether that is certain.
+/// The parts of the call that match the rule, and whether each match is certain.
 fn find_matching_parts(scene: &DecisionContext<'_>, rule: &Rule) -> Vec<(String, bool)> {
     if matches_tool(&rule.matcher, &scene.call.tool) {
         return vec![(whole_call(scene), true)];
     }
     match (&rule.matcher, &scene.target) {
         (Matcher::Command(pattern), ToolTarget::Shell(line)) => match_commands(pattern, line),
-        // A bare rule for files means what the shell opens, too.
+        // A rule for a file tool without a path also covers files that the shell opens.
         (Matcher::Tool(tool), ToolTarget::Shell(line)) => {
             let opened =
                 line.redirections.iter().filter(|file| covers_tool(tool, if file.writes { "Write" } else { "Read" }));
@@ -57,7 +57,7 @@ fn find_matching_parts(scene: &DecisionContext<'_>, rule: &Rule) -> Vec<(String,
                 .filter(|spot| matches_path(scene, rule, spot))
                 .map(|spot| (spot.text.clone(), true))
                 .collect();
-            // A search from above reads what is denied below.
+            // A search above a denied path reads it.
             let reaches = |spot: &&CandidatePaths| has_match_below(scene, pattern, spot);
             if parts.is_empty() && *access == PathAccess::Search {
                 parts.extend(spots.iter().filter(reaches).map(|spot| (spot.text.clone(), false)));
@@ -82,13 +82,14 @@ fn whole_call(scene: &DecisionContext<'_>) -> String {
     scene.call.tool.clone()
 }
 
-/// A rule against a domain is against the hosts below it.
+/// A rule that restricts a domain covers its subdomains.
 fn matches_host(domain: &DomainPattern, host: &str) -> bool {
     let below = host.strip_suffix(domain.host.as_str()).is_some_and(|rest| rest.ends_with('.'));
     below || (host == domain.host && !domain.subdomains_only)
 }
 
-/// Does the rule name this spot, by any of its paths? Its own plain part may be a link, too.
+/// Does the rule match one of the candidate paths? The pattern's literal prefix is resolved too, since it may be a
+/// link.
 fn matches_path(scene: &DecisionContext<'_>, rule: &Rule, spot: &CandidatePaths) -> bool {
     let Matcher::Path { pattern, .. } = &rule.matcher else {
         return false;
@@ -111,7 +112,7 @@ fn join_path(base: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { base.to_owned() } else { base.join(rest) }
 }
 
-/// The files that a line opens, what its commands are known to read, and the names among the words of the others.
+/// Matches the files that a line opens, the known reads of its commands, and path-like words of unknown commands.
 fn match_shell_paths(scene: &DecisionContext<'_>, rule: &Rule, tool: &str, line: &CommandLine) -> Vec<(String, bool)> {
     let Matcher::Path { pattern, .. } = &rule.matcher else { return Vec::new() };
     let (reads, writes) = (covers_tool(tool, "Read"), covers_tool(tool, "Write"));
@@ -123,7 +124,7 @@ fn match_shell_paths(scene: &DecisionContext<'_>, rule: &Rule, tool: &str, line:
             Some(name) if spots(name).iter().any(|spot| matches_path(scene, rule, spot)) => {
                 Some(!line.changes_directory || name.starts_with('/'))
             }
-            // In which directory it is opened is not known.
+            // The directory in which it is opened is unknown.
             Some(name) if reading.directories.is_none() && !name.starts_with('/') => Some(false),
             None if reads => Some(false),
             _ => None,
@@ -156,8 +157,8 @@ fn match_shell_paths(scene: &DecisionContext<'_>, rule: &Rule, tool: &str, line:
     found
 }
 
-/// Could a command that is not known touch what the rule names? Which words it reads and which it writes is its own affair:
-/// reading is presumed, writing is possible.
+/// May an unknown command touch a path that the rule names? Which words it reads or writes is unknown: reading is
+/// assumed to be certain, writing to be possible.
 fn match_unknown_command(
     scene: &DecisionContext<'_>,
     rule: &Rule,
@@ -201,7 +202,7 @@ fn strip_first_char(text: &str) -> Option<&str> {
     Some(chars.as_str()).filter(|rest| !rest.is_empty())
 }
 
-/// Programs that read what is below the directory they run in without naming it.
+/// Does the program read below its current directory without naming it?
 fn reads_current_directory(command: &ShellCommand) -> bool {
     let name = command.words.first().and_then(ShellWord::as_literal).map(base_name).unwrap_or_default();
     let git = || {
@@ -226,7 +227,7 @@ fn reads_current_directory(command: &ShellCommand) -> bool {
     }
 }
 
-/// Programs that take words for texts: what the shell puts there is not opened. Git opens files to show them.
+/// Does the program open files named by its words? Some take words as text. Git opens files only to show them.
 fn opens_files(command: &ShellCommand) -> bool {
     match command.words.first().and_then(ShellWord::as_literal).map(base_name) {
         Some("echo" | "printf" | "test" | "[" | "seq" | "expr" | "basename" | "dirname" | "export" | "sleep") => false,
@@ -235,9 +236,9 @@ fn opens_files(command: &ShellCommand) -> bool {
     }
 }
 
-/// Could a word that the shell expands become the name of something that the pattern matches?
+/// May a word that the shell expands become a path that the pattern matches?
 fn may_expand_to(scene: &DecisionContext<'_>, pattern: &PathPattern, finding: &CommandReads, word: &ShellWord) -> bool {
-    // What a command writes into a pipe is no file.
+    // A process substitution is a pipe, not a file.
     if word.known_prefix.starts_with("/dev/fd/") {
         return false;
     }
@@ -252,15 +253,15 @@ fn may_expand_to(scene: &DecisionContext<'_>, pattern: &PathPattern, finding: &C
     let spots = resolve_word(scene, finding.directories.as_deref(), word, directory);
     let ground = scene.pattern_bases();
     let below = |spot: &CandidatePaths| spot.paths.iter().any(|path| pattern.may_match_below(path, &ground));
-    // What it expands to may be a directory, with everything in it.
+    // The word may expand to a directory, including everything in it.
     spots.is_empty() || (spots.iter().any(below) && (pattern.is_literal() || pattern.may_end_with(last)))
 }
 
-/// How many files are looked at to find out that none of them is denied.
+/// Limit of the directory scan that looks for denied files.
 const MAX_SCANNED_ENTRIES: usize = 10_000;
 
-/// Is something that the pattern matches below this place? A pattern that spells out its path needs no look at the disk; for
-/// others a bounded one, and where that does not suffice, it is.
+/// Is there a path below that the pattern matches? A literal pattern needs no disk access. For others a bounded scan is
+/// made; if it exceeds its limit, the answer is yes.
 fn has_match_below(scene: &DecisionContext<'_>, pattern: &PathPattern, spot: &CandidatePaths) -> bool {
     let ground = scene.pattern_bases();
     let may = |path: &&PathBuf| pattern.may_match_below(path, &ground);
@@ -279,7 +280,7 @@ fn has_match_below(scene: &DecisionContext<'_>, pattern: &PathPattern, spot: &Ca
             if pattern.matches(&path, &ground, true) {
                 return true;
             }
-            // The parts of a repository are not files that people name.
+            // The contents of `.git` are not files that rules name.
             if entry == PathKind::Directory && !path.ends_with(".git") {
                 waiting.push(path);
             }
@@ -306,7 +307,7 @@ fn match_commands(pattern: &CommandPattern, line: &CommandLine) -> Vec<(String, 
     line.all_commands().into_iter().filter_map(objects).collect()
 }
 
-/// Is the command what the pattern names? Nothing if not; otherwise whether that is certain.
+/// Does the command match the pattern? `None` if not, otherwise whether the match is certain.
 fn match_command(pattern: &CommandPattern, command: &ShellCommand) -> Option<bool> {
     let mut certain = true;
     for (at, wanted) in pattern.words.iter().enumerate() {
@@ -320,7 +321,7 @@ fn match_command(pattern: &CommandPattern, command: &ShellCommand) -> Option<boo
                 wanted.starts_with(&word.known_prefix).then_some(())?;
                 certain = false;
             }
-            // From here on any word may be anything.
+            // From here on, each word may be anything.
             WordForm::AnyWords => return Some(false),
         }
     }
@@ -328,6 +329,6 @@ fn match_command(pattern: &CommandPattern, command: &ShellCommand) -> Option<boo
     if pattern.is_prefix || further.is_empty() {
         return Some(certain);
     }
-    // Words that may vanish.
+    // Words that may expand to nothing.
     further.iter().all(|word| word.form == WordForm::AnyWords).then_some(false)
 }

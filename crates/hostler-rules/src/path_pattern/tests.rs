@@ -1,3 +1,5 @@
+//! Parsing, printing and matching of path patterns.
+
 use std::path::{Path, PathBuf};
 
 use super::{PathPattern, PatternBases};
@@ -9,7 +11,7 @@ fn matches(pattern: &str, path: &str, below: bool) -> bool {
 }
 
 #[test]
-fn patterns_match_what_they_say() {
+fn patterns_match_expected_paths() {
     for (pattern, path, wanted) in [
         ("src/**", "/w/src/a/b", true),
         ("src/**", "/w/src", true),
@@ -42,7 +44,7 @@ fn patterns_match_what_they_say() {
 }
 
 #[test]
-fn below_a_match_counts_only_if_asked_for() {
+fn descendants_match_only_if_included() {
     assert!(matches("secrets", "/w/a/secrets/b", true));
     assert!(!matches("secrets", "/w/a/secrets/b", false));
     assert!(matches("src/*", "/w/src/a/b", true));
@@ -50,7 +52,7 @@ fn below_a_match_counts_only_if_asked_for() {
 }
 
 #[test]
-fn what_is_unclear_is_refused_with_its_place() {
+fn ambiguous_patterns_are_refused_with_a_position() {
     for (pattern, at) in [("/etc/x", 0), ("a/../b", 2), ("a/b**", 2), ("~you/x", 1), ("", 0), ("a\\", 0), ("b/\\.", 2)]
     {
         assert_eq!(PathPattern::parse(pattern).unwrap_err().0, at, "{pattern}");
@@ -58,7 +60,7 @@ fn what_is_unclear_is_refused_with_its_place() {
 }
 
 #[test]
-fn many_stars_take_no_longer() {
+fn many_stars_do_not_slow_matching() {
     let pattern = "*a".repeat(500);
     assert!(!matches(&pattern, &format!("/w/{}", "a".repeat(250) + &"b".repeat(2_000)), true));
 }

@@ -1,9 +1,9 @@
-//! How a program takes its words, by a table entry: options without a value, options with one, operands.
+//! Splits a program's words by a table entry: options without a value, options with one, operands.
 //!
-//! An entry lists options as text: `-n` and `--number` take no value; `-e:` takes a text, `-f@` a path; `--color=` may carry
-//! a text behind `=`; `-#` is a number as in `head -20`. A `!` behind it says that the option takes the place of the first
-//! operand, a `*` that it reads the contents of all that lies below. Options that are not listed, shortened ones included,
-//! are unknown.
+//! An entry lists options as text: `-n` and `--number` take no value; `-e:` takes a text, `-f@` a path; `--color=` may
+//! carry a text after `=`; `-#` is a number as in `head -20`. A trailing `!` means that the option replaces the first
+//! operand, a `*` that it reads the contents of everything below. Options that are not listed, including abbreviated
+//! ones, are unknown.
 
 use crate::shell::ShellWord;
 
@@ -11,34 +11,34 @@ use crate::shell::ShellWord;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PathWord<'w> {
     pub text: &'w str,
-    /// The shell puts the home directory in front.
+    /// Whether the shell expands its tilde to the home directory.
     pub has_tilde: bool,
 }
 
-/// The words of a command, by what they mean to the program.
+/// The words of a command by their meaning to the program.
 #[derive(Debug, Default)]
 pub(super) struct ParsedArguments<'w> {
     pub operands: Vec<PathWord<'w>>,
-    /// Values of options that are paths, and those that could be operands to a program that reads its words otherwise.
+    /// Values of options that are paths, and values that another option parser could take as operands.
     pub paths: Vec<PathWord<'w>>,
-    /// Values of options that take the place of the first operand.
+    /// Values of options that replace the first operand.
     pub texts: Vec<&'w str>,
-    /// An option takes the place of the first operand.
+    /// Whether an option replaces the first operand.
     pub replaces_first: bool,
-    /// An option reads the contents of all that lies below.
+    /// Whether an option reads the contents of everything below.
     pub recursive: bool,
-    /// How many operands come before `--`; all of them if there is none.
+    /// Number of operands before `--`; `None` without `--`.
     pub operands_before_dashes: Option<usize>,
 }
 
-/// Why the words are not understood.
+/// Why the words are unclear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnclearArgument {
-    /// A word is known only when the command runs, and may be an option.
+    /// A word is not literal and may be an option.
     NonLiteralWord,
-    /// A word is known only when the command runs; it is no option.
+    /// A word is not literal; it is not an option.
     NonLiteralOperand,
-    /// An option that the table does not list.
+    /// An option that is not in the table.
     UnknownOption,
 }
 
@@ -57,7 +57,7 @@ struct OptionSpec {
     recursive: bool,
 }
 
-/// Finds an option in a table entry by its whole name.
+/// Finds an option in a table entry by its full name.
 fn find_option(table: &str, option: &str) -> Option<OptionSpec> {
     table.split_whitespace().find_map(|entry| {
         let name = entry.trim_end_matches(['!', '*']);
@@ -76,7 +76,7 @@ fn find_option(table: &str, option: &str) -> Option<OptionSpec> {
     })
 }
 
-/// Takes the words behind a program's name apart.
+/// Splits the words after a program's name.
 pub(super) fn parse_arguments<'w>(words: &'w [ShellWord], table: &str) -> Result<ParsedArguments<'w>, UnclearArgument> {
     let mut found = ParsedArguments::default();
     let mut words = words.iter();
@@ -104,7 +104,7 @@ pub(super) fn parse_arguments<'w>(words: &'w [ShellWord], table: &str) -> Result
     Ok(found)
 }
 
-/// The value of a literal word. A tilde behind `=` or `:` may be expanded by some shells.
+/// The value of a literal word. Some shells expand a tilde after `=` or `:`.
 fn literal_text(word: &ShellWord) -> Result<&str, UnclearArgument> {
     match word.as_literal() {
         Some(text) if !text.contains("=~") && !text.contains(":~") => Ok(text),
@@ -115,7 +115,7 @@ fn literal_text(word: &ShellWord) -> Result<&str, UnclearArgument> {
 }
 
 impl<'w> ParsedArguments<'w> {
-    /// `-la`, `-n5`, `-n 5`, `-20`.
+    /// Parses `-la`, `-n5`, `-n 5`, `-20`.
     fn parse_bundle(
         &mut self,
         text: &'w str,
@@ -153,14 +153,14 @@ impl<'w> ParsedArguments<'w> {
         if meaning.replaces_first && meaning.value == OptionValue::Text {
             self.texts.push(text);
         }
-        // Behind an operand a program may take every word for an operand.
+        // After an operand, a program may take every word as an operand.
         if meaning.value == OptionValue::Path || !self.operands.is_empty() {
             self.paths.push(PathWord { text, has_tilde: false });
         }
     }
 }
 
-/// `-x`, or `-x5` for one of these letters; words that are no short options stand alone, too.
+/// Is the word `-x`, or `-x5` for one of these letters? Words that are not short options pass as well.
 pub(super) fn is_unbundled(word: &ShellWord, letters: &str) -> bool {
     let text = word.text.as_str();
     let Some(option) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { return true };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_known_by_their_whole_names_and_values_by_their_kind() {
+    fn options_match_by_full_name_and_values_by_kind() {
         let table = "-n -e:! -f@! -A: -r* -# --color= --file@! --max:";
         let read = |line: &str| {
             let words = words(line);

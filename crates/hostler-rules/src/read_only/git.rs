@@ -1,17 +1,18 @@
-//! Commands of Git that only read, with the options for which that is true.
+//! Git commands that only read, with the options for which that is true.
 //!
-//! Left out: everything that writes (`--output`), runs programs (`--ext-diff`, `--textconv`, `--show-signature`, `%G` in a
-//! format), or takes another repository or directory (`--git-dir`, `--work-tree`, `--no-index`, `--recurse-submodules`).
+//! Excluded: everything that writes (`--output`), runs programs (`--ext-diff`, `--textconv`, `--show-signature`, `%G`
+//! in a format), or selects another repository or directory (`--git-dir`, `--work-tree`, `--no-index`,
+//! `--recurse-submodules`).
 
 use std::path::PathBuf;
 
 use super::arguments::{ParsedArguments, PathWord, UnclearArgument, parse_arguments};
 use crate::shell::ShellWord;
 
-/// What a command of Git shows.
+/// What a Git command shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GitOutput {
-    /// Names, hashes and messages, unless an option with a `*` says otherwise.
+    /// Names, hashes and messages, unless an option with a `*` is present.
     Names,
     /// Contents of files.
     Contents,
@@ -35,7 +36,7 @@ const LOG_OPTIONS: &str = "-# -n: -i -E -F -P -g -c* -m* -t -L:* --cc* --max-cou
     --oneline --relative-date --date: --parents --children --graph --decorate= --no-decorate --follow --no-notes \
     --source --use-mailmap --no-mailmap --log-size --count --show-pulls";
 
-/// Commands, their options beyond those of `DIFF` and `LOG`, and which of the two they share.
+/// Commands, their options in addition to the shared lists, the shared lists that apply, and what the command shows.
 const READ_ONLY_COMMANDS: [(&str, &str, &[&str], GitOutput); 17] = [
     (
         "status",
@@ -102,28 +103,29 @@ const READ_ONLY_COMMANDS: [(&str, &str, &[&str], GitOutput); 17] = [
     ),
 ];
 
-/// What a command of Git reads.
+/// What a Git command reads.
 #[derive(Debug)]
 pub(super) struct GitCommand<'w> {
-    /// Directories of `-C`, one after the other.
+    /// Directories of `-C`, in order.
     pub directories: Vec<PathWord<'w>>,
-    /// Paths on the command line; revisions count as such, too.
+    /// Paths on the command line, including revisions.
     pub paths: Vec<PathWord<'w>>,
     /// The paths that the contents are limited to.
     pub path_limits: Vec<PathWord<'w>>,
-    /// `REVISION:path`, the path from the top of the repository, or from here if it begins with a dot.
+    /// Paths in `REVISION:path`, relative to the top of the repository, or to the current directory if they begin with
+    /// a dot.
     pub revision_paths: Vec<PathBuf>,
-    /// Shows contents of files.
+    /// Whether it shows contents of files.
     pub shows_contents: bool,
-    /// The contents are limited neither by paths nor by revisions of paths.
+    /// Whether the contents are limited neither by paths nor by revision paths.
     pub is_unlimited: bool,
-    /// Reads files that the repository does not keep.
+    /// Whether it reads untracked files.
     pub includes_untracked: bool,
-    /// Needs no repository.
+    /// Whether it needs no repository.
     pub is_version_query: bool,
 }
 
-/// Takes a command of Git apart.
+/// Parses a Git command.
 pub(super) fn parse_git_command(mut words: &[ShellWord]) -> Result<GitCommand<'_>, UnclearArgument> {
     let mut directories = Vec::new();
     let command = loop {
@@ -176,13 +178,13 @@ pub(super) fn parse_git_command(mut words: &[ShellWord]) -> Result<GitCommand<'_
     Ok(GitCommand { includes_untracked: untracked, ..collect_paths(command, found, directories, contents) })
 }
 
-/// Placeholders of formats that check a signature.
+/// Does a format contain a placeholder that checks a signature?
 fn runs_gpg(text: &str) -> bool {
     let checks = |rest: &str| rest.trim_start_matches(['+', '-', ' ']).starts_with('G');
     text.split('%').skip(1).any(checks) || text.contains("(signature") || text.contains("show-signature")
 }
 
-/// Commands that change something as soon as they have an operand.
+/// Parses commands that only list without operands; with an operand they may change something.
 fn parse_listing<'w>(command: &str, words: &'w [ShellWord]) -> Result<ParsedArguments<'w>, UnclearArgument> {
     let texts: Vec<&str> =
         words.iter().map(ShellWord::as_literal).collect::<Option<_>>().ok_or(UnclearArgument::NonLiteralWord)?;
@@ -211,8 +213,8 @@ fn parse_listing<'w>(command: &str, words: &'w [ShellWord]) -> Result<ParsedArgu
     lists.then(ParsedArguments::default).ok_or(UnclearArgument::UnknownOption)
 }
 
-/// Are these names of branches and tags, and what is before them? An id may be one of a file, whatever paths stand beside it, or
-/// of a directory, from which paths begin.
+/// Are these names of branches and tags, or their ancestors? An object id may be that of a file, independent of the
+/// paths beside it, or of a directory, to which paths are relative.
 fn is_commit_name(revision: &str) -> bool {
     revision.split("..").all(|name| {
         let name = name.trim_start_matches(['^', '.']);
@@ -232,7 +234,7 @@ fn collect_paths<'w>(
     let mut operands = found.operands.as_slice();
     let mut before = found.operands_before_dashes.unwrap_or(operands.len());
     if command == "grep" && !found.replaces_first && !operands.is_empty() {
-        // The pattern.
+        // The first operand is the pattern.
         operands = operands.get(1..).unwrap_or_default();
         before = before.saturating_sub(1);
     }
@@ -240,13 +242,13 @@ fn collect_paths<'w>(
     if command == "blame" && only.is_empty() {
         only = revisions;
     }
-    // Git expands patterns by itself.
+    // Git expands patterns itself.
     let is_pattern = |name: &PathWord<'_>| name.text.starts_with(':') || name.text.contains(['*', '?', '[', '\\']);
     let only = if only.iter().any(is_pattern) { Vec::new() } else { only.to_vec() };
     let mut in_revisions = Vec::new();
     let mut whole = only.is_empty() && revisions.is_empty();
     for name in revisions {
-        // `:/text` and `^{/text}` find a commit by its message; `:1:path` is a path of the index.
+        // `:/text` and `^{/text}` find a commit by its message; `:1:path` is a path in the index.
         let searches = name.text.starts_with(":/") || name.text.contains("{/");
         match (name.text.split_once(':'), name.text.rsplit_once(':')) {
             (Some((revision, first)), Some((_, last))) if !searches => {

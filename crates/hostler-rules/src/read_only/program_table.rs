@@ -1,50 +1,51 @@
-//! Programs that only read, with every option for which that is true. What is not listed is asked about.
+//! Programs that only read, with every option for which that is true. Other programs and options are asked about.
 //!
-//! Left out on purpose: options that write (`sort -o`, `tree -o`), that run programs (`rg --pre`, `sort --compress-program`),
-//! that follow links on their way down (`grep -R`, `ls -L`, `du -L`, `tree -l`, `rg -L`), that take names of files from files
-//! (`wc --files0-from`, `sha256sum -c`), and programs that can show the environment (`printenv`, `env`).
+//! Deliberately excluded: options that write (`sort -o`, `tree -o`), that run programs (`rg --pre`,
+//! `sort --compress-program`), that follow links during recursion (`grep -R`, `ls -L`, `du -L`, `tree -l`, `rg -L`),
+//! that read file names from files (`wc --files0-from`, `sha256sum -c`), and programs that can show the environment
+//! (`printenv`, `env`).
 
-/// What the operands of a program are.
+/// The kind of a program's operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperandKind {
-    /// There are none.
+    /// No operands.
     None,
     /// Texts.
     Texts,
     /// Paths.
     Paths,
-    /// Paths of files; of a directory it would read what links in it lead to.
+    /// Paths of files. Given a directory, the program would follow links in it.
     Files,
-    /// One path at most, behind all options: a second one is written to.
+    /// At most one path, after all options: a second one would be written.
     OnePath,
-    /// A text, then paths. An option can take the place of the text.
+    /// A text, then paths. An option can replace the text.
     TextThenPaths,
 }
 
 /// A program that only reads.
 pub(super) struct ReadOnlyProgram {
     pub name: &'static str,
-    /// Its options, see [`super::arguments`].
+    /// Its options, in the format of [`super::arguments`].
     pub options: &'static str,
     pub operands: OperandKind,
-    /// What it reads without an operand.
+    /// What it reads without operands.
     pub default_input: DefaultInput,
-    /// None of its options writes or runs anything, also of those that are not listed.
+    /// Whether none of its options, listed or not, writes or runs anything.
     pub is_always_read_only: bool,
-    /// It shows the contents of files, not only their names and properties.
+    /// Whether it shows the contents of files, not only names and properties.
     pub shows_contents: bool,
-    /// It takes no bundles of short options as others do; these letters may have a number glued to them.
+    /// For programs that do not accept bundled short options: the letters that may be followed directly by a number.
     pub unbundled_letters: Option<&'static str>,
 }
 
-/// What a program reads without an operand.
+/// What a program reads without operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultInput {
-    /// Its standard input, or nothing.
+    /// Standard input, or nothing.
     Stdin,
-    /// The directory that it runs in, as a list of names.
+    /// The names in its current directory.
     Directory,
-    /// The contents of all that lies below the directory that it runs in.
+    /// The contents of everything below its current directory.
     Tree,
 }
 
@@ -86,12 +87,12 @@ const fn info_program(name: &'static str, options: &'static str, operands: Opera
     }
 }
 
-/// Others of its options write or run something.
+/// For programs with other options that write or run something.
 const fn with_unsafe_options(program: ReadOnlyProgram) -> ReadOnlyProgram {
     ReadOnlyProgram { is_always_read_only: false, ..program }
 }
 
-/// Each short option is a word of its own.
+/// For programs whose short options are separate words.
 const fn with_unbundled_options(letters: &'static str, program: ReadOnlyProgram) -> ReadOnlyProgram {
     ReadOnlyProgram { unbundled_letters: Some(letters), ..program }
 }
@@ -211,7 +212,7 @@ pub(super) const READ_ONLY_PROGRAMS: [ReadOnlyProgram; 62] = [
         "-A: -j: -N: -t: -v -a -b -c -d -f -i -l -o -s -x -w= --address-radix: --skip-bytes: --read-bytes: --format:",
         Paths,
     ),
-    // It looks at the first letter alone.
+    // `xxd` reads only the first letter of a word.
     with_unbundled_options(
         "cglos",
         with_unsafe_options(content_program("xxd", "-a -b -c: -C -e -g: -i -l: -n: -o: -p -s: -u", OnePath)),
@@ -235,7 +236,7 @@ pub(super) const READ_ONLY_PROGRAMS: [ReadOnlyProgram; 62] = [
          --width: --zero --version --help",
         Paths,
     ),
-    // Letters with a value take the next words, one after the other, also from within a bundle.
+    // In `tree`, option letters with a value take the following words in order, even within a bundle.
     with_unbundled_options(
         "L",
         with_unsafe_options(listing_program(

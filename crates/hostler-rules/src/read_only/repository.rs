@@ -1,9 +1,10 @@
 //! The repository that Git would use in a directory, and whether its configuration can run anything.
 //!
-//! Git runs programs that a repository's configuration names: monitors, pagers, filters, diff drivers, hooks. A folder of
-//! unknown origin brings such a configuration along. Git's commands are automatic only where the repository is an ordinary
-//! one (a `.git` directory, no link, no bare repository, no shared parts), its configuration holds nothing but keys that are
-//! known to be harmless, no hook runs when the index is refreshed, and no submodule brings another configuration.
+//! Git runs programs that a repository's configuration names: monitors, pagers, filters, diff drivers, hooks. A folder
+//! of unknown origin may contain such a configuration. Git commands are allowed without approval only if the repository
+//! is an ordinary one (a `.git` directory, not a link, not bare, no shared parts), its configuration contains only keys
+//! that are known to be harmless, no hook runs when the index is refreshed, and no submodule adds another
+//! configuration.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -11,11 +12,11 @@ use std::path::{Component, Path, PathBuf};
 use crate::path::{PathKind, PathResolver};
 
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
-/// How many parts of a repository are looked at to find out that none of them is a link.
+/// Limit of the scan that looks for links in a repository.
 const MAX_SCANNED_ENTRIES: usize = 20_000;
 const MAX_INDEX_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Keys that cannot run or redirect anything, as `section.key`; a star stands for the whole section.
+/// Keys that cannot run or redirect anything, as `section.key`; a star is the whole section.
 const HARMLESS_CONFIG_KEYS: [&str; 38] = [
     "branch.*",
     "color.*",
@@ -57,7 +58,7 @@ const HARMLESS_CONFIG_KEYS: [&str; 38] = [
     "user.*",
 ];
 
-/// The top of the repository's work tree, or why Git is not run there without a question.
+/// The top of the repository's work tree, or why Git requires approval there.
 pub(super) fn find_harmless_repository(directory: &Path, resolver: &dyn PathResolver) -> Result<PathBuf, &'static str> {
     let real = resolver.resolve(directory).map_err(|_| "where its directory is cannot be seen")?;
     for top in real.ancestors() {
@@ -92,7 +93,7 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
             return Err(why);
         }
     }
-    // Git passes over a directory that is no repository, and takes another one above it.
+    // Git ignores a `.git` directory that is not a repository, and uses a repository above it.
     let is_directory = |name: &str| resolver.path_kind(&git.join(name)) == PathKind::Directory;
     let head = resolver.read(&git.join("HEAD"), MAX_CONFIG_BYTES).unwrap_or_default();
     if !is_head(&head) || !is_directory("objects/.") || !is_directory("refs/.") {
@@ -128,7 +129,7 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
             if entries.iter().any(|(path, is_submodule)| *is_submodule && populated(path)) {
                 return Err("its repository has submodules");
             }
-            // `git grep` opens what it tracks by its path.
+            // `git grep` opens tracked files by their paths.
             let parents: BTreeSet<&Path> = entries.iter().flat_map(|(path, _)| path.ancestors().skip(1)).collect();
             let is_link = |path: &&Path| resolver.path_kind(&top.join(path)) == PathKind::Other;
             if parents.iter().any(is_link) { Err("a directory of its repository is a link") } else { Ok(()) }
@@ -137,14 +138,15 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
     }
 }
 
-/// Does Git take this for the `HEAD` of a repository?
+/// Does Git accept this as the `HEAD` of a repository?
 fn is_head(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let is_id = |text: &str| matches!(text.len(), 40 | 64) && text.chars().all(|c| c.is_ascii_hexdigit());
     head.strip_prefix("ref:").map_or_else(|| is_id(head.trim_end()), |name| name.trim_start().starts_with("refs/"))
 }
 
-/// Is a part of the repository a link, so that Git would read what lies elsewhere? Loose objects are not looked at one by one.
+/// Is a part of the repository a link, so that Git would read files elsewhere? Individual loose objects are not
+/// checked.
 fn has_links(git: &Path, resolver: &dyn PathResolver) -> bool {
     let mut left = MAX_SCANNED_ENTRIES;
     let mut waiting: Vec<(PathBuf, bool)> = ["refs", "logs"].map(|name| (git.join(name), true)).to_vec();
@@ -165,13 +167,13 @@ fn has_links(git: &Path, resolver: &dyn PathResolver) -> bool {
     false
 }
 
-/// Are all keys of a configuration harmless? What is not understood is not.
+/// Are all keys of a configuration harmless? Syntax that this parser does not know is not.
 fn is_harmless_config(config: &str) -> bool {
     let mut section = String::new();
     for line in config.trim_start_matches('\u{feff}').lines() {
         let mut line = line.trim();
         if let Some(rest) = line.strip_prefix('[') {
-            // A quoted name of a subsection may hold brackets; such a one is not understood.
+            // A quoted subsection name may contain brackets. Such a section is refused.
             let Some((header, rest)) = rest.split_once(']') else { return false };
             let name = header.split([' ', '\t', '.']).next().unwrap_or_default();
             section = name.to_ascii_lowercase();
@@ -183,7 +185,7 @@ fn is_harmless_config(config: &str) -> bool {
         let (key, value) = line.split_once('=').map_or((line, None), |(key, value)| (key.trim(), Some(value.trim())));
         let key = key.to_ascii_lowercase();
         let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        // A value that goes on in the next line could hide a key from this reader, or from Git.
+        // A value that continues in the next line could hide a key from this parser or from Git.
         if !is_key || section.is_empty() || value.is_some_and(|value| value.ends_with('\\')) {
             return false;
         }
@@ -204,14 +206,14 @@ fn is_harmless_config(config: &str) -> bool {
     true
 }
 
-/// The paths in an index, and which of them are submodules; nothing if it is not understood.
+/// The paths in an index, and which of them are submodules; `None` if the format is not known.
 fn parse_index(index: &[u8]) -> Option<Vec<(PathBuf, bool)>> {
     const SUBMODULE: u32 = 0o160_000;
     let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
     (index.get(..4)? == b"DIRC").then_some(())?;
     let (version, count) = (number(4)?, number(8)?);
     (2..=4).contains(&version).then_some(())?;
-    // Hashes of 20 bytes; longer ones shift all that follows, so that the trailer does not fit.
+    // Hashes have 20 bytes; with longer ones all offsets shift and the trailer does not match.
     let (mut at, mut path, mut found) = (12, Vec::new(), Vec::new());
     for _ in 0..count {
         let mode = number(at + 24)?;
@@ -231,7 +233,7 @@ fn parse_index(index: &[u8]) -> Option<Vec<(PathBuf, bool)>> {
         }
         found.push((PathBuf::from(String::from_utf8(path.clone()).ok()?), mode & 0o170_000 == SUBMODULE));
     }
-    // Extensions follow; one of them says that most entries are in another file.
+    // Extensions follow; a `link` extension means that most entries are in another file.
     while at + 28 <= index.len() {
         (index.get(at..at + 4)? != b"link" && index.get(at..at + 4)? != b"sdir").then_some(())?;
         at = at.checked_add(8)?.checked_add(usize::try_from(number(at + 4)?).ok()?)?;
@@ -239,7 +241,7 @@ fn parse_index(index: &[u8]) -> Option<Vec<(PathBuf, bool)>> {
     (at + 20 == index.len()).then_some(found)
 }
 
-/// A number of Git's own form: seven bits a byte, with one added at each step.
+/// Parses Git's variable-length integer: seven bits per byte, with one added at each step.
 fn parse_varint(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0_usize;
     for (at, byte) in bytes.iter().enumerate().take(5) {

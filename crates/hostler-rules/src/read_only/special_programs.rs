@@ -1,10 +1,10 @@
-//! Programs that only read and whose words follow a grammar of their own.
+//! Read-only programs whose arguments have a grammar of their own.
 
 use super::arguments::{PathWord, UnclearArgument};
 use crate::protected_paths::SearchExclusion;
 use crate::shell::{ShellWord, has_non_numeric_comparison, is_harmless_variable};
 
-/// All words as texts. `$?` is a number.
+/// Accepts literal words as text, and `$?`, which is a number.
 pub(super) fn check_echo(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     let status = |word: &ShellWord| {
         let rest = word.text.replace("$?", "");
@@ -17,7 +17,7 @@ pub(super) fn check_echo(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     })
 }
 
-/// The words of `test` and `[`, each of which may be a path. Operators that evaluate names of variables are not listed.
+/// The words of `test` and `[`, each of which may be a path. Operators that evaluate variable names are not listed.
 pub(super) fn parse_test(words: &[ShellWord]) -> Result<Vec<PathWord<'_>>, UnclearArgument> {
     const OPERATORS: [&str; 34] = [
         "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-p", "-r", "-s", "-u", "-w", "-x", "-G", "-L", "-N", "-O",
@@ -39,7 +39,7 @@ pub(super) fn parse_test(words: &[ShellWord]) -> Result<Vec<PathWord<'_>>, Uncle
     Ok(names)
 }
 
-/// `date` shows the time; an operand without `+` sets it.
+/// `date` shows the time. An operand without `+` would set it.
 pub(super) fn check_date(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -47,7 +47,7 @@ pub(super) fn check_date(words: &[ShellWord]) -> Result<(), UnclearArgument> {
         match text {
             "-u" | "-R" | "-I" | "--utc" | "--universal" | "--rfc-email" | "--iso-8601" => {}
             "-d" | "--date" => {
-                drop(words.next().and_then(ShellWord::as_literal).ok_or(UnclearArgument::NonLiteralOperand)?)
+                words.next().and_then(ShellWord::as_literal).ok_or(UnclearArgument::NonLiteralOperand)?;
             }
             _ if text.starts_with('+') || text.starts_with("--date=") || text.starts_with("--iso-8601=") => {}
             _ if text.starts_with("-I") || text.starts_with("--rfc-3339=") => {}
@@ -57,8 +57,8 @@ pub(super) fn check_date(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     Ok(())
 }
 
-/// `ps` without anything that shows environments: `e` is one of the options without a hyphen, and procps takes some
-/// options with a hyphen for those.
+/// `ps` without options that show environments: `e` is an option without a hyphen, and procps accepts some of these
+/// options with a hyphen.
 pub(super) fn check_ps(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     words.iter().try_for_each(|word| {
         let text = word.as_literal().ok_or(UnclearArgument::NonLiteralWord)?;
@@ -68,7 +68,7 @@ pub(super) fn check_ps(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     })
 }
 
-/// `set -e` and the like. Alone it shows all variables, and operands become parameters.
+/// `set -e` and similar. `set` alone shows all variables, and operands become parameters.
 pub(super) fn check_set(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     let texts: Vec<&str> =
         words.iter().map(ShellWord::as_literal).collect::<Option<_>>().ok_or(UnclearArgument::NonLiteralWord)?;
@@ -82,7 +82,7 @@ pub(super) fn check_set(words: &[ShellWord]) -> Result<(), UnclearArgument> {
     known.then_some(()).ok_or(UnclearArgument::UnknownOption)
 }
 
-/// Predicates of `find` without and with a word behind them. Those that run, delete, write or follow links are not listed.
+/// Predicates of `find` without and with an argument. Those that run, delete, write or follow links are not listed.
 const FIND_FLAGS: [&str; 25] = [
     "!",
     "(",
@@ -146,7 +146,7 @@ const FIND_TEXT_PREDICATES: [&str; 31] = [
 ];
 const FIND_PATH_PREDICATES: [&str; 4] = ["-newer", "-anewer", "-cnewer", "-samefile"];
 
-/// The paths of `find`: where it begins, and those of its predicates.
+/// The paths of `find`: its starting points, and those of its predicates.
 pub(super) fn parse_find(words: &[ShellWord]) -> Result<Vec<PathWord<'_>>, UnclearArgument> {
     let mut names = Vec::new();
     let mut words = words.iter().peekable();
@@ -181,7 +181,7 @@ pub(super) fn parse_find(words: &[ShellWord]) -> Result<Vec<PathWord<'_>>, Uncle
     Ok(names)
 }
 
-/// What a search by `rg` leaves out. Patterns and types of files take hidden ones that match.
+/// What a search by `rg` excludes. Globs and file types include hidden files that match.
 pub(super) fn rg_exclusion(words: &[ShellWord]) -> SearchExclusion {
     const TYPES: [&str; 20] = [
         "c",
@@ -231,7 +231,7 @@ pub(super) fn rg_exclusion(words: &[ShellWord]) -> SearchExclusion {
     SearchExclusion::HiddenFiles
 }
 
-/// A filter of jq that shows nothing but its input: no environment, no files.
+/// A `jq` filter that shows only its input: no environment, no files.
 pub(super) fn is_plain_jq(filter: &str) -> bool {
     let filter = filter.to_ascii_lowercase();
     !["env", "import", "include", "modulemeta", "input_filename", "debug", "stderr", "search_list", "$__"]
@@ -239,12 +239,12 @@ pub(super) fn is_plain_jq(filter: &str) -> bool {
         .any(|word| filter.contains(word))
 }
 
-/// `NAME=value`, as `env` takes it, of a variable that changes nothing about what runs; a value with a slash may be a path.
+/// `NAME=value` in `env`, of a variable that does not affect what runs. A value with a slash may be a path.
 fn is_harmless_assignment(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, value)| is_harmless_variable(name, false) && !value.contains('/'))
 }
 
-/// The command that another one runs without changing what it means.
+/// The command that a wrapper runs unchanged.
 pub(super) fn wrapped_command<'w>(name: &str, words: &'w [ShellWord]) -> Option<&'w [ShellWord]> {
     let text = |at: usize| words.get(at).and_then(ShellWord::as_literal);
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');

@@ -1,4 +1,4 @@
-//! From rule to text. What is printed here is read back as the same rule.
+//! Prints rules. Parsing the result gives the same rule.
 
 use std::fmt;
 
@@ -61,13 +61,13 @@ impl fmt::Display for RuleScope {
     }
 }
 
-/// Words that the grammar would take for its own.
+/// Words that are keywords of the shell grammar.
 const SHELL_KEYWORDS: [&str; 17] = [
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then",
     "time", "until", "while",
 ];
 
-/// A word as it has to be written in a shell.
+/// Quotes a word for a shell if necessary.
 pub(crate) fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '%' | '+' | ':' | ',' | '.' | '/' | '-');
     if !word.is_empty() && word.chars().all(plain) && !SHELL_KEYWORDS.contains(&word) {

@@ -1,4 +1,4 @@
-//! From text to rule.
+//! Parses the text of rules.
 
 use crate::path_pattern::PathPattern;
 use crate::rule::{CommandPattern, DomainPattern, Effect, Matcher, Rule, RuleError, RuleScope};
@@ -7,10 +7,10 @@ use crate::shell;
 const MAX_RULE_BYTES: usize = 8 * 1024;
 
 impl Rule {
-    /// Reads the text of a rule: `Bash(git status)`, `Edit(src/**)`, `mcp__github`.
+    /// Parses the text of a rule: `Bash(git status)`, `Edit(src/**)`, `mcp__github`.
     ///
     /// # Errors
-    /// With a sentence about what is wrong and where.
+    /// If the text is not a rule, with the position and a fix.
     pub fn parse(effect: Effect, scope: RuleScope, text: &str) -> Result<Self, RuleError> {
         Ok(Self { effect, matcher: text.parse()?, scope })
     }

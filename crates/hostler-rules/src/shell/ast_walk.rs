@@ -1,4 +1,4 @@
-//! From a command line to its commands: tokens, syntax tree, and a walk over all of it.
+//! From a command line to its commands: tokenizes, parses, and walks the complete syntax tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +10,7 @@ use super::programs::{self, NestedSource};
 use super::word::{ShellWord, TextContext, WordForm, scan_word};
 use super::{CommandKind, CommandLine, FileRedirection, NestedCommands, ShellCommand, truncate_for_display};
 
-/// Reads a whole command line.
+/// Analyzes a whole command line.
 pub(super) fn walk_line(text: &str) -> CommandLine {
     let mut walk = AstWalker::default();
     walk.walk_script(text, 0);
@@ -27,13 +27,13 @@ struct AstWalker {
     line: CommandLine,
     command_count: usize,
     exceeded_limit: bool,
-    /// How many loops and functions are around.
+    /// Number of enclosing loops and functions.
     repeat_depth: usize,
 }
 
 fn parse(text: &str) -> Result<ast::Program, &'static str> {
     limits::check_text(text)?;
-    // Extended globs are off, as in the shells that agents start: `!(…)` negates a subshell there, and is not a pattern.
+    // Extended globs are off, as in the shells that agents start: there `!(…)` negates a subshell and is not a pattern.
     let tokenizing = TokenizerOptions { enable_extended_globbing: false, posix_mode: false, sh_mode: false };
     let parsing = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
     let parse = || {
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Result<ast::Program, &'static str> {
         limits::check_tokens(&tokens)?;
         brush_parser::parse_tokens(&tokens, &parsing).map_err(|_| NOT_A_COMMAND_LINE)
     };
-    // The panics of the grammar that we know of are kept from it by the limits; this is for the others.
+    // The limits prevent the known panics of the grammar. This catches others.
     catch_unwind(AssertUnwindSafe(parse)).unwrap_or(Err(NOT_A_COMMAND_LINE))
 }
 
@@ -78,7 +78,7 @@ impl AstWalker {
         }
     }
 
-    /// The commands of another command line, apart from those of this one; its files count as ours.
+    /// Collects the commands of another command line separately. Its redirections count for this line.
     fn collect_separately(&mut self, walk: impl FnOnce(&mut Self)) -> Vec<ShellCommand> {
         let outer = std::mem::take(&mut self.line.commands);
         walk(self);
@@ -180,7 +180,7 @@ impl AstWalker {
         }
     }
 
-    /// `((…))`. The grammar takes `( ( rm x ) )` for this, too, so that it is read as commands as well.
+    /// `((…))`. The grammar also parses `( ( rm x ) )` as this, so the text is analyzed as commands too.
     fn walk_arithmetic(&mut self, expression: &str, depth: usize) {
         self.push_unanalyzable(expression, "it computes with variables, whose values can run commands");
         self.walk_script(expression, depth);
@@ -222,7 +222,8 @@ impl AstWalker {
         }
     }
 
-    /// Operands that the shell evaluates as arithmetic may run commands, unless they are plain or results of the shell.
+    /// Operands that the shell evaluates as arithmetic may run commands, unless they are plain numbers or values of the
+    /// shell itself.
     fn require_plain_arithmetic(&mut self, operand: &str) {
         let plain = operand.trim_matches('"');
         let status = matches!(plain, "$?" | "$#" | "$$" | "$!");
@@ -259,7 +260,7 @@ impl AstWalker {
         }
     }
 
-    /// An assignment on its own runs nothing, but what follows may read it.
+    /// An assignment without a command runs nothing, but later commands may read it.
     fn push_assignment(&mut self, variables: &[String]) {
         if !variables.is_empty() {
             let text = variables.iter().map(|name| format!("{name}=…")).collect::<Vec<_>>().join(" ");
@@ -333,13 +334,14 @@ impl AstWalker {
         name.clone()
     }
 
-    /// A text beside the words of commands.
+    /// Scans a text beside the words of commands.
     fn scan_other_text(&mut self, raw: &str, place: TextContext, depth: usize) {
         let word = self.scan_text(raw, place, depth);
         self.line.has_expansions |= word.is_none_or(|word| !word.is_literal() || word.has_tilde);
     }
 
-    /// Reads a word and all that is run for its value. What cannot be read is noted as hidden.
+    /// Scans a word and the commands that its expansion runs. A word that cannot be scanned is recorded as
+    /// unanalyzable.
     fn scan_text(&mut self, raw: &str, place: TextContext, depth: usize) -> Option<ShellWord> {
         match scan_word(raw, place) {
             Ok(scanned) => {
@@ -374,7 +376,7 @@ impl AstWalker {
                     T::Filename(name) => self.push_redirection(&name.value, writes, depth),
                     T::Fd(_) => {}
                     T::ProcessSubstitution(_, subshell) => self.walk_list(&subshell.list, depth),
-                    // `>&2` and `>&-` are about descriptors, `>& name` about a file.
+                    // `>&2` and `>&-` refer to descriptors, `>& name` to a file.
                     T::Duplicate(word) => {
                         let descriptor = word.value.strip_suffix('-').unwrap_or(&word.value);
                         if !descriptor.chars().all(|c| c.is_ascii_digit()) {
@@ -399,7 +401,7 @@ impl AstWalker {
         }
     }
 
-    /// A command of these words, with the commands that it runs in turn.
+    /// Builds a command from its words, with the commands that it runs.
     fn build_command(&mut self, words: Vec<ShellWord>, mut variables: Vec<String>, depth: usize) -> ShellCommand {
         let look = programs::analyze_program(&words);
         variables.extend(look.variables);
@@ -412,7 +414,7 @@ impl AstWalker {
                 break;
             }
             let commands = match found {
-                // What a carrier sets is set for what it carries.
+                // Variables that a wrapper sets apply to the command that it runs.
                 NestedSource::Words(words) => {
                     self.command_count += 1;
                     vec![self.build_command(words, variables.clone(), depth + 1)]
@@ -435,7 +437,7 @@ impl AstWalker {
     }
 }
 
-/// `{NAME}<file` sets a variable; to the grammar it is a word before a redirection.
+/// `{NAME}<file` sets a variable. The grammar returns it as a word before a redirection.
 fn has_named_descriptor(simple: &ast::SimpleCommand) -> bool {
     use ast::CommandPrefixOrSuffixItem as I;
     let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
@@ -449,7 +451,7 @@ fn has_named_descriptor(simple: &ast::SimpleCommand) -> bool {
         && (simple.word_or_name.iter().any(names) || items().any(named))
 }
 
-/// Is this one list of commands, each of which runs only if the one before it succeeded, and the first a simple one?
+/// Is this a single `&&` chain that begins with a simple command?
 fn is_and_chain(program: &ast::Program) -> bool {
     let [list] = program.complete_commands.as_slice() else { return false };
     let [ast::CompoundListItem(chain, ast::SeparatorOperator::Sequence)] = list.0.as_slice() else { return false };

@@ -1,27 +1,27 @@
-//! What a command line may cost. The grammar that we use is a recursive one without a memory: deep input would overflow its
-//! stack, and nested parentheses and `case` double its work with each level. All of that is bounded here, before the grammar
-//! sees anything; what is beyond the bounds is opaque, and opaque lines are asked about.
+//! Limits of a command line. The grammar is recursive and does not memoize: deep input would overflow its stack, and
+//! nested parentheses and `case` double its work with each level. All of that is bounded here, before the grammar runs.
+//! A line beyond the limits is unanalyzable, and unanalyzable lines are asked about.
 
 use brush_parser::Token;
 
-/// The longest command line that is looked at, in bytes.
+/// Maximum length of a command line.
 pub(crate) const MAX_LINE_BYTES: usize = 64 * 1024;
-/// How deep command lines may lie within each other: substitutions, `sh -c`, `eval`.
+/// Maximum nesting of command lines: substitutions, `sh -c`, `eval`.
 pub(crate) const MAX_SCRIPT_DEPTH: usize = 8;
-/// How many commands one line may run.
+/// Maximum number of commands in one line.
 pub(crate) const MAX_COMMANDS: usize = 512;
-/// The stack that the grammar gets. With the bounds below it uses less than half of it, also without optimisation.
+/// Stack of the grammar. Within the limits below it uses less than half of it, even without optimization.
 pub(crate) const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
 
-/// How often an expansion may begin, anywhere in the text: each may be a level of the tokenizer's recursion.
+/// Maximum number of expansions anywhere in the text: each may be a level of the tokenizer's recursion.
 const MAX_EXPANSIONS: usize = 512;
 const MAX_TOKENS: usize = 8 * 1024;
-/// How many parentheses may be open at a time: each level doubles the work.
+/// Maximum number of open parentheses: each level doubles the work.
 const MAX_PARENTHESES_DEPTH: usize = 8;
 const MAX_PARENTHESES: usize = 256;
-/// How many words may be keywords that open something: each may be a level of the grammar's recursion.
+/// Maximum number of keywords that open a construct: each may be a level of the grammar's recursion.
 const MAX_KEYWORDS: usize = 128;
-/// A `case` within a `case` doubles the work.
+/// Maximum number of `case` keywords: a nested `case` doubles the work.
 const MAX_CASES: usize = 8;
 
 /// Is the text small enough for the tokenizer?
@@ -36,7 +36,7 @@ pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
     if expansions > MAX_EXPANSIONS { Err("it holds too many expansions") } else { Ok(()) }
 }
 
-/// Are the tokens few and flat enough for the grammar, and of the form that it relies on?
+/// Are the tokens few and flat enough for the grammar, and in the form that it requires?
 pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
     if tokens.len() > MAX_TOKENS {
         return Err("it has too many words");
@@ -78,12 +78,12 @@ fn check_token(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'stati
     match token {
         Token::Word(word, _) => {
             let redirected = operator_at(at + 1).is_some_and(|operator| operator.starts_with(['<', '>']));
-            // The grammar takes such a word for the number of a descriptor and does not survive a large one.
+            // The grammar parses such a word as a descriptor number and panics on a large one.
             let number = word.chars().all(|c| c.is_ascii_digit());
             if redirected && number && !(1..=9).contains(&word.len()) {
                 return Err("it redirects a descriptor that cannot exist");
             }
-            // The same for subscripts, which it would look into without a bound.
+            // The grammar would parse a subscript without a limit.
             let subscript = word.split_once('[').filter(|(name, _)| is_variable_name(name));
             match subscript {
                 Some((_, rest)) if rest.contains(['$', '`', '(']) => Err("it computes a subscript"),

@@ -1,10 +1,11 @@
-//! Where a quote, a substitution or an expansion ends. One pass with a stack of its own; no answer where shells differ.
+//! Finds where a quote, a substitution or an expansion ends, in one pass with an explicit stack. There is no result
+//! where shells differ.
 
 /// The index of the character that closes what was opened just before `from`.
 ///
-/// `close` is one of `"`, `)`, `}` and `]`. There is no answer if nothing closes it, and also none for comments within
-/// substitutions, for single quotes within `${…}` and for here-documents whose end is not plain, because what those mean
-/// depends on more than can be seen from here.
+/// `close` is one of `"`, `)`, `}` and `]`. `None` if nothing closes it, and for comments within substitutions, for
+/// single quotes within `${…}` and for here-documents whose end is not plain, because their meaning depends on context
+/// that this function does not have.
 pub(crate) fn find_closing(chars: &[char], from: usize, close: char) -> Option<usize> {
     let mut expected = vec![close];
     let mut documents: Vec<HereDocument> = Vec::new();
@@ -64,7 +65,7 @@ pub(crate) fn find_closing(chars: &[char], from: usize, close: char) -> Option<u
     }
 }
 
-/// The index of the backquote that ends a substitution; nothing but a backslash protects one.
+/// The index of the backquote that ends a substitution. Only a backslash escapes one.
 pub(crate) fn find_closing_backquote(chars: &[char], from: usize) -> Option<usize> {
     find_unescaped(chars, from, '`')
 }
@@ -88,13 +89,13 @@ fn find_char(chars: &[char], from: usize, wanted: char) -> Option<usize> {
     chars.get(from..)?.iter().position(|c| *c == wanted).map(|offset| from + offset)
 }
 
-/// Notes what a dollar sign opens, and answers how many characters more that took.
+/// Records what a dollar sign opens, and returns how many additional characters were consumed.
 fn push_expansion(chars: &[char], index: usize, expected: &mut Vec<char>) -> usize {
     let close = match chars.get(index + 1) {
         Some('(') => ')',
         Some('{') => '}',
         Some('[') => ']',
-        // `$$` must not lend its second half to what follows.
+        // The second `$` of `$$` must not begin another expansion.
         Some('$') => return 1,
         _ => return 0,
     };
@@ -106,14 +107,14 @@ fn is_comment_start(chars: &[char], index: usize, from: usize) -> bool {
     index == from || chars.get(index.wrapping_sub(1)).is_some_and(|before| " \t\n;&|()<>".contains(*before))
 }
 
-/// A here-document that was announced.
+/// A here-document whose body follows.
 struct HereDocument {
     tag: String,
     strips_tabs: bool,
 }
 
 impl HereDocument {
-    /// Reads the tag behind `<<`; answers the index behind it.
+    /// Parses the tag after `<<`; returns the index after it.
     fn parse(chars: &[char], from: usize) -> Option<(Self, usize)> {
         let tabs = chars.get(from) == Some(&'-');
         let mut index = from + usize::from(tabs);
@@ -133,7 +134,7 @@ impl HereDocument {
         (ends && !tag.is_empty()).then_some((Self { tag, strips_tabs: tabs }, index))
     }
 
-    /// Skips the body, whose first line begins at `from`; answers the index of the line break behind the tag.
+    /// Skips the body, whose first line begins at `from`; returns the index of the line break after the tag.
     fn skip_body(&self, chars: &[char], from: usize) -> Option<usize> {
         let mut start = from;
         loop {

@@ -1,6 +1,6 @@
-//! Programs that run other programs. Some carry a command (`sudo`, `xargs`, `timeout`), some take one as text (`sh -c`,
-//! `eval`), and many can be told to run one by an option that is easily overlooked (`git -c core.pager=…`,
-//! `tar --to-command`). The first two kinds are opened, so that the command within is judged; the third kind is marked.
+//! Programs that run other programs. Wrappers run a command (`sudo`, `xargs`, `timeout`), others take one as text
+//! (`sh -c`, `eval`), and launchers run one by an option that is easily overlooked (`git -c core.pager=…`,
+//! `tar --to-command`). For the first two kinds the nested command is checked; the third kind is marked.
 
 mod launchers;
 mod options;
@@ -10,14 +10,14 @@ pub(crate) use launchers::{NON_LITERAL_OPTIONS, has_non_numeric_comparison, is_p
 
 use options::{OptionsWithValue, assigned_variable, find_first_operand, short_option_letters};
 
-/// What became of a look at a command's words.
+/// The analysis of a command's words.
 pub(super) struct ProgramAnalysis {
     pub kind: CommandKind,
-    /// Commands within, and the word at which each begins.
+    /// Nested commands, and the word at which each begins.
     pub nested: Vec<(usize, NestedSource)>,
-    /// Variables that it sets, for itself or for what it runs.
+    /// Variables that it sets, for itself or for the commands that it runs.
     pub variables: Vec<String>,
-    /// It changes the directory of the shell.
+    /// Whether it changes the shell's directory.
     pub changes_directory: bool,
 }
 
@@ -42,7 +42,7 @@ impl ProgramAnalysis {
 const NOT_LITERAL: CommandKind = CommandKind::Unanalyzable("the command that it runs is not written out");
 const RUNS_STDIN: CommandKind = CommandKind::Unanalyzable("it runs what it reads");
 
-/// Carriers whose options are simple: those that take a value, and how many words of their own come before the command.
+/// Wrappers with simple options: the options that take a value, and the number of operands before the command.
 const WRAPPERS: [(&str, OptionsWithValue, usize); 14] = [
     ("nice", OptionsWithValue { short: "n", long: &["--adjustment"] }, 0),
     ("nohup", OptionsWithValue::NONE, 0),
@@ -60,7 +60,7 @@ const WRAPPERS: [(&str, OptionsWithValue, usize); 14] = [
     ("toybox", OptionsWithValue::NONE, 0),
 ];
 
-/// Looks at a command: what else does it run?
+/// Analyzes a command: which commands does it run?
 pub(super) fn analyze_program(words: &[ShellWord]) -> ProgramAnalysis {
     let Some(name) = words.first().and_then(ShellWord::as_literal) else {
         return NOT_LITERAL.into();
@@ -80,7 +80,7 @@ pub(super) fn analyze_program(words: &[ShellWord]) -> ProgramAnalysis {
         },
         "exec" if words.len() == 1 => CommandKind::Plain.into(),
         "exec" => analyze_wrapper(words, &OptionsWithValue { short: "a", long: &[] }, 0),
-        // As the keyword it is not a word; this is the program, which can write its report to a file.
+        // The keyword `time` is not a word, so this is the program, which can write its report to a file.
         "time" => match find_first_operand(words, &OptionsWithValue { short: "fo", long: &["--format", "--output"] }) {
             Some(at) if !has_short_option(words.get(1..at), 'o') => analyze_wrapped(words, at, CommandKind::Wrapper),
             _ => CommandKind::Launcher("it writes a file").into(),
@@ -116,7 +116,7 @@ fn has_short_option(words: Option<&[ShellWord]>, letter: char) -> bool {
         .any(|word| short_option_letters(word).contains(letter) || word.text.starts_with("--o"))
 }
 
-/// The rest of the words, from `at`, as a command of its own.
+/// Treats the words from `at` on as a command.
 fn analyze_wrapped(words: &[ShellWord], at: usize, kind: CommandKind) -> ProgramAnalysis {
     match words.get(at..) {
         Some(rest) if !rest.is_empty() => ProgramAnalysis::with_nested(kind, at, NestedSource::Words(rest.to_vec())),
@@ -131,7 +131,7 @@ fn analyze_wrapper(words: &[ShellWord], options: &OptionsWithValue, own: usize) 
     }
 }
 
-/// The rest of the words, joined, as a command line: that is what `eval` and `watch` do.
+/// Joins the words from `at` on to a command line, as `eval` and `watch` do.
 fn analyze_joined_words(words: &[ShellWord], at: usize, kind: CommandKind) -> ProgramAnalysis {
     let rest = words.get(at..).unwrap_or_default();
     if rest.is_empty() {
@@ -164,7 +164,7 @@ fn analyze_env(words: &[ShellWord]) -> ProgramAnalysis {
     ProgramAnalysis { variables, ..analyze_wrapped(words, at, CommandKind::Wrapper) }
 }
 
-/// Another user's power is more than the command alone, so that `sudo` needs a rule of its own.
+/// `sudo` needs a rule of its own, because another user's permissions are more than the command alone.
 fn analyze_sudo(words: &[ShellWord]) -> ProgramAnalysis {
     let valued = OptionsWithValue {
         short: "CDRTUghprtu",
@@ -242,7 +242,7 @@ fn analyze_shell(words: &[ShellWord]) -> ProgramAnalysis {
         };
     }
     match operand.map(ShellWord::as_literal) {
-        // `+x` is an option, too.
+        // `+x` is an option as well.
         Some(Some(file)) if file.starts_with('+') => NOT_LITERAL.into(),
         Some(Some(file)) if !is('s') && file != "-" && !file.starts_with("/dev/") && !file.starts_with("/proc/") => {
             CommandKind::Plain.into()
@@ -280,7 +280,7 @@ fn analyze_xargs(words: &[ShellWord]) -> ProgramAnalysis {
     analyze_template(words, at, words.len(), mark.as_deref())
 }
 
-/// A command whose words are filled up with others: at its end, and wherever the mark stands.
+/// A command template that is filled with unknown words: at its end, and in each word that contains the mark.
 fn analyze_template(words: &[ShellWord], from: usize, to: usize, mark: Option<&str>) -> ProgramAnalysis {
     let Some(command) = words.get(from..to).filter(|command| !command.is_empty()) else {
         return CommandKind::Plain.into();
@@ -309,7 +309,7 @@ fn analyze_parallel(words: &[ShellWord]) -> ProgramAnalysis {
     if end <= at {
         return RUNS_STDIN.into();
     }
-    // Its words go through a shell once more.
+    // A shell parses its words a second time.
     let Some(known) =
         words.get(at..end).unwrap_or_default().iter().map(ShellWord::as_literal).collect::<Option<Vec<_>>>()
     else {
@@ -382,7 +382,7 @@ fn analyze_trap(words: &[ShellWord]) -> ProgramAnalysis {
     }
 }
 
-/// An alias gives a name another meaning for all that follows.
+/// An alias changes the meaning of a name for everything that follows.
 fn analyze_alias(words: &[ShellWord]) -> ProgramAnalysis {
     let mut look = ProgramAnalysis::from(CommandKind::Plain);
     for (at, word) in words.iter().enumerate().skip(1) {

@@ -1,7 +1,8 @@
-//! Variables in front of a command. Most programs can be led astray by some variable (`LD_PRELOAD`, `PATH`, `GIT_SSH`,
-//! `NODE_OPTIONS`, …), so only those are harmless that are known to change no more than how output looks.
+//! Variables that are set before a command. Most programs run something else if certain variables are set
+//! (`LD_PRELOAD`, `PATH`, `GIT_SSH`, `NODE_OPTIONS`, …), so only variables that are known to affect no more than the
+//! look of output are harmless.
 
-/// Variables that change how output looks, and nothing about what runs.
+/// Variables that affect the look of output, and not what runs.
 const HARMLESS_VARIABLES: [&str; 24] = [
     "CI",
     "CLICOLOR",
@@ -29,7 +30,7 @@ const HARMLESS_VARIABLES: [&str; 24] = [
     "TZ",
 ];
 
-/// Names in small letters that are not the script's own: proxies, and what zsh ties to `PATH` and the like.
+/// Lowercase names that do not belong to the script: proxies, and those that zsh ties to `PATH` and similar.
 const SPECIAL_LOWERCASE_VARIABLES: [&str; 17] = [
     "all_proxy",
     "aliases",
@@ -50,8 +51,8 @@ const SPECIAL_LOWERCASE_VARIABLES: [&str; 17] = [
     "saliases",
 ];
 
-/// Can this variable be set without a thought? `alone` means an assignment without a command behind it, where names in small
-/// letters are the script's own business.
+/// Is setting this variable harmless? `alone` means an assignment without a command, where lowercase names belong to
+/// the script.
 pub(crate) fn is_harmless(name: &str, alone: bool) -> bool {
     let own = || {
         name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())

@@ -1,8 +1,7 @@
-//! A word of a command line, taken apart: quotes removed, expansions found, nested command lines collected.
+//! Scans a word of a command line: removes quotes, finds expansions, collects nested command lines.
 //!
-//! The grammar delivers words as they were written. They are read here in one pass, without recursion into the grammar and
-//! with one rule above all: what two readers of shell could understand differently is not understood. Then the word is an
-//! error, and the command line is opaque.
+//! The grammar returns words as they were written. They are scanned in one pass, without recursion into the grammar. A
+//! word that two shells could interpret differently is an error, and the command line is unanalyzable.
 
 use super::limits::is_variable_name;
 use super::nesting::{find_closing, find_closing_backquote};
@@ -10,23 +9,23 @@ use super::nesting::{find_closing, find_closing_backquote};
 /// A word, as far as it is known before the shell runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShellWord {
-    /// The value if the word is literal, otherwise how it is written.
+    /// The value of a literal word, otherwise the text as written.
     pub text: String,
-    /// What is known of an open word's beginning; the whole value of a literal one.
+    /// The known beginning of a non-literal word; the whole value of a literal one.
     pub known_prefix: String,
     pub form: WordForm,
-    /// Begins with an unquoted `~`.
+    /// Whether it begins with an unquoted `~`.
     pub has_tilde: bool,
 }
 
-/// How sure a word is.
+/// How much is known about a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WordForm {
     /// Exactly this one word.
     Literal,
-    /// One word that begins with `head`.
+    /// One word that begins with `known_prefix`.
     SingleWord,
-    /// Any number of words, as with an unquoted `$x`, `*` or `{a,b}`.
+    /// Any number of words, as for an unquoted `$x`, `*` or `{a,b}`.
     AnyWords,
 }
 
@@ -35,7 +34,7 @@ impl ShellWord {
         Self { text: text.to_owned(), known_prefix: text.to_owned(), form: WordForm::Literal, has_tilde: false }
     }
 
-    /// Words that come from elsewhere, such as what `xargs` appends.
+    /// Words from another source, such as those that `xargs` appends.
     pub(crate) fn any_words(shown: &str) -> Self {
         Self { text: shown.to_owned(), known_prefix: String::new(), form: WordForm::AnyWords, has_tilde: false }
     }
@@ -48,7 +47,7 @@ impl ShellWord {
         self.is_literal().then_some(self.text.as_str())
     }
 
-    /// Could a program take this word, or one that comes of it, for an option?
+    /// Could a program take this word, or one that results from it, as an option?
     pub(crate) fn may_be_option(&self) -> bool {
         match self.form {
             WordForm::Literal => self.text.starts_with('-'),
@@ -58,28 +57,28 @@ impl ShellWord {
     }
 }
 
-/// A word together with what it runs while it is expanded.
+/// A word and the commands that its expansion runs.
 #[derive(Debug)]
 pub(crate) struct ScannedWord {
     pub word: ShellWord,
     /// Command lines of `$(…)` and backquotes.
     pub scripts: Vec<String>,
-    /// Why the expansion itself may run something that is not to be seen.
+    /// Why the expansion may run something that cannot be determined.
     pub unanalyzable: Option<&'static str>,
 }
 
-/// Where a text stands, which decides what its characters mean.
+/// The context of a text, which determines the meaning of its characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextContext {
     /// A word of a command.
     Word,
-    /// Something between the words where blanks and operators are text: a pattern, the operand of `${x:-…}`.
+    /// A text in which blanks and operators are literal: a pattern, the operand of `${x:-…}`.
     FreeText,
     /// The body of a here-document.
     HereDocument,
 }
 
-/// Takes a word apart.
+/// Scans a word.
 pub(crate) fn scan_word(raw: &str, place: TextContext) -> Result<ScannedWord, &'static str> {
     let chars: Vec<char> = raw.chars().collect();
     let mut scanner = Scanner { chars: &chars, ..Scanner::default() };
@@ -157,7 +156,7 @@ impl Scanner<'_> {
 
     fn scan_unquoted(&mut self, place: TextContext) -> Result<(), &'static str> {
         let mut index = 0;
-        // Where a brace opened, and whether a comma or `..` followed: then it multiplies the word.
+        // Whether a brace is open, and whether a comma or `..` followed, which makes it a brace expansion.
         let (mut brace, mut list) = (false, false);
         while let Some(c) = self.char_at(index) {
             match c {
@@ -188,17 +187,17 @@ impl Scanner<'_> {
                     continue;
                 }
                 '*' | '?' => self.mark_expansion(WordForm::AnyWords),
-                // Alone it is a command.
+                // A single `[` is a command.
                 '[' if self.find_char(index + 1, ']').is_some() => self.mark_expansion(WordForm::AnyWords),
                 '{' => brace = true,
                 ',' if brace => list = true,
                 '.' if brace && self.char_at(index + 1) == Some('.') => list = true,
                 '}' if brace && list => self.mark_expansion(WordForm::AnyWords),
-                // The tokenizer ends a word here. That it did not means that it saw quotes where there are none.
+                // The tokenizer ends a word at these characters. If it did not, it assumed quotes that do not exist.
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')' if place == TextContext::Word => {
                     return Err(AMBIGUOUS_QUOTES);
                 }
-                // `=ls` is a path in zsh.
+                // In zsh, `=ls` expands to a path.
                 '=' if index == 0 => self.mark_expansion(WordForm::SingleWord),
                 _ => {}
             }
@@ -208,7 +207,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The inside of double quotes, or a here-document.
+    /// Scans the inside of double quotes, or a here-document.
     fn scan_quoted(&mut self, from: usize, to: usize, quotes: QuoteContext) -> Result<(), &'static str> {
         let mut index = from;
         while index < to {
@@ -231,7 +230,7 @@ impl Scanner<'_> {
         if index == to { Ok(()) } else { Err(AMBIGUOUS_QUOTES) }
     }
 
-    /// What begins with a dollar sign; answers where it ends.
+    /// Scans an expansion that begins with a dollar sign; returns where it ends.
     fn scan_dollar(&mut self, index: usize, quotes: QuoteContext) -> Result<usize, &'static str> {
         let form = if quotes == QuoteContext::None { WordForm::AnyWords } else { WordForm::SingleWord };
         let Some(next) = self.char_at(index + 1) else {
@@ -266,7 +265,7 @@ impl Scanner<'_> {
             }
             '\'' if quotes == QuoteContext::None => self.scan_ansi_quote(index + 2),
             '"' if quotes == QuoteContext::None => {
-                // A translated string: what stands in the catalogue is not known.
+                // A translated string, whose translation is unknown.
                 self.mark_expansion(WordForm::SingleWord);
                 Ok(index + 1)
             }
@@ -284,7 +283,7 @@ impl Scanner<'_> {
                 self.mark_expansion(form);
                 Ok(index + 2)
             }
-            // Expansions of zsh; text elsewhere.
+            // Expansions in zsh, text in other shells.
             '+' | '=' | '~' | '^' | ':' => {
                 self.mark_expansion(WordForm::AnyWords);
                 Ok(index + 1)
@@ -317,7 +316,7 @@ impl Scanner<'_> {
         Ok(end + 1)
     }
 
-    /// `$((…))`. A variable within is evaluated again, and an array's subscript in its value runs commands.
+    /// `$((…))`. The shell evaluates variables in it recursively, and an array subscript in a value runs commands.
     fn scan_arithmetic(&mut self, expression: &str) -> Result<(), &'static str> {
         if !expression.chars().all(|c| c.is_ascii_digit() || " \t\n+-*/%()<>=!&|^~?:,".contains(c)) {
             self.mark_unanalyzable(EVALUATES_ARITHMETIC);
@@ -364,7 +363,7 @@ impl Scanner<'_> {
                     self.mark_unanalyzable(EVALUATES_ARITHMETIC);
                 }
             }
-            // `@P` expands the value like a prompt, with its substitutions.
+            // `@P` expands the value like a prompt, including its substitutions.
             (Some('@'), Some('U' | 'u' | 'L' | 'Q' | 'E' | 'A' | 'K' | 'a' | 'k')) => {}
             _ => self.mark_unanalyzable("it holds an expansion that is not known"),
         }
@@ -386,7 +385,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `$'…'`, from behind the opening quote.
+    /// `$'…'`, from after the opening quote.
     fn scan_ansi_quote(&mut self, from: usize) -> Result<usize, &'static str> {
         let mut index = from;
         loop {
@@ -420,7 +419,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A character by its number. Those that are not a character of their own (bytes of another one, NUL) are refused.
+    /// A character by its code. Codes that are not a character on their own (bytes of another one, NUL) are refused.
     fn scan_character_code(&mut self, from: usize, radix: u32, longest: usize) -> Result<usize, &'static str> {
         let rest = self.chars.get(from..).unwrap_or_default();
         let digits: String = rest.iter().take(longest).take_while(|c| c.is_digit(radix)).collect();

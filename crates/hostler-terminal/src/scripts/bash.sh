@@ -1,4 +1,4 @@
-# Hostler's part of an interactive bash: reads what bash would have read, then lets the shell tell of prompts and commands.
+# Shell integration for an interactive bash: reads the user's .bashrc, then reports prompts and commands as events.
 
 __hostler_nonce=$HOSTLER_TERMINAL_NONCE
 unset HOSTLER_TERMINAL_NONCE
@@ -11,7 +11,7 @@ __hostler_mark() {
     builtin printf '\033]633;%s;%s%s\007' "$1" "$__hostler_nonce" "${2+;$2}"
 }
 
-# Sets __hostler_escaped: no semicolon, no control character.
+# Sets __hostler_escaped: the text without semicolons and control characters, truncated.
 __hostler_escape() {
     local LC_ALL=C slash='\' text=${1:0:8192} semicolon='\x3b' line='\x0a' tab='\x09'
     text=${text//"$slash"/"$slash$slash"}
@@ -21,12 +21,12 @@ __hostler_escape() {
     __hostler_escaped=${text//[[:cntrl:]]/}
 }
 
-# What bash remembers of the last line, with its number.
+# The last history entry, with its number.
 __hostler_remembered() {
     HISTTIMEFORMAT='' builtin history 1
 }
 
-# Whether a line that leaves the history as it was can only be the same as the one before.
+# Whether a line that does not change the history must equal the previous line.
 __hostler_repeats() {
     [[ -o history && -z $HISTIGNORE && $HISTCONTROL == *ignoredups* && $HISTCONTROL != *ignore@(space|both)* ]]
 }
@@ -38,12 +38,12 @@ __hostler_executed() {
     if [[ $now != "$__hostler_before" ]] || __hostler_repeats; then
         [[ $now =~ $form ]] && line=${BASH_REMATCH[1]}
     fi
-    # Otherwise bash was told to forget the line, or may have been.
+    # Otherwise the line is excluded from the history, or may be, and is not reported.
     __hostler_escape "$line"
     __hostler_mark C "$__hostler_escaped"
 }
 
-# Runs first of all that comes before a prompt.
+# Runs before all other prompt commands.
 __hostler_finished() {
     local status=$?
     __hostler_mark D "$status"

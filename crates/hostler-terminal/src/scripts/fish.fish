@@ -1,5 +1,5 @@
-# Hostler's part of an interactive fish, which has read the user's configuration already: lets the shell tell of prompts and
-# commands.
+# Shell integration for an interactive fish, which has read the user's configuration already: reports prompts and commands
+# as events.
 
 set -g __hostler_nonce $HOSTLER_TERMINAL_NONCE
 set -e HOSTLER_TERMINAL_NONCE
@@ -13,7 +13,7 @@ function __hostler_mark
     end
 end
 
-# No semicolon, no control character.
+# Returns the text without semicolons and control characters, truncated.
 function __hostler_escape
     set -l text (string sub -l 8192 -- "$argv[1]" | string collect)
     set text (string replace -a -- '\\' '\\\\' $text | string collect)
@@ -24,7 +24,7 @@ function __hostler_escape
 end
 
 function __hostler_executed --on-event fish_preexec
-    # A line that begins with a space is one that fish forgets.
+    # Fish does not record lines that start with a space in the history, so they are not reported.
     if string match -q -- ' *' "$argv[1]"
         __hostler_mark C ''
     else

@@ -1,10 +1,12 @@
+//! Answers of a site: caching, compressed copies, routes and headers.
+
 use http::Request;
 
 use super::*;
 
 const SCRIPT: &str = "/assets/index-Ab3_x-9Z.js";
 
-/// A page with a script in three copies, and a picture that is not compressed.
+/// A page with a script in three copies, and an image that is not compressed.
 fn site() -> Site {
     let file = |path: &str, content: &'static str, first: u8| {
         let mut hash = [0; 32];
@@ -34,7 +36,7 @@ fn header<'a>(answer: &'a Response<Bytes>, name: &str) -> &'a str {
 }
 
 #[test]
-fn a_file_with_a_hash_in_its_name_is_kept_for_ever_and_sent_as_small_as_it_can_be() {
+fn a_hashed_file_is_immutable_and_sent_as_its_smallest_copy() {
     for (accept, encoding, body) in [("gzip, br", "br", "brotli"), ("gzip", "gzip", "gzipped"), ("", "", "plain")] {
         let answer = ask(&site(), "GET", SCRIPT, &[("accept-encoding", accept)]);
         assert_eq!((answer.status().as_u16(), &answer.body()[..]), (200, body.as_bytes()));
@@ -46,7 +48,7 @@ fn a_file_with_a_hash_in_its_name_is_kept_for_ever_and_sent_as_small_as_it_can_b
 }
 
 #[test]
-fn the_page_is_asked_for_again_and_sent_only_if_it_has_changed() {
+fn the_page_is_revalidated_and_sent_only_if_changed() {
     let first = ask(&site(), "GET", "/", &[]);
     assert_eq!(header(&first, "cache-control"), "no-cache");
     assert_eq!(header(&first, "content-type"), "text/html; charset=utf-8");
@@ -61,7 +63,7 @@ fn the_page_is_asked_for_again_and_sent_only_if_it_has_changed() {
 }
 
 #[test]
-fn each_copy_has_its_own_tag() {
+fn each_copy_has_its_own_etag() {
     let tag = |accept| header(&ask(&site(), "GET", SCRIPT, &[("accept-encoding", accept)]), "etag").to_owned();
     let tags = [tag("br"), tag("gzip"), tag("")];
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
@@ -70,7 +72,7 @@ fn each_copy_has_its_own_tag() {
 }
 
 #[test]
-fn places_inside_of_the_page_are_the_page_and_missing_files_are_missing() {
+fn routes_return_the_page_and_missing_files_are_not_found() {
     for path in
         ["/", "/session/claude%3A%2F0b9e3c5e", "/settings", "/index.html", "//", "/%2e%2e%2fsecret", "/?tkn=x.y"]
     {
@@ -85,7 +87,7 @@ fn places_inside_of_the_page_are_the_page_and_missing_files_are_missing() {
 }
 
 #[test]
-fn a_file_that_only_looks_like_a_copy_is_a_file() {
+fn a_file_that_only_looks_like_a_copy_is_served() {
     let answer = ask(&site(), "GET", "/backup.tar.gz", &[("accept-encoding", "gzip")]);
     assert_eq!((answer.status().as_u16(), header(&answer, "content-encoding")), (200, ""));
     assert_eq!(&answer.body()[..], b"an archive");
@@ -93,7 +95,7 @@ fn a_file_that_only_looks_like_a_copy_is_a_file() {
 }
 
 #[test]
-fn the_page_can_only_be_read() {
+fn methods_other_than_get_and_head_are_refused() {
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         let answer = ask(&site(), method, "/", &[]);
         assert_eq!((answer.status().as_u16(), header(&answer, "allow")), (405, "GET, HEAD"));
@@ -104,7 +106,7 @@ fn the_page_can_only_be_read() {
 }
 
 #[test]
-fn without_a_page_every_path_says_how_to_get_one() {
+fn without_a_page_every_path_explains_how_to_build_one() {
     let empty = Site::new([]);
     assert!(!empty.is_built());
     for path in ["/", "/session/x", "/assets/index.js"] {
@@ -115,7 +117,7 @@ fn without_a_page_every_path_says_how_to_get_one() {
 }
 
 #[test]
-fn every_answer_is_strict() {
+fn every_answer_has_security_headers() {
     let expected = [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),

@@ -9,7 +9,7 @@ use crate::attachment_blocks::{base64_contents, one_page_pdf, png};
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
-const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
+const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/elicitation_server.py");
 
 /// Sends a message, and waits for the turn's end.
 async fn say(bench: &mut SessionFixture, message: Value) {

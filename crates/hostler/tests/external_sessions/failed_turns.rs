@@ -158,6 +158,40 @@ async fn message_of_a_crashed_turn_reaches_the_model_once_on_resume() {
     }
 }
 
+/// An agent that is killed at its first prompt leaves records without a message, or a partial message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_resumes_after_the_agent_wrote_no_whole_message() {
+    for build in BUILDS {
+        for written in ["notes only", "half a message"] {
+            let mut bench = SessionFixture::with_rules(build, RULES).await;
+            bench.upstream.map_prompt_to_script("heliotrope", Some("!say begun\n!hang"));
+            let turn = bench.client.send_message(&bench.uris.chat, "heliotrope").await;
+            bench.wait_for_action("chat/delta").await.unwrap();
+            let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
+            let name = format!("{conversation}.jsonl");
+            let directory = bench.home.path("claude");
+            let transcript = || list_files(&directory).into_iter().find(|path| path.ends_with(&name));
+            let message_start = || {
+                let text = std::fs::read_to_string(transcript()?).ok()?;
+                let is_message = |line: &&str| line.contains(r#""type":"user""#) && line.contains("heliotrope");
+                let message = text.split_inclusive('\n').find(is_message).filter(|line| line.ends_with('\n'))?;
+                text.find(message)
+            };
+            wait_until("the message is in the transcript", || message_start().is_some()).await;
+            bench.kill_agent().await;
+            bench.wait_for_turn_error().await;
+            let cut = message_start().unwrap() + if written == "notes only" { 0 } else { 40 };
+            let file = std::fs::File::options().write(true).open(transcript().unwrap()).unwrap();
+            file.set_len(u64::try_from(cut).unwrap()).unwrap();
+            bench.upstream.map_prompt_to_script("heliotrope", Some("!say the rest"));
+            bench.resume_turn(&turn).await;
+            bench.wait_for_turn_end().await;
+            assert_eq!(bench.count_in_model_requests("heliotrope").pop(), Some(1), "{build}, {written}");
+            bench.stop().await;
+        }
+    }
+}
+
 /// Returns how a turn ended, with its text and calls.
 fn shown(turn: &Value) -> String {
     let part = |part: &Value| match part["toolCall"]["toolName"].as_str() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
-const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
+const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/elicitation_server.py");
 
 /// The model calls the server's tool; returns the server's question.
 async fn elicited(bench: &mut SessionFixture) -> Value {

@@ -1,5 +1,7 @@
+/** Reducer for annotations channels. */
+
 import type { Action, Annotation, AnnotationsState } from '../types/index.ts';
-import { compact, removed, upsert } from './objects.ts';
+import { omitUndefined, removeItem, upsert } from './objects.ts';
 
 export function reduceAnnotations(state: AnnotationsState, action: Action): AnnotationsState {
   switch (action.type) {
@@ -8,24 +10,24 @@ export function reduceAnnotations(state: AnnotationsState, action: Action): Anno
       return { ...state, annotations: upsert(state.annotations, annotation, (other) => other.id === annotation.id) };
     }
     case 'annotations/removed': {
-      const annotations = removed(state.annotations, (other) => other.id === action.annotationId);
+      const annotations = removeItem(state.annotations, (other) => other.id === action.annotationId);
       return annotations === state.annotations ? state : { ...state, annotations };
     }
     case 'annotations/updated': {
       const { origin, resource, range, resolved } = action;
-      const news = compact<Partial<Annotation>>({ origin, resource, range, resolved });
-      return changed(state, action.annotationId, (found) => ({ ...found, ...news }));
+      const changes = omitUndefined<Partial<Annotation>>({ origin, resource, range, resolved });
+      return updateAnnotation(state, action.annotationId, (found) => ({ ...found, ...changes }));
     }
     case 'annotations/entrySet': {
       const { entry } = action;
-      return changed(state, action.annotationId, (found) => ({
+      return updateAnnotation(state, action.annotationId, (found) => ({
         ...found,
         entries: upsert(found.entries, entry, (other) => other.id === entry.id),
       }));
     }
     case 'annotations/entryRemoved':
-      return changed(state, action.annotationId, (found) => {
-        const entries = removed(found.entries, (entry) => entry.id === action.entryId);
+      return updateAnnotation(state, action.annotationId, (found) => {
+        const entries = removeItem(found.entries, (entry) => entry.id === action.entryId);
         return entries === found.entries ? found : { ...found, entries };
       });
     default:
@@ -33,7 +35,11 @@ export function reduceAnnotations(state: AnnotationsState, action: Action): Anno
   }
 }
 
-function changed(state: AnnotationsState, id: string, change: (found: Annotation) => Annotation): AnnotationsState {
+function updateAnnotation(
+  state: AnnotationsState,
+  id: string,
+  change: (found: Annotation) => Annotation,
+): AnnotationsState {
   const at = state.annotations.findIndex((annotation) => annotation.id === id);
   const found = state.annotations[at];
   const next = found && change(found);

@@ -8,9 +8,9 @@ import type {
   PluginCustomization,
   SessionState,
 } from '../types/index.ts';
-import { put, removed, upsert } from './objects.ts';
+import { removeItem, setKey, upsert } from './objects.ts';
 
-/** What a session is customized with. */
+/** Reducer for the customizations of a session. */
 export function reduceCustomizations(state: SessionState, action: Action): SessionState {
   switch (action.type) {
     case 'session/customizationsChanged':
@@ -22,25 +22,25 @@ export function reduceCustomizations(state: SessionState, action: Action): Sessi
       return { ...state, customizations: upsert(state.customizations, customization, fits) };
     }
     case 'session/customizationRemoved':
-      return removedFrom(state, action.id);
+      return removeCustomization(state, action.id);
     case 'session/customizationToggled':
-      return changed(state, action.id, (found) => toggled(found, action.enablement));
+      return updateCustomization(state, action.id, (found) => setEnablement(found, action.enablement));
     case 'session/mcpServerStateChanged':
-      return changed(state, action.id, (found) => server(found, action.state, action.channel));
+      return updateCustomization(state, action.id, (found) => updateMcpServer(found, action.state, action.channel));
     case 'session/mcpServerStartRequested':
-      return changed(state, action.id, (found) => server(found, { kind: 'starting' }));
+      return updateCustomization(state, action.id, (found) => updateMcpServer(found, { kind: 'starting' }));
     case 'session/mcpServerStopRequested':
-      return changed(state, action.id, (found) => server(found, { kind: 'stopped' }));
+      return updateCustomization(state, action.id, (found) => updateMcpServer(found, { kind: 'stopped' }));
     case 'session/mcpServerBackgroundRequested':
-      return changed(state, action.id, unblocked);
+      return updateCustomization(state, action.id, clearBlocking);
     default:
       return state;
   }
 }
 
-type Any = Customization | ChildCustomization;
+type AnyCustomization = Customization | ChildCustomization;
 
-/** Kinds that a newer host may add have no identity here. */
+/** Kinds added by newer hosts have no known identity. */
 function isKnown(customization: Customization): boolean {
   return ['plugin', 'directory', 'mcpServer'].includes(customization.type);
 }
@@ -49,8 +49,12 @@ function childrenOf(container: Customization): readonly ChildCustomization[] | u
   return container.type === 'mcpServer' ? undefined : container.children;
 }
 
-/** Changes the one with this id, wherever it is: at the top first, then among children. */
-function changed(state: SessionState, id: string, change: <T extends Any>(found: T) => T): SessionState {
+/** Updates the customization with this id, at the top level first, then among children. */
+function updateCustomization(
+  state: SessionState,
+  id: string,
+  change: <T extends AnyCustomization>(found: T) => T,
+): SessionState {
   const list = state.customizations;
   if (!list) return state;
   const at = list.findIndex((item) => item.id === id);
@@ -74,14 +78,14 @@ function changed(state: SessionState, id: string, change: <T extends Any>(found:
   return state;
 }
 
-function removedFrom(state: SessionState, id: string): SessionState {
+function removeCustomization(state: SessionState, id: string): SessionState {
   const list = state.customizations;
   if (!list) return state;
-  const left = removed(list, (item) => item.id === id);
+  const left = removeItem(list, (item) => item.id === id);
   if (left !== list) return { ...state, customizations: left };
   for (const [index, container] of list.entries()) {
     const children = childrenOf(container);
-    const rest = children && removed(children, (child) => child.id === id);
+    const rest = children && removeItem(children, (child) => child.id === id);
     if (children && rest && rest !== children) {
       return { ...state, customizations: list.with(index, { ...container, children: rest } as Customization) };
     }
@@ -89,26 +93,26 @@ function removedFrom(state: SessionState, id: string): SessionState {
   return state;
 }
 
-/** Plugins and servers keep where it was decided; everything else keeps the decision. */
-function toggled<T extends Any>(found: T, enablement: readonly Enablement[]): T {
+/** Plugins and servers keep the enablement list; others keep only the result. */
+function setEnablement<T extends AnyCustomization>(found: T, enablement: readonly Enablement[]): T {
   if (found.type === 'plugin' || found.type === 'mcpServer') {
     const provenance = enablement.length > 0 ? enablement : undefined;
-    return put<PluginCustomization | McpServerCustomization, 'enablement'>(found, 'enablement', provenance) as T;
+    return setKey<PluginCustomization | McpServerCustomization, 'enablement'>(found, 'enablement', provenance) as T;
   }
   return { ...found, enabled: enablement[0]?.enabled ?? true };
 }
 
-function isServer(found: Any): found is McpServerCustomization {
+function isMcpServer(found: AnyCustomization): found is McpServerCustomization {
   return found.type === 'mcpServer';
 }
 
-function server<T extends Any>(found: T, state: McpServerState, channel?: string): T {
-  return isServer(found)
-    ? (put<McpServerCustomization, 'channel'>({ ...found, state }, 'channel', channel) as T)
+function updateMcpServer<T extends AnyCustomization>(found: T, state: McpServerState, channel?: string): T {
+  return isMcpServer(found)
+    ? (setKey<McpServerCustomization, 'channel'>({ ...found, state }, 'channel', channel) as T)
     : found;
 }
 
-function unblocked<T extends Any>(found: T): T {
-  if (!isServer(found) || found.state.kind !== 'starting' || found.state.blocking !== true) return found;
+function clearBlocking<T extends AnyCustomization>(found: T): T {
+  if (!isMcpServer(found) || found.state.kind !== 'starting' || found.state.blocking !== true) return found;
   return { ...found, state: { ...found.state, blocking: false } };
 }

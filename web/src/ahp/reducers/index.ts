@@ -1,10 +1,9 @@
 /**
- * Pure functions from a state and an action to the next state. A state is never changed in place, and one that an action
- * does not move is returned as it is, so that `===` tells whether something happened. They follow the host's own reducers
- * and are checked by the same fixtures.
+ * Pure reducers from a state and an action to the next state. They never mutate a state and return the same object when
+ * nothing changes, so that `===` detects changes. They match the host's reducers and share their fixtures.
  */
 
-import type { Action, Kind, States } from '../types/index.ts';
+import type { Action, ChannelKind, ChannelStates } from '../types/index.ts';
 import { reduceAnnotations } from './annotations.ts';
 import { reduceChat } from './chat.ts';
 import { reduceRoot } from './root.ts';
@@ -15,12 +14,12 @@ export { reduceAnnotations, reduceChat, reduceRoot, reduceSession, reduceTermina
 
 export type Reducer<S> = (state: S, action: Action) => S;
 
-export const reducers: { readonly [K in Kind]: Reducer<States[K]> } = {
+export const reducers: { readonly [K in ChannelKind]: Reducer<ChannelStates[K]> } = {
   root: reduceRoot,
   session: reduceSession,
   chat: reduceChat,
   terminal: reduceTerminal,
   annotations: reduceAnnotations,
-  // What happens to a watched file is told by the action alone.
+  // Watch events are carried by the action alone.
   resourceWatch: (state) => state,
 };

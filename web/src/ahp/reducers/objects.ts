@@ -1,38 +1,38 @@
-/** Small steps on values that are never changed in place. Whoever changes nothing returns what it was given. */
+/** Helpers for immutable updates. A call without effect returns its input. */
 
-/** An object without a property. */
-export function without<T extends object, K extends keyof T>(value: T, key: K): T {
+/** Copies an object without a property. */
+export function omitKey<T extends object, K extends keyof T>(value: T, key: K): T {
   if (!(key in value)) return value;
   const { [key]: _gone, ...rest } = value;
-  // Only optional properties are taken away, so it is still what it was.
+  // Only optional properties are removed, so the type still holds.
   return rest as unknown as T;
 }
 
-/** An object with a property, or without it where there is no value: absent and undefined are the same on the wire. */
-export function put<T extends object, K extends keyof T>(value: T, key: K, next: T[K] | null | undefined): T {
-  return next === undefined || next === null ? without(value, key) : { ...value, [key]: next };
+/** Sets a property, or removes it for undefined: both are equal on the wire. */
+export function setKey<T extends object, K extends keyof T>(value: T, key: K, next: T[K] | null | undefined): T {
+  return next === undefined || next === null ? omitKey(value, key) : { ...value, [key]: next };
 }
 
-/** Drops properties without a value. */
-export function compact<T extends object>(value: { [K in keyof T]: T[K] | null | undefined }): T {
+/** Removes properties without a value. */
+export function omitUndefined<T extends object>(value: { [K in keyof T]: T[K] | null | undefined }): T {
   const entries = Object.entries(value).filter(([, member]) => member !== undefined && member !== null);
   return Object.fromEntries(entries) as T;
 }
 
-/** Replaces the item that fits, or appends one. */
-export function upsert<T>(list: readonly T[] | undefined, item: T, fits: (other: T) => boolean): readonly T[] {
-  const at = list?.findIndex(fits) ?? -1;
+/** Replaces the matching item or appends a new one. */
+export function upsert<T>(list: readonly T[] | undefined, item: T, matches: (other: T) => boolean): readonly T[] {
+  const at = list?.findIndex(matches) ?? -1;
   if (list === undefined) return [item];
   return at < 0 ? [...list, item] : list.with(at, item);
 }
 
-/** A list without the first item that fits; the same list if none does. */
-export function removed<T>(list: readonly T[], fits: (item: T) => boolean): readonly T[] {
-  const at = list.findIndex(fits);
+/** Removes the first matching item; returns the same list if none matches. */
+export function removeItem<T>(list: readonly T[], matches: (item: T) => boolean): readonly T[] {
+  const at = list.findIndex(matches);
   return at < 0 ? list : list.toSpliced(at, 1);
 }
 
 /** Sets or clears a flag of a status. */
-export function flagged(status: number, flag: number, set: boolean): number {
+export function setFlag(status: number, flag: number, set: boolean): number {
   return set ? status | flag : status & ~flag;
 }

@@ -1,3 +1,5 @@
+/** Reducer for the root channel. */
+
 import type { Action, ConfigState, JsonObject, RootState } from '../types/index.ts';
 
 export function reduceRoot(state: RootState, action: Action): RootState {
@@ -9,13 +11,13 @@ export function reduceRoot(state: RootState, action: Action): RootState {
     case 'root/terminalsChanged':
       return { ...state, terminals: action.terminals };
     case 'root/configChanged':
-      return state.config ? { ...state, config: configured(state.config, action) } : state;
+      return state.config ? { ...state, config: mergeConfig(state.config, action) } : state;
     default:
       return state;
   }
 }
 
-/** A configuration with other values: those that are named, or all. */
-export function configured(state: ConfigState, change: { config: JsonObject; replace?: boolean }): ConfigState {
+/** Merges or replaces configuration values. */
+export function mergeConfig(state: ConfigState, change: { config: JsonObject; replace?: boolean }): ConfigState {
   return { ...state, values: change.replace ? change.config : { ...state.values, ...change.config } };
 }

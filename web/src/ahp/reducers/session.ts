@@ -1,8 +1,10 @@
+/** Reducer for session channels. */
+
 import type { Action, ChatSummary, SessionInputRequest, SessionState } from '../types/index.ts';
-import { Status } from '../types/index.ts';
+import { StatusFlag } from '../types/index.ts';
 import { reduceCustomizations } from './customizations.ts';
-import { compact, flagged, put, removed, upsert } from './objects.ts';
-import { configured } from './root.ts';
+import { omitUndefined, removeItem, setFlag, setKey, upsert } from './objects.ts';
+import { mergeConfig } from './root.ts';
 
 export function reduceSession(state: SessionState, action: Action): SessionState {
   switch (action.type) {
@@ -15,17 +17,17 @@ export function reduceSession(state: SessionState, action: Action): SessionState
       return { ...state, chats: upsert(state.chats, summary, (chat) => chat.resource === summary.resource) };
     }
     case 'session/chatRemoved': {
-      const chats = removed(state.chats, (chat) => chat.resource === action.chat);
+      const chats = removeItem(state.chats, (chat) => chat.resource === action.chat);
       if (chats === state.chats) return state;
       const next = { ...state, chats };
-      return state.defaultChat === action.chat ? put(next, 'defaultChat', undefined) : next;
+      return state.defaultChat === action.chat ? setKey(next, 'defaultChat', undefined) : next;
     }
     case 'session/chatUpdated':
-      return chatUpdated(state, action.chat, action.changes);
+      return updateChat(state, action.chat, action.changes);
     case 'session/chatsReordered':
-      return chatsReordered(state, action.chats);
+      return reorderChats(state, action.chats);
     case 'session/defaultChatChanged':
-      return put(state, 'defaultChat', action.defaultChat);
+      return setKey(state, 'defaultChat', action.defaultChat);
     case 'session/titleChanged':
       return { ...state, title: action.title };
     case 'session/serverToolsChanged':
@@ -36,75 +38,75 @@ export function reduceSession(state: SessionState, action: Action): SessionState
       return { ...state, activeClients: upsert(state.activeClients, client, fits) };
     }
     case 'session/activeClientRemoved': {
-      const activeClients = removed(state.activeClients, (client) => client.clientId === action.clientId);
+      const activeClients = removeItem(state.activeClients, (client) => client.clientId === action.clientId);
       return activeClients === state.activeClients ? state : { ...state, activeClients };
     }
     case 'session/workingDirectorySet':
-      return directorySet(state, action.directory);
+      return setDirectory(state, action.directory);
     case 'session/workingDirectoryRemoved':
-      return directoryRemoved(state, action.directory);
+      return removeDirectory(state, action.directory);
     case 'session/workingDirectoryReplaced':
-      return directoryReplaced(state, action.directory, action.replacement);
+      return replaceDirectory(state, action.directory, action.replacement);
     case 'session/inputNeededSet': {
       const { request } = action;
       const inputNeeded = upsert(state.inputNeeded, request, (other) => other.id === request.id);
-      return { ...state, inputNeeded, status: waiting(state.status, inputNeeded) };
+      return { ...state, inputNeeded, status: inputNeededStatus(state.status, inputNeeded) };
     }
     case 'session/inputNeededRemoved':
-      return inputNeededRemoved(state, action.id);
+      return removeInputNeeded(state, action.id);
     case 'session/isReadChanged':
-      return { ...state, status: flagged(state.status, Status.isRead, action.isRead) };
+      return { ...state, status: setFlag(state.status, StatusFlag.isRead, action.isRead) };
     case 'session/isArchivedChanged':
-      return { ...state, status: flagged(state.status, Status.isArchived, action.isArchived) };
+      return { ...state, status: setFlag(state.status, StatusFlag.isArchived, action.isArchived) };
     case 'session/activityChanged':
-      return put(state, 'activity', action.activity);
+      return setKey(state, 'activity', action.activity);
     case 'session/changesetsChanged':
-      return put(state, 'changesets', action.changesets);
+      return setKey(state, 'changesets', action.changesets);
     case 'session/configChanged':
-      return state.config ? { ...state, config: configured(state.config, action) } : state;
+      return state.config ? { ...state, config: mergeConfig(state.config, action) } : state;
     case 'session/metaChanged':
-      return put(state, '_meta', action._meta);
+      return setKey(state, '_meta', action._meta);
     default:
       return reduceCustomizations(state, action);
   }
 }
 
-function chatUpdated(state: SessionState, chat: string, changes: Partial<ChatSummary>): SessionState {
-  const at = state.chats.findIndex((line) => line.resource === chat);
-  const line = state.chats[at];
-  if (!line) return state;
-  const { resource: _never, ...news } = compact<Partial<ChatSummary>>(changes);
-  return { ...state, chats: state.chats.with(at, { ...line, ...news }) };
+function updateChat(state: SessionState, chat: string, changes: Partial<ChatSummary>): SessionState {
+  const at = state.chats.findIndex((summary) => summary.resource === chat);
+  const summary = state.chats[at];
+  if (!summary) return state;
+  const { resource: _never, ...definedChanges } = omitUndefined<Partial<ChatSummary>>(changes);
+  return { ...state, chats: state.chats.with(at, { ...summary, ...definedChanges }) };
 }
 
-/** Only a full permutation is an order. */
-function chatsReordered(state: SessionState, order: readonly string[]): SessionState {
+/** Only a full permutation is a valid order. */
+function reorderChats(state: SessionState, order: readonly string[]): SessionState {
   const { chats } = state;
   if (order.length !== chats.length || new Set(order).size !== chats.length) return state;
-  const lines = new Map(chats.map((line) => [line.resource, line]));
+  const lines = new Map(chats.map((summary) => [summary.resource, summary]));
   const reordered = order.flatMap((resource) => lines.get(resource) ?? []);
-  const same = reordered.every((line, at) => line === chats[at]);
+  const same = reordered.every((summary, at) => summary === chats[at]);
   return reordered.length !== chats.length || same ? state : { ...state, chats: reordered };
 }
 
 /** States with working directories: sessions and chats. */
-interface Directories {
+interface WithWorkingDirectories {
   readonly workingDirectories?: readonly string[];
 }
 
-export function directorySet<S extends Directories>(state: S, directory: string): S {
+export function setDirectory<S extends WithWorkingDirectories>(state: S, directory: string): S {
   const list = state.workingDirectories ?? [];
   return list.includes(directory) ? state : { ...state, workingDirectories: [...list, directory] };
 }
 
-export function directoryRemoved<S extends Directories>(state: S, directory: string): S {
+export function removeDirectory<S extends WithWorkingDirectories>(state: S, directory: string): S {
   const list = state.workingDirectories ?? [];
-  const workingDirectories = removed(list, (other) => other === directory);
+  const workingDirectories = removeItem(list, (other) => other === directory);
   return workingDirectories === list ? state : { ...state, workingDirectories };
 }
 
-/** The replacement takes the place, and is there once. */
-function directoryReplaced(state: SessionState, directory: string, replacement: string): SessionState {
+/** The replacement takes the position and appears once. */
+function replaceDirectory(state: SessionState, directory: string, replacement: string): SessionState {
   const list = state.workingDirectories ?? [];
   const at = list.indexOf(directory);
   if (at < 0) return state;
@@ -116,17 +118,17 @@ function directoryReplaced(state: SessionState, directory: string, replacement: 
   return { ...state, workingDirectories };
 }
 
-function inputNeededRemoved(state: SessionState, id: string): SessionState {
+function removeInputNeeded(state: SessionState, id: string): SessionState {
   const list = state.inputNeeded ?? [];
-  const left = removed(list, (request) => request.id === id);
+  const left = removeItem(list, (request) => request.id === id);
   if (left === list) return state;
-  const next = { ...state, status: waiting(state.status, left) };
-  return put(next, 'inputNeeded', left.length > 0 ? left : undefined);
+  const next = { ...state, status: inputNeededStatus(state.status, left) };
+  return setKey(next, 'inputNeeded', left.length > 0 ? left : undefined);
 }
 
-/** A call that some client carries out is work, not a question; everything else waits for a person. */
-function waiting(status: number, requests: readonly SessionInputRequest[]): number {
+/** A call that a client executes is in progress; every other request waits for a person. */
+function inputNeededStatus(status: number, requests: readonly SessionInputRequest[]): number {
   return requests.some((request) => request.kind !== 'toolClientExecution')
-    ? (status & ~Status.activity) | Status.inputNeeded
-    : status & ~(Status.inputNeeded & ~Status.inProgress);
+    ? (status & ~StatusFlag.activity) | StatusFlag.inputNeeded
+    : status & ~(StatusFlag.inputNeeded & ~StatusFlag.inProgress);
 }

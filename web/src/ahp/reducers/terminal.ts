@@ -1,10 +1,12 @@
+/** Reducer for terminal channels. */
+
 import type { Action, TerminalCommand, TerminalExited, TerminalPart, TerminalState } from '../types/index.ts';
-import { compact } from './objects.ts';
+import { omitUndefined } from './objects.ts';
 
 export function reduceTerminal(state: TerminalState, action: Action): TerminalState {
   switch (action.type) {
     case 'terminal/data':
-      return { ...state, content: printed(state.content, action.data) };
+      return { ...state, content: appendOutput(state.content, action.data) };
     case 'terminal/resized':
       return { ...state, cols: action.cols, rows: action.rows };
     case 'terminal/claimed':
@@ -14,7 +16,7 @@ export function reduceTerminal(state: TerminalState, action: Action): TerminalSt
     case 'terminal/cwdChanged':
       return { ...state, cwd: action.cwd };
     case 'terminal/exited':
-      return { ...state, lifecycle: compact<TerminalExited>({ status: 'exited', exitCode: action.exitCode }) };
+      return { ...state, lifecycle: omitUndefined<TerminalExited>({ status: 'exited', exitCode: action.exitCode }) };
     case 'terminal/cleared':
       return { ...state, content: [] };
     case 'terminal/commandDetectionAvailable':
@@ -36,17 +38,17 @@ export function reduceTerminal(state: TerminalState, action: Action): TerminalSt
       const part = state.content[at];
       if (part?.type !== 'command') return state;
       const { exitCode, durationMs } = action;
-      const ended = compact<TerminalCommand>({ ...part, isComplete: true, exitCode, durationMs });
+      const ended = omitUndefined<TerminalCommand>({ ...part, isComplete: true, exitCode, durationMs });
       return { ...state, content: state.content.with(at, ended) };
     }
-    // What is typed changes nothing by itself; the shell answers.
+    // Input has no effect by itself; the shell echoes it.
     default:
       return state;
   }
 }
 
-/** Output belongs to the command that runs, or else to nobody. */
-function printed(content: readonly TerminalPart[], data: string): readonly TerminalPart[] {
+/** Output belongs to the running command, or to no command. */
+function appendOutput(content: readonly TerminalPart[], data: string): readonly TerminalPart[] {
   const last = content.at(-1);
   if (last?.type === 'command' && !last.isComplete) {
     return content.with(-1, { ...last, output: last.output + data });

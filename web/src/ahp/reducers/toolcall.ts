@@ -1,3 +1,5 @@
+/** Reducer for tool calls inside a chat. */
+
 import type {
   Contributor,
   ToolCall,
@@ -8,9 +10,9 @@ import type {
   ToolCallPendingResult,
   ToolCallRunning,
 } from '../types/index.ts';
-import { compact } from './objects.ts';
+import { omitUndefined } from './objects.ts';
 
-/** Moves a call. One that is in no state for the action stays as it is. */
+/** Reduces a tool call. An action that does not fit the status is ignored. */
 export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall {
   const _meta = action._meta ?? call._meta;
   switch (action.type) {
@@ -18,7 +20,7 @@ export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall
       if (call.status !== 'streaming') return call;
       const partialInput =
         action.content === undefined ? call.partialInput : (call.partialInput ?? '') + action.content;
-      return compact({
+      return omitUndefined({
         ...call,
         _meta,
         partialInput,
@@ -26,17 +28,17 @@ export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall
       });
     }
     case 'chat/toolCallReady':
-      return ready(call, action);
+      return markReady(call, action);
     case 'chat/toolCallConfirmed':
-      return call.status === 'pending-confirmation' ? confirmed(call, action) : call;
+      return call.status === 'pending-confirmation' ? confirmCall(call, action) : call;
     case 'chat/toolCallComplete':
-      return completed(call, action);
+      return completeCall(call, action);
     case 'chat/toolCallResultConfirmed': {
       if (call.status !== 'pending-result-confirmation') return call;
-      if (action.approved) return compact<ToolCallCompleted>({ ...call, _meta, status: 'completed' });
+      if (action.approved) return omitUndefined<ToolCallCompleted>({ ...call, _meta, status: 'completed' });
       const { selectedOption } = call;
-      return compact<ToolCallCancelled>({
-        ...facts(call),
+      return omitUndefined<ToolCallCancelled>({
+        ...commonFields(call),
         _meta,
         status: 'cancelled',
         reason: 'result-denied',
@@ -44,75 +46,78 @@ export function reduceToolCall(call: ToolCall, action: ToolCallAction): ToolCall
       });
     }
     case 'chat/toolCallContentChanged':
-      return call.status === 'running' ? compact<ToolCallRunning>({ ...call, _meta, content: action.content }) : call;
+      return call.status === 'running'
+        ? omitUndefined<ToolCallRunning>({ ...call, _meta, content: action.content })
+        : call;
     case 'chat/toolCallAuthRequired':
       if (call.status !== 'running' || call.contributor?.kind !== 'mcp') return call;
-      return compact({ ...call, _meta, status: 'auth-required' as const, auth: action.auth });
+      return omitUndefined({ ...call, _meta, status: 'auth-required' as const, auth: action.auth });
     case 'chat/toolCallAuthResolved': {
       if (call.status !== 'auth-required') return call;
       const { auth: _resolved, ...rest } = call;
-      return compact<ToolCallRunning>({ ...rest, _meta, status: 'running' });
+      return omitUndefined<ToolCallRunning>({ ...rest, _meta, status: 'running' });
     }
   }
 }
 
-/** Whether a call waits for somebody. */
-export function blocks(call: ToolCall): boolean {
+/** Whether a call waits for a person. */
+export function needsInput(call: ToolCall): boolean {
   return ['pending-confirmation', 'pending-result-confirmation', 'auth-required'].includes(call.status);
 }
 
-/** What becomes of a call when its turn ends. */
-export function skipped(call: ToolCall): ToolCall {
+/** Cancels an unfinished call when its turn ends. */
+export function skipCall(call: ToolCall): ToolCall {
   if (call.status === 'completed' || call.status === 'cancelled') return call;
-  return compact<ToolCallCancelled>({ ...facts(call), status: 'cancelled', reason: 'skipped' });
+  return omitUndefined<ToolCallCancelled>({ ...commonFields(call), status: 'cancelled', reason: 'skipped' });
 }
 
-/** What every call has that is past streaming. */
-function facts(call: ToolCall) {
+/** The fields that every call has after streaming. */
+function commonFields(call: ToolCall) {
   const { toolCallId, toolName, displayName, intention, contributor, _meta } = call;
   const toolInput = call.status === 'streaming' ? undefined : call.toolInput;
   const invocationMessage = call.invocationMessage ?? '';
   return { toolCallId, toolName, displayName, intention, contributor, _meta, invocationMessage, toolInput };
 }
 
-function ready(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCallReady' }): ToolCall {
+function markReady(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCallReady' }): ToolCall {
   if (call.status !== 'streaming' && call.status !== 'running' && call.status !== 'pending-confirmation') return call;
-  const before = facts(call);
+  const before = commonFields(call);
   const base = {
     ...before,
     intention: action.intention ?? before.intention,
     toolInput: action.toolInput ?? before.toolInput,
-    contributor: refined(before.contributor, action.contributor),
+    contributor: mergeContributor(before.contributor, action.contributor),
     _meta: action._meta ?? before._meta,
     invocationMessage: action.invocationMessage,
   };
-  if (action.confirmed) return compact<ToolCallRunning>({ ...base, status: 'running', confirmed: action.confirmed });
-  // Asked once more, it keeps what is not said again.
-  const asked = call.status === 'pending-confirmation' ? call : undefined;
-  return compact<ToolCallPending>({
+  if (action.confirmed)
+    return omitUndefined<ToolCallRunning>({ ...base, status: 'running', confirmed: action.confirmed });
+  // A repeated confirmation request keeps fields that are omitted.
+  const pending = call.status === 'pending-confirmation' ? call : undefined;
+  return omitUndefined<ToolCallPending>({
     ...base,
     status: 'pending-confirmation',
-    confirmationTitle: action.confirmationTitle ?? asked?.confirmationTitle,
-    riskAssessment: action.riskAssessment ?? asked?.riskAssessment,
-    edits: action.edits ?? asked?.edits,
-    editable: action.editable ?? asked?.editable,
-    options: action.options ?? asked?.options,
+    confirmationTitle: action.confirmationTitle ?? pending?.confirmationTitle,
+    riskAssessment: action.riskAssessment ?? pending?.riskAssessment,
+    edits: action.edits ?? pending?.edits,
+    editable: action.editable ?? pending?.editable,
+    options: action.options ?? pending?.options,
   });
 }
 
-/** Who carries a call out may be told later, but a client's call stays that client's, and nobody else's becomes one. */
-function refined(now: Contributor | undefined, next: Contributor | undefined): Contributor | undefined {
+/** The contributor may arrive later, but a client's call keeps its client, and no other call becomes a client's. */
+function mergeContributor(now: Contributor | undefined, next: Contributor | undefined): Contributor | undefined {
   if (!next) return now;
   if (now?.kind === 'client') return next.kind === 'client' && next.clientId === now.clientId ? next : now;
   return next.kind === 'client' ? now : next;
 }
 
-function confirmed(call: ToolCallPending, action: ToolCallAction & { type: 'chat/toolCallConfirmed' }): ToolCall {
-  const base = { ...facts(call), _meta: action._meta ?? call._meta };
+function confirmCall(call: ToolCallPending, action: ToolCallAction & { type: 'chat/toolCallConfirmed' }): ToolCall {
+  const base = { ...commonFields(call), _meta: action._meta ?? call._meta };
   const selectedOption = call.options?.find((option) => option.id === action.selectedOptionId);
   if (!action.approved) {
     const { reason = 'denied', reasonMessage, userSuggestion } = action;
-    return compact<ToolCallCancelled>({
+    return omitUndefined<ToolCallCancelled>({
       ...base,
       status: 'cancelled',
       reason,
@@ -121,26 +126,26 @@ function confirmed(call: ToolCallPending, action: ToolCallAction & { type: 'chat
       selectedOption,
     });
   }
-  // An input that is elsewhere is rewritten there, by the host.
+  // The host rewrites input that is stored as a resource.
   const toolInput = typeof call.toolInput === 'string' ? (action.editedToolInput ?? call.toolInput) : call.toolInput;
   const reason = action.confirmed ?? 'not-needed';
-  return compact<ToolCallRunning>({ ...base, status: 'running', toolInput, confirmed: reason, selectedOption });
+  return omitUndefined<ToolCallRunning>({ ...base, status: 'running', toolInput, confirmed: reason, selectedOption });
 }
 
-function completed(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCallComplete' }): ToolCall {
+function completeCall(call: ToolCall, action: ToolCallAction & { type: 'chat/toolCallComplete' }): ToolCall {
   const { result } = action;
   const authRequired = call.status === 'auth-required';
   if (call.status !== 'running' && call.status !== 'pending-confirmation' && !authRequired) return call;
-  // Nothing has run behind a sign-in that is still open, so only a failure can end it, and for good.
+  // A call that still needs authentication has not run, so only a failure can end it.
   if (authRequired && result.success) return call;
-  const asked = call.status === 'pending-confirmation';
+  const pending = call.status === 'pending-confirmation';
   const reviewed = action.requiresResultConfirmation === true && !authRequired;
-  return compact<ToolCallCompleted | ToolCallPendingResult>({
-    ...facts(call),
+  return omitUndefined<ToolCallCompleted | ToolCallPendingResult>({
+    ...commonFields(call),
     _meta: action._meta ?? call._meta,
     status: reviewed ? 'pending-result-confirmation' : 'completed',
-    confirmed: asked ? 'not-needed' : call.confirmed,
-    selectedOption: asked ? undefined : call.selectedOption,
+    confirmed: pending ? 'not-needed' : call.confirmed,
+    selectedOption: pending ? undefined : call.selectedOption,
     success: result.success,
     pastTenseMessage: result.pastTenseMessage,
     content: result.content ?? (authRequired ? call.content : undefined),

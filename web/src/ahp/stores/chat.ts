@@ -1,74 +1,83 @@
-/** One chat, held open: what people do in it. */
+/** One open chat: its view and the actions of a user. */
 
-import type { View } from '../channel.ts';
-import type { Client, Held } from '../client.ts';
+import type { ChannelView } from '../channel.ts';
+import type { ChannelHandle, Client } from '../client.ts';
 import { newId } from '../environment.ts';
 import type { Readable } from '../observable.ts';
-import type { Action, Answer, ChatState, Envelope, InputResponse, Message, Params, Uri } from '../types/index.ts';
+import type {
+  Action,
+  Answer,
+  ChatState,
+  CommandParams,
+  Envelope,
+  InputResponse,
+  Message,
+  Uri,
+} from '../types/index.ts';
 
-/** A message of a person. */
-export type Words = Omit<Message, 'origin'>;
+/** A message of the user, without its origin. */
+export type UserMessage = Omit<Message, 'origin'>;
 
-/** An answer to a call that waits for a confirmation. */
-export type Verdict = Omit<Extract<Action, { type: 'chat/toolCallConfirmed' }>, 'type' | 'turnId' | 'toolCallId'>;
+/** The answer to a tool confirmation. */
+export type ToolDecision = Omit<Extract<Action, { type: 'chat/toolCallConfirmed' }>, 'type' | 'turnId' | 'toolCallId'>;
 
-/** How many turns a chat is opened with. */
-const TURNS = 50;
+/** Number of turns loaded when a chat opens. */
+const INITIAL_TURNS = 50;
 
 export class Chat {
   readonly uri: Uri;
-  readonly view: Readable<View<ChatState>>;
+  readonly view: Readable<ChannelView<ChatState>>;
   readonly #client: Client;
-  readonly #held: Held<'chat'>;
-  #older: Promise<void> | undefined;
+  readonly #handle: ChannelHandle<'chat'>;
+  #loadingOlder: Promise<void> | undefined;
 
-  constructor(client: Client, uri: Uri, turns = TURNS) {
+  constructor(client: Client, uri: Uri, turns = INITIAL_TURNS) {
     this.#client = client;
-    this.#held = client.open('chat', uri, { turns });
+    this.#handle = client.open('chat', uri, { turns });
     this.uri = uri;
-    this.view = this.#held.view;
+    this.view = this.#handle.view;
   }
 
   close(): void {
-    this.#held.close();
+    this.#handle.close();
   }
 
   dispatch(action: Action): Promise<Envelope> {
-    return this.#held.dispatch(action);
+    return this.#handle.dispatch(action);
   }
 
-  /** Reads older turns, if there are some. Asked twice, it reads once. */
+  /** Loads older turns, if any. Concurrent calls share one request. */
   loadOlder(): Promise<void> {
     const cursor = this.view.value.state?.turnsNextCursor;
     if (cursor === undefined) return Promise.resolve();
-    // The turns come as an action, before the answer.
-    const params: Params<'fetchTurns'> = { channel: this.uri, cursor };
-    this.#older ??= this.#client
+    // The turns arrive as an action before the response.
+    const params: CommandParams<'fetchTurns'> = { channel: this.uri, cursor };
+    this.#loadingOlder ??= this.#client
       .request('fetchTurns', params)
       .then(() => undefined)
       .finally(() => {
-        this.#older = undefined;
+        this.#loadingOlder = undefined;
       });
-    return this.#older;
+    return this.#loadingOlder;
   }
 
-  /** Starts a turn; the host refuses it while another one runs. */
-  send(words: Words): Promise<Envelope> {
+  /** Starts a turn; the host rejects it while another one runs. */
+  send(message: UserMessage): Promise<Envelope> {
     const startedAt = new Date(this.#client.environment.now()).toISOString();
-    return this.dispatch({ type: 'chat/turnStarted', turnId: newId(), startedAt, message: byUser(words) });
+    return this.dispatch({ type: 'chat/turnStarted', turnId: newId(), startedAt, message: withUserOrigin(message) });
   }
 
-  /** Lets a message wait for its turn. With an id that waits already, it is changed. */
-  queue(words: Words, id = newId()): Promise<Envelope> {
-    return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'queued', id, message: byUser(words) });
+  /** Queues a message, or replaces the queued message with this id. */
+  queue(message: UserMessage, id = newId()): Promise<Envelope> {
+    return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'queued', id, message: withUserOrigin(message) });
   }
 
-  /** Tells the running turn something. */
-  steer(words: Words, id = newId()): Promise<Envelope> {
-    return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'steering', id, message: byUser(words) });
+  /** Sends a steering message to the running turn. */
+  steer(message: UserMessage, id = newId()): Promise<Envelope> {
+    return this.dispatch({ type: 'chat/pendingMessageSet', kind: 'steering', id, message: withUserOrigin(message) });
   }
 
-  takeBack(kind: 'queued' | 'steering', id: string): Promise<Envelope> {
+  removePendingMessage(kind: 'queued' | 'steering', id: string): Promise<Envelope> {
     return this.dispatch({ type: 'chat/pendingMessageRemoved', kind, id });
   }
 
@@ -88,23 +97,27 @@ export class Chat {
     return this.dispatch({ type: 'chat/turnResume', turnId });
   }
 
-  confirm(turnId: string, toolCallId: string, verdict: Verdict): Promise<Envelope> {
-    const confirmed = verdict.approved ? { confirmed: 'user-action' as const } : {};
-    return this.dispatch({ type: 'chat/toolCallConfirmed', turnId, toolCallId, ...confirmed, ...verdict });
+  confirm(turnId: string, toolCallId: string, decision: ToolDecision): Promise<Envelope> {
+    const confirmed = decision.approved ? { confirmed: 'user-action' as const } : {};
+    return this.dispatch({ type: 'chat/toolCallConfirmed', turnId, toolCallId, ...confirmed, ...decision });
   }
 
-  /** Notes an answer, for everybody to see, before it counts. */
-  answer(requestId: string, questionId: string, answer: Answer | undefined): Promise<Envelope> {
+  /** Saves an answer draft that all clients see. */
+  setAnswerDraft(requestId: string, questionId: string, answer: Answer | undefined): Promise<Envelope> {
     return this.dispatch({ type: 'chat/inputAnswerChanged', requestId, questionId, ...(answer && { answer }) });
   }
 
-  complete(requestId: string, response: InputResponse, answers?: Readonly<Record<string, Answer>>): Promise<Envelope> {
+  completeInput(
+    requestId: string,
+    response: InputResponse,
+    answers?: Readonly<Record<string, Answer>>,
+  ): Promise<Envelope> {
     return this.dispatch({ type: 'chat/inputCompleted', requestId, response, ...(answers && { answers }) });
   }
 
-  /** Keeps what somebody has typed, for the other clients too. */
-  draft(words: Words | undefined): Promise<Envelope> {
-    return this.dispatch({ type: 'chat/draftChanged', ...(words && { draft: byUser(words) }) });
+  /** Saves the draft for all clients. */
+  setDraft(message: UserMessage | undefined): Promise<Envelope> {
+    return this.dispatch({ type: 'chat/draftChanged', ...(message && { draft: withUserOrigin(message) }) });
   }
 
   setRead(isRead: boolean): Promise<Envelope> {
@@ -112,6 +125,6 @@ export class Chat {
   }
 }
 
-function byUser(words: Words): Message {
-  return { ...words, origin: { kind: 'user' } };
+function withUserOrigin(message: UserMessage): Message {
+  return { ...message, origin: { kind: 'user' } };
 }

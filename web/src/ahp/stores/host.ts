@@ -1,29 +1,29 @@
-/** A host, as a page shows it. */
+/** One host: its client, session list and factories for sessions and chats. */
 
-import type { View } from '../channel.ts';
+import type { ChannelView } from '../channel.ts';
 import { Client, type ClientOptions } from '../client.ts';
+import type { ConnectionState } from '../connection.ts';
 import { newId } from '../environment.ts';
-import type { LinkState } from '../link.ts';
 import type { Readable } from '../observable.ts';
-import type { Params, RootState, Uri } from '../types/index.ts';
+import type { CommandParams, RootState, Uri } from '../types/index.ts';
 import { Chat } from './chat.ts';
 import { Session } from './session.ts';
-import { Sessions } from './sessions.ts';
+import { SessionListStore } from './sessions.ts';
 
 export class Host {
   readonly client: Client;
-  readonly sessions: Sessions;
+  readonly sessions: SessionListStore;
 
   constructor(options: ClientOptions) {
     this.client = new Client(options);
-    this.sessions = new Sessions(this.client);
+    this.sessions = new SessionListStore(this.client);
   }
 
-  get connection(): Readable<LinkState> {
+  get connection(): Readable<ConnectionState> {
     return this.client.connection;
   }
 
-  get root(): Readable<View<RootState>> {
+  get root(): Readable<ChannelView<RootState>> {
     return this.client.root;
   }
 
@@ -36,20 +36,23 @@ export class Host {
     this.client.stop();
   }
 
-  /** Opens a session; whoever opens it closes it. */
-  session(uri: Uri): Session {
+  /** Opens a session; the caller closes it. */
+  openSession(uri: Uri): Session {
     return new Session(this.client, uri);
   }
 
-  /** Opens a chat with its last turns; whoever opens it closes it. */
-  chat(uri: Uri, turns?: number): Chat {
+  /** Opens a chat with its last turns; the caller closes it. */
+  openChat(uri: Uri, turns?: number): Chat {
     return new Chat(this.client, uri, turns);
   }
 
-  /** Makes a session. Nobody else hears of it before its first message. */
-  async create(provider: string, wish: Omit<Params<'createSession'>, 'channel' | 'provider'> = {}): Promise<Uri> {
+  /** Creates a session. Other clients see it after its first message. */
+  async createSession(
+    provider: string,
+    options: Omit<CommandParams<'createSession'>, 'channel' | 'provider'> = {},
+  ): Promise<Uri> {
     const channel = `${provider}:/${newId()}`;
-    await this.client.request('createSession', { channel, provider, ...wish });
+    await this.client.request('createSession', { channel, provider, ...options });
     return channel;
   }
 }

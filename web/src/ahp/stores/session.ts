@@ -1,29 +1,29 @@
-/** One session, held open. */
+/** One open session and its commands. */
 
-import type { View } from '../channel.ts';
-import type { Client, Held } from '../client.ts';
+import type { ChannelView } from '../channel.ts';
+import type { ChannelHandle, Client } from '../client.ts';
 import type { Readable } from '../observable.ts';
 import type { Action, Envelope, JsonObject, SessionState, Uri } from '../types/index.ts';
 
 export class Session {
   readonly uri: Uri;
-  readonly view: Readable<View<SessionState>>;
+  readonly view: Readable<ChannelView<SessionState>>;
   readonly #client: Client;
-  readonly #held: Held<'session'>;
+  readonly #handle: ChannelHandle<'session'>;
 
   constructor(client: Client, uri: Uri) {
     this.#client = client;
-    this.#held = client.open('session', uri);
+    this.#handle = client.open('session', uri);
     this.uri = uri;
-    this.view = this.#held.view;
+    this.view = this.#handle.view;
   }
 
   close(): void {
-    this.#held.close();
+    this.#handle.close();
   }
 
   dispatch(action: Action): Promise<Envelope> {
-    return this.#held.dispatch(action);
+    return this.#handle.dispatch(action);
   }
 
   rename(title: string): Promise<Envelope> {
@@ -42,7 +42,7 @@ export class Session {
     return this.dispatch({ type: 'session/configChanged', config });
   }
 
-  /** Deletes the session for everybody. */
+  /** Deletes the session for all clients. */
   async dispose(): Promise<void> {
     await this.#client.request('disposeSession', { channel: this.uri });
   }

@@ -1,154 +1,154 @@
-/** The list of sessions: read page by page, kept alive by notifications. */
+/** The session list: loads pages and applies notifications. */
 
 import type { Client } from '../client.ts';
-import { Batched, type Readable } from '../observable.ts';
-import { compact } from '../reducers/objects.ts';
-import { ROOT, type SessionSummary, type Uri } from '../types/index.ts';
+import { BatchedValue, type Readable } from '../observable.ts';
+import { omitUndefined } from '../reducers/objects.ts';
+import { ROOT_CHANNEL, type SessionSummary, type Uri } from '../types/index.ts';
 
-export interface SessionsView {
-  /** The most recently changed first. */
+export interface SessionListView {
+  /** Sorted by modification time, newest first. */
   readonly items: readonly SessionSummary[];
-  /** Whether there are more than these. */
+  /** Whether there are more pages. */
   readonly hasMore: boolean;
   readonly loading: boolean;
   readonly error?: Error;
 }
 
-/** What becomes of a session's line; none means that there is no such session. */
-type Change = (line: SessionSummary | undefined) => SessionSummary | undefined;
+/** Maps a session's summary to its next value; undefined removes it. */
+type SummaryChange = (summary: SessionSummary | undefined) => SessionSummary | undefined;
 
-const PAGE = 100;
+const SESSIONS_PAGE_SIZE = 100;
 
-export class Sessions {
-  readonly view: Readable<SessionsView>;
+export class SessionListStore {
+  readonly view: Readable<SessionListView>;
   readonly #client: Client;
-  readonly #view: Batched<SessionsView>;
-  readonly #stops: (() => void)[];
+  readonly #view: BatchedValue<SessionListView>;
+  readonly #unsubscribers: (() => void)[];
   #items = new Map<Uri, SessionSummary>();
   #cursor: string | undefined;
   #error: Error | undefined;
   #loading: Promise<void> | undefined;
-  /** What notifications said since the page that is on its way was asked for; they are newer than it. */
-  readonly #told = new Map<Uri, Change>();
-  #again = false;
-  /** What could not be read. */
-  #failed: (() => Promise<void>) | undefined;
+  /** Changes notified while a page is loading; they are newer than the page. */
+  readonly #changesWhileLoading = new Map<Uri, SummaryChange>();
+  #refreshAgain = false;
+  /** The load that failed last. */
+  #failedLoad: (() => Promise<void>) | undefined;
 
   constructor(client: Client) {
     this.#client = client;
-    this.#view = new Batched(client.batch, () => this.#show());
+    this.#view = new BatchedValue(client.batch, () => this.#computeView());
     this.view = this.#view;
-    this.#stops = [
-      client.on('root/sessionAdded', ({ summary }) => this.#apply(summary.resource, () => summary)),
-      client.on('root/sessionRemoved', ({ session }) => this.#apply(session, () => undefined)),
-      client.on('root/sessionSummaryChanged', ({ session, changes }) => this.#changed(session, changes)),
-      // Notifications are not repeated: what is known may be old.
-      client.onReturn(() => this.refresh()),
+    this.#unsubscribers = [
+      client.on('root/sessionAdded', ({ summary }) => this.#applyChange(summary.resource, () => summary)),
+      client.on('root/sessionRemoved', ({ session }) => this.#applyChange(session, () => undefined)),
+      client.on('root/sessionSummaryChanged', ({ session, changes }) => this.#onSummaryChanged(session, changes)),
+      // Missed notifications are not repeated, so the list may be outdated.
+      client.onReconnected(() => this.refresh()),
     ];
   }
 
   close(): void {
-    for (const stop of this.#stops) stop();
+    for (const stop of this.#unsubscribers) stop();
   }
 
-  /** Reads as much as is known once more. */
+  /** Reloads as many sessions as are loaded. */
   refresh(): void {
-    if (this.#loading) this.#again = true;
+    if (this.#loading) this.#refreshAgain = true;
     else void this.#load(() => this.#reload());
   }
 
-  /** Reads once more what could not be read. */
+  /** Repeats the load that failed. */
   retry(): void {
-    if (!this.#loading && this.#failed) void this.#load(this.#failed);
+    if (!this.#loading && this.#failedLoad) void this.#load(this.#failedLoad);
   }
 
-  /** Reads the next page, if there is one. */
-  async more(): Promise<void> {
+  /** Loads the next page, if any. */
+  async loadMore(): Promise<void> {
     if (this.#loading || this.#cursor === undefined) return this.#loading;
     const cursor = this.#cursor;
     return this.#load(async () => {
-      const page = await this.#page(cursor);
-      const known = new Map(this.#items);
-      for (const summary of page.items) known.set(summary.resource, summary);
-      this.#take(known, page.nextCursor);
+      const page = await this.#fetchPage(cursor);
+      const items = new Map(this.#items);
+      for (const summary of page.items) items.set(summary.resource, summary);
+      this.#replaceItems(items, page.nextCursor);
     });
   }
 
   #load(work: () => Promise<void>): Promise<void> {
     this.#error = undefined;
-    this.#failed = undefined;
+    this.#failedLoad = undefined;
     const done = () => {
       this.#loading = undefined;
-      this.#told.clear();
-      this.#view.changed();
-      if (this.#again) this.refresh();
+      this.#changesWhileLoading.clear();
+      this.#view.invalidate();
+      if (this.#refreshAgain) this.refresh();
     };
     this.#loading = work()
       .catch((error: Error) => {
         this.#error = error;
-        this.#failed = work;
+        this.#failedLoad = work;
       })
       .then(done);
-    this.#again = false;
-    this.#view.changed();
+    this.#refreshAgain = false;
+    this.#view.invalidate();
     return this.#loading;
   }
 
   async #reload(): Promise<void> {
-    const wanted = this.#items.size;
+    const loadedCount = this.#items.size;
     const fresh = new Map<Uri, SessionSummary>();
     let cursor: string | undefined;
     do {
-      const page = await this.#page(cursor);
+      const page = await this.#fetchPage(cursor);
       for (const summary of page.items) fresh.set(summary.resource, summary);
       cursor = page.nextCursor;
-    } while (cursor !== undefined && fresh.size < wanted);
-    this.#take(fresh, cursor);
+    } while (cursor !== undefined && fresh.size < loadedCount);
+    this.#replaceItems(fresh, cursor);
   }
 
-  #page(cursor: string | undefined) {
-    const params = { channel: ROOT, limit: PAGE };
+  #fetchPage(cursor: string | undefined) {
+    const params = { channel: ROOT_CHANNEL, limit: SESSIONS_PAGE_SIZE };
     return this.#client.request('listSessions', cursor === undefined ? params : { ...params, cursor });
   }
 
-  #take(items: Map<Uri, SessionSummary>, cursor: string | undefined): void {
-    for (const [uri, change] of this.#told) put(items, uri, change);
+  #replaceItems(items: Map<Uri, SessionSummary>, cursor: string | undefined): void {
+    for (const [uri, change] of this.#changesWhileLoading) applyTo(items, uri, change);
     this.#items = items;
     this.#cursor = cursor;
   }
 
-  #apply(uri: Uri, change: Change): void {
+  #applyChange(uri: Uri, change: SummaryChange): void {
     if (this.#loading) {
-      const before = this.#told.get(uri);
-      this.#told.set(uri, before ? (line) => change(before(line)) : change);
+      const before = this.#changesWhileLoading.get(uri);
+      this.#changesWhileLoading.set(uri, before ? (summary) => change(before(summary)) : change);
     }
     const items = new Map(this.#items);
-    put(items, uri, change);
+    applyTo(items, uri, change);
     this.#items = items;
-    this.#view.changed();
+    this.#view.invalidate();
   }
 
-  #changed(uri: Uri, changes: Partial<SessionSummary>): void {
-    const news = compact<Partial<SessionSummary>>(changes);
-    this.#apply(uri, (line) => line && { ...line, ...news });
-    // It is on a page that was not read, or on one that is on its way: only a page tells all about it.
+  #onSummaryChanged(uri: Uri, changes: Partial<SessionSummary>): void {
+    const definedChanges = omitUndefined<Partial<SessionSummary>>(changes);
+    this.#applyChange(uri, (summary) => summary && { ...summary, ...definedChanges });
+    // The session is on a page that is not loaded or still loading; only a page has its full summary.
     if (!this.#items.has(uri)) this.refresh();
   }
 
-  #show(): SessionsView {
-    const items = [...this.#items.values()].sort(byChange);
+  #computeView(): SessionListView {
+    const items = [...this.#items.values()].sort(compareByModified);
     const view = { items, hasMore: this.#cursor !== undefined, loading: this.#loading !== undefined };
     return this.#error ? { ...view, error: this.#error } : view;
   }
 }
 
-function put(items: Map<Uri, SessionSummary>, uri: Uri, change: Change): void {
-  const line = change(items.get(uri));
-  if (line) items.set(uri, line);
+function applyTo(items: Map<Uri, SessionSummary>, uri: Uri, change: SummaryChange): void {
+  const summary = change(items.get(uri));
+  if (summary) items.set(uri, summary);
   else items.delete(uri);
 }
 
-function byChange(one: SessionSummary, other: SessionSummary): number {
+function compareByModified(one: SessionSummary, other: SessionSummary): number {
   if (one.modifiedAt !== other.modifiedAt) return one.modifiedAt < other.modifiedAt ? 1 : -1;
   return one.resource < other.resource ? -1 : 1;
 }

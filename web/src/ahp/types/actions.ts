@@ -1,4 +1,4 @@
-/** Changes of state, and the envelopes in which the host publishes them. */
+/** Actions and the envelopes in which the host publishes them. */
 
 import type { Annotation, AnnotationEntry, AnnotationOrigin } from './annotations.ts';
 import type {
@@ -29,7 +29,7 @@ import type {
   ToolResultContent,
 } from './toolcall.ts';
 
-/** An action, its number, and whose wish it was. With a `rejectionReason` nothing has changed. */
+/** An action with its sequence number and origin. With a `rejectionReason` it had no effect. */
 export interface Envelope {
   readonly channel: Uri;
   readonly action: Action;
@@ -38,50 +38,50 @@ export interface Envelope {
   readonly rejectionReason?: string;
 }
 
-type A<Type extends string, Payload = unknown> = { readonly type: Type } & Readonly<Payload>;
+type ActionOf<Type extends string, Payload = unknown> = { readonly type: Type } & Readonly<Payload>;
 type InTurn = { turnId: string; _meta?: Meta };
 type InCall = InTurn & { toolCallId: string };
 
 export type RootAction =
-  | A<'root/agentsChanged', { agents: readonly AgentInfo[] }>
-  | A<'root/activeSessionsChanged', { activeSessions: number }>
-  | A<'root/terminalsChanged', { terminals: readonly TerminalInfo[] }>
-  | A<'root/configChanged', { config: JsonObject; replace?: boolean }>;
+  | ActionOf<'root/agentsChanged', { agents: readonly AgentInfo[] }>
+  | ActionOf<'root/activeSessionsChanged', { activeSessions: number }>
+  | ActionOf<'root/terminalsChanged', { terminals: readonly TerminalInfo[] }>
+  | ActionOf<'root/configChanged', { config: JsonObject; replace?: boolean }>;
 
 export type SessionAction =
-  | A<'session/ready'>
-  | A<'session/creationFailed', { error: ErrorInfo }>
-  | A<'session/chatAdded', { summary: ChatSummary }>
-  | A<'session/chatRemoved', { chat: Uri }>
-  | A<'session/chatUpdated', { chat: Uri; changes: Partial<ChatSummary> }>
-  | A<'session/chatsReordered', { chats: readonly Uri[] }>
-  | A<'session/defaultChatChanged', { defaultChat?: Uri }>
-  | A<'session/titleChanged', { title: string }>
-  | A<'session/serverToolsChanged', { tools: readonly ToolDefinition[] }>
-  | A<'session/activeClientSet', { activeClient: ActiveClient }>
-  | A<'session/activeClientRemoved', { clientId: string }>
-  | A<'session/workingDirectorySet' | 'session/workingDirectoryRemoved', { directory: Uri }>
-  | A<'session/workingDirectoryReplaced', { directory: Uri; replacement: Uri }>
-  | A<'session/inputNeededSet', { request: SessionInputRequest }>
-  | A<'session/inputNeededRemoved', { id: string }>
-  | A<'session/customizationsChanged', { customizations: readonly Customization[] }>
-  | A<'session/customizationUpdated', { customization: Customization }>
-  | A<'session/customizationRemoved', { id: string }>
-  | A<'session/customizationToggled', { id: string; enablement: readonly Enablement[] }>
-  | A<'session/mcpServerStateChanged', { id: string; state: McpServerState; channel?: Uri }>
-  | A<'session/mcpServerStartRequested', { id: string }>
-  | A<'session/mcpServerStopRequested', { id: string }>
-  | A<'session/mcpServerBackgroundRequested', { id: string }>
-  | A<'session/isReadChanged', { isRead: boolean }>
-  | A<'session/isArchivedChanged', { isArchived: boolean }>
-  | A<'session/activityChanged', { activity?: string }>
-  | A<'session/changesetsChanged', { changesets?: readonly Changeset[] }>
-  | A<'session/configChanged', { config: JsonObject; replace?: boolean }>
-  | A<'session/metaChanged', { _meta?: Meta }>;
+  | ActionOf<'session/ready'>
+  | ActionOf<'session/creationFailed', { error: ErrorInfo }>
+  | ActionOf<'session/chatAdded', { summary: ChatSummary }>
+  | ActionOf<'session/chatRemoved', { chat: Uri }>
+  | ActionOf<'session/chatUpdated', { chat: Uri; changes: Partial<ChatSummary> }>
+  | ActionOf<'session/chatsReordered', { chats: readonly Uri[] }>
+  | ActionOf<'session/defaultChatChanged', { defaultChat?: Uri }>
+  | ActionOf<'session/titleChanged', { title: string }>
+  | ActionOf<'session/serverToolsChanged', { tools: readonly ToolDefinition[] }>
+  | ActionOf<'session/activeClientSet', { activeClient: ActiveClient }>
+  | ActionOf<'session/activeClientRemoved', { clientId: string }>
+  | ActionOf<'session/workingDirectorySet' | 'session/workingDirectoryRemoved', { directory: Uri }>
+  | ActionOf<'session/workingDirectoryReplaced', { directory: Uri; replacement: Uri }>
+  | ActionOf<'session/inputNeededSet', { request: SessionInputRequest }>
+  | ActionOf<'session/inputNeededRemoved', { id: string }>
+  | ActionOf<'session/customizationsChanged', { customizations: readonly Customization[] }>
+  | ActionOf<'session/customizationUpdated', { customization: Customization }>
+  | ActionOf<'session/customizationRemoved', { id: string }>
+  | ActionOf<'session/customizationToggled', { id: string; enablement: readonly Enablement[] }>
+  | ActionOf<'session/mcpServerStateChanged', { id: string; state: McpServerState; channel?: Uri }>
+  | ActionOf<'session/mcpServerStartRequested', { id: string }>
+  | ActionOf<'session/mcpServerStopRequested', { id: string }>
+  | ActionOf<'session/mcpServerBackgroundRequested', { id: string }>
+  | ActionOf<'session/isReadChanged', { isRead: boolean }>
+  | ActionOf<'session/isArchivedChanged', { isArchived: boolean }>
+  | ActionOf<'session/activityChanged', { activity?: string }>
+  | ActionOf<'session/changesetsChanged', { changesets?: readonly Changeset[] }>
+  | ActionOf<'session/configChanged', { config: JsonObject; replace?: boolean }>
+  | ActionOf<'session/metaChanged', { _meta?: Meta }>;
 
 export type ToolCallAction =
-  | A<'chat/toolCallDelta', InCall & { content?: string; invocationMessage?: StringOrMarkdown }>
-  | A<
+  | ActionOf<'chat/toolCallDelta', InCall & { content?: string; invocationMessage?: StringOrMarkdown }>
+  | ActionOf<
       'chat/toolCallReady',
       InCall & {
         contributor?: Contributor;
@@ -96,7 +96,7 @@ export type ToolCallAction =
         options?: readonly ConfirmationOption[];
       }
     >
-  | A<
+  | ActionOf<
       'chat/toolCallConfirmed',
       InCall & {
         approved: boolean;
@@ -108,70 +108,73 @@ export type ToolCallAction =
         selectedOptionId?: string;
       }
     >
-  | A<'chat/toolCallComplete', InCall & { result: ToolCallResult; requiresResultConfirmation?: boolean }>
-  | A<'chat/toolCallResultConfirmed', InCall & { approved: boolean }>
-  | A<'chat/toolCallContentChanged', InCall & { content: readonly ToolResultContent[] }>
-  | A<'chat/toolCallAuthRequired', InCall & { auth: McpAuthRequirement }>
-  | A<'chat/toolCallAuthResolved', InCall>;
+  | ActionOf<'chat/toolCallComplete', InCall & { result: ToolCallResult; requiresResultConfirmation?: boolean }>
+  | ActionOf<'chat/toolCallResultConfirmed', InCall & { approved: boolean }>
+  | ActionOf<'chat/toolCallContentChanged', InCall & { content: readonly ToolResultContent[] }>
+  | ActionOf<'chat/toolCallAuthRequired', InCall & { auth: McpAuthRequirement }>
+  | ActionOf<'chat/toolCallAuthResolved', InCall>;
 
 export type ChatAction =
-  | A<'chat/turnStarted', InTurn & { startedAt: string; message: Message; queuedMessageId?: string }>
-  | A<'chat/responsePart', InTurn & { part: ResponsePart }>
-  | A<'chat/delta' | 'chat/reasoning', InTurn & { partId: string; content: string }>
-  | A<'chat/usage', InTurn & { usage: Usage }>
-  | A<'chat/turnComplete' | 'chat/turnCancelled', InTurn & { duration: number }>
-  | A<'chat/error', InTurn & { duration: number; part: ErrorPart }>
-  | A<'chat/turnResume', { turnId: string }>
-  | A<
+  | ActionOf<'chat/turnStarted', InTurn & { startedAt: string; message: Message; queuedMessageId?: string }>
+  | ActionOf<'chat/responsePart', InTurn & { part: ResponsePart }>
+  | ActionOf<'chat/delta' | 'chat/reasoning', InTurn & { partId: string; content: string }>
+  | ActionOf<'chat/usage', InTurn & { usage: Usage }>
+  | ActionOf<'chat/turnComplete' | 'chat/turnCancelled', InTurn & { duration: number }>
+  | ActionOf<'chat/error', InTurn & { duration: number; part: ErrorPart }>
+  | ActionOf<'chat/turnResume', { turnId: string }>
+  | ActionOf<
       'chat/toolCallStart',
       InCall & { toolName: string; displayName: string; intention?: string; contributor?: Contributor }
     >
   | ToolCallAction
-  | A<'chat/inputRequested', { request: ChatInputRequest }>
-  | A<'chat/inputAnswerChanged', { requestId: string; questionId: string; answer?: Answer }>
-  | A<'chat/inputCompleted', { requestId: string; response: InputResponse; answers?: Readonly<Record<string, Answer>> }>
-  | A<'chat/pendingMessageSet', { kind: 'steering' | 'queued'; id: string; message: Message }>
-  | A<'chat/pendingMessageRemoved', { kind: 'steering' | 'queued'; id: string }>
-  | A<'chat/queuedMessagesReordered', { order: readonly string[] }>
-  | A<'chat/draftChanged', { draft?: Message }>
-  | A<'chat/truncated', { turnId?: string }>
-  | A<'chat/turnsLoaded', { turns: readonly Turn[]; turnsNextCursor?: string }>
-  | A<'chat/activityChanged', { activity?: string }>
-  | A<'chat/isReadChanged', { isRead: boolean }>
-  | A<'chat/isArchivedChanged', { isArchived: boolean }>
-  | A<'chat/movableChanged', { movable: boolean }>
-  | A<'chat/changesetsChanged', { changesets?: readonly Changeset[] }>
-  | A<'chat/backgroundWorkSet', { work: BackgroundWork }>
-  | A<'chat/backgroundWorkRemoved', { id: string }>
-  | A<'chat/workingDirectorySet' | 'chat/workingDirectoryRemoved', { directory: Uri }>
-  | A<'chat/canvasesChanged', { canvases?: readonly JsonObject[] }>;
+  | ActionOf<'chat/inputRequested', { request: ChatInputRequest }>
+  | ActionOf<'chat/inputAnswerChanged', { requestId: string; questionId: string; answer?: Answer }>
+  | ActionOf<
+      'chat/inputCompleted',
+      { requestId: string; response: InputResponse; answers?: Readonly<Record<string, Answer>> }
+    >
+  | ActionOf<'chat/pendingMessageSet', { kind: 'steering' | 'queued'; id: string; message: Message }>
+  | ActionOf<'chat/pendingMessageRemoved', { kind: 'steering' | 'queued'; id: string }>
+  | ActionOf<'chat/queuedMessagesReordered', { order: readonly string[] }>
+  | ActionOf<'chat/draftChanged', { draft?: Message }>
+  | ActionOf<'chat/truncated', { turnId?: string }>
+  | ActionOf<'chat/turnsLoaded', { turns: readonly Turn[]; turnsNextCursor?: string }>
+  | ActionOf<'chat/activityChanged', { activity?: string }>
+  | ActionOf<'chat/isReadChanged', { isRead: boolean }>
+  | ActionOf<'chat/isArchivedChanged', { isArchived: boolean }>
+  | ActionOf<'chat/movableChanged', { movable: boolean }>
+  | ActionOf<'chat/changesetsChanged', { changesets?: readonly Changeset[] }>
+  | ActionOf<'chat/backgroundWorkSet', { work: BackgroundWork }>
+  | ActionOf<'chat/backgroundWorkRemoved', { id: string }>
+  | ActionOf<'chat/workingDirectorySet' | 'chat/workingDirectoryRemoved', { directory: Uri }>
+  | ActionOf<'chat/canvasesChanged', { canvases?: readonly JsonObject[] }>;
 
 export type TerminalAction =
-  | A<'terminal/data' | 'terminal/input', { data: string }>
-  | A<'terminal/resized', { cols: number; rows: number }>
-  | A<'terminal/claimed', { claim: TerminalClaim }>
-  | A<'terminal/titleChanged', { title: string }>
-  | A<'terminal/cwdChanged', { cwd: Uri }>
-  | A<'terminal/exited', { exitCode?: number }>
-  | A<'terminal/cleared'>
-  | A<'terminal/commandDetectionAvailable'>
-  | A<'terminal/commandExecuted', { commandId: string; commandLine: string; timestamp: number }>
-  | A<'terminal/commandFinished', { commandId: string; exitCode?: number; durationMs?: number }>;
+  | ActionOf<'terminal/data' | 'terminal/input', { data: string }>
+  | ActionOf<'terminal/resized', { cols: number; rows: number }>
+  | ActionOf<'terminal/claimed', { claim: TerminalClaim }>
+  | ActionOf<'terminal/titleChanged', { title: string }>
+  | ActionOf<'terminal/cwdChanged', { cwd: Uri }>
+  | ActionOf<'terminal/exited', { exitCode?: number }>
+  | ActionOf<'terminal/cleared'>
+  | ActionOf<'terminal/commandDetectionAvailable'>
+  | ActionOf<'terminal/commandExecuted', { commandId: string; commandLine: string; timestamp: number }>
+  | ActionOf<'terminal/commandFinished', { commandId: string; exitCode?: number; durationMs?: number }>;
 
 export type AnnotationsAction =
-  | A<'annotations/set', { annotation: Annotation }>
-  | A<
+  | ActionOf<'annotations/set', { annotation: Annotation }>
+  | ActionOf<
       'annotations/updated',
       { annotationId: string; origin?: AnnotationOrigin; resource?: Uri; range?: TextRange; resolved?: boolean }
     >
-  | A<'annotations/removed', { annotationId: string }>
-  | A<'annotations/entrySet', { annotationId: string; entry: AnnotationEntry }>
-  | A<'annotations/entryRemoved', { annotationId: string; entryId: string }>;
+  | ActionOf<'annotations/removed', { annotationId: string }>
+  | ActionOf<'annotations/entrySet', { annotationId: string; entry: AnnotationEntry }>
+  | ActionOf<'annotations/entryRemoved', { annotationId: string; entryId: string }>;
 
-export type ResourceWatchAction = A<
+export type ResourceWatchAction = ActionOf<
   'resourceWatch/changed',
   { changes: { readonly items: readonly ResourceChange[] } }
 >;
 
-/** Every action that this client knows. Others are passed over: a newer host may say more. */
+/** Every action that this client knows. Unknown actions of newer hosts are ignored. */
 export type Action = RootAction | SessionAction | ChatAction | TerminalAction | AnnotationsAction | ResourceWatchAction;

@@ -1,4 +1,4 @@
-/** What people write about places in files. */
+/** Annotations on ranges of files. */
 
 import type { Meta, StringOrMarkdown, TextRange, Uri } from './common.ts';
 

@@ -20,7 +20,7 @@ export interface ChatState extends ChatSummary {
   readonly canvases?: readonly JsonObject[];
   /** The ended turns that were sent, oldest first. */
   readonly turns: readonly Turn[];
-  /** There are older turns: `fetchTurns` takes this. */
+  /** Cursor for `fetchTurns`, if there are older turns. */
   readonly turnsNextCursor?: string;
   readonly activeTurn?: ActiveTurn;
   readonly steeringMessage?: PendingMessage;
@@ -178,7 +178,7 @@ export type Answer =
   | { readonly state: 'draft' | 'submitted'; readonly value: AnswerValue }
   | { readonly state: 'skipped'; readonly freeformValues?: readonly string[] };
 
-/** Work that goes on beside the turns. */
+/** Background work beside the turns. */
 export type BackgroundWork = {
   readonly id: string;
   readonly label: string;

@@ -1,4 +1,4 @@
-/** Requests, notifications, and what they carry. Every request names a channel. */
+/** Requests, notifications and their payloads. Every request names a channel. */
 
 import type { Action, Envelope } from './actions.ts';
 import type { AnnotationsState } from './annotations.ts';
@@ -10,7 +10,7 @@ import type { ActiveClient, SessionState, SessionSummary } from './session.ts';
 import type { TerminalClaim, TerminalState } from './terminal.ts';
 
 /** The kinds of channels that this client reduces, each with its state. */
-export interface States {
+export interface ChannelStates {
   readonly root: RootState;
   readonly session: SessionState;
   readonly chat: ChatState;
@@ -19,13 +19,13 @@ export interface States {
   readonly resourceWatch: ResourceWatchState;
 }
 
-export type Kind = keyof States;
-export type AnyState = States[Kind];
+export type ChannelKind = keyof ChannelStates;
+export type AnyChannelState = ChannelStates[ChannelKind];
 
-/** A state as it was behind a number. The channel says of which kind it is. */
+/** A state and its sequence number. */
 export interface Snapshot {
   readonly resource: Uri;
-  readonly state: AnyState;
+  readonly state: AnyChannelState;
   readonly fromSeq: number;
 }
 
@@ -52,21 +52,21 @@ export type ReconnectResult =
 
 type Encoding = 'base64' | 'utf-8';
 
-/** What would become of attachments, by `hostler/planAttachments`. */
+/** The plan for attachments, from `hostler/planAttachments`. */
 export interface AttachmentPlan {
   readonly ok: boolean;
-  /** What stands in the way of the message as a whole. */
+  /** Why the message as a whole cannot be sent. */
   readonly reason?: string;
-  /** In the order in which they were asked about. */
+  /** In the order of the request. */
   readonly files: readonly FilePlan[];
 }
 
 export interface FilePlan {
   readonly label: string;
-  /** `wouldSend`: another file stands in the way. */
+  /** `wouldSend`: only another file blocks the message. */
   readonly decision: 'send' | 'wouldSend' | 'refuse';
   readonly code?: string;
-  /** Why it is refused, and what to do. */
+  /** Why it is rejected, and what to do. */
   readonly sentence?: string;
   readonly warnings?: readonly { readonly kind: string; readonly sentence: string }[];
   readonly contentType?: string;
@@ -76,7 +76,7 @@ export interface FilePlan {
   readonly pages?: number;
 }
 
-/** Something that can be put into a message, in place of the text between the two offsets (in UTF-16 units). */
+/** A completion that replaces the text between two UTF-16 offsets. */
 export interface CompletionItem {
   readonly insertText: string;
   readonly rangeStart?: number;
@@ -84,41 +84,41 @@ export interface CompletionItem {
   readonly attachment: Attachment;
 }
 
-/** A session in which something was found, by `hostler/search`. */
-export interface FoundSession {
+/** A session with search matches, from `hostler/search`. */
+export interface SessionSearchResult {
   readonly session: Uri;
   readonly title: string;
   readonly workspace?: string;
   readonly modifiedAtMs: number;
-  /** Missing where the list has it. */
+  /** Undefined if the session is listed. */
   readonly listed?: false;
-  /** How many of its turns match. */
+  /** Number of matching turns. */
   readonly matching: number;
-  readonly hits: readonly FoundPlace[];
+  readonly hits: readonly SearchMatch[];
 }
 
-/** A place in it; without a turn it is the session's title. */
-export interface FoundPlace {
+/** A match; without a turn it is in the session's title. */
+export interface SearchMatch {
   readonly chat?: Uri;
   readonly turn?: string;
   readonly atMs: number;
   readonly kind: string;
   readonly snippet: string;
-  /** Where matches begin and end, in UTF-16 units. */
+  /** Match ranges in UTF-16 units. */
   readonly matches: readonly (readonly [number, number])[];
 }
 
-/** A browser that was let in, by `hostler/listSignIns`. */
-export interface SignIn {
+/** A signed-in browser, from `hostler/listSignIns`. */
+export interface BrowserSession {
   readonly id: string;
   readonly label: string;
   readonly createdAt: string;
   readonly lastSeenAt: string;
-  /** Whether it is this one. */
+  /** Whether it is this browser. */
   readonly current: boolean;
 }
 
-/** Something beyond the sessions' directories that clients may reach, or wait for. */
+/** A resource grant outside the sessions' directories, granted or waiting. */
 export interface Grant {
   readonly id: string;
   readonly uri: Uri;
@@ -126,11 +126,11 @@ export interface Grant {
   readonly waiting: boolean;
 }
 
-/** One thing that a folder's own configuration would bring to an agent. */
+/** One item of a folder's own configuration. */
 export interface ConfigurationItem {
   readonly kind: string;
   readonly name: string;
-  /** The file that brings it. */
+  /** The file that defines it. */
   readonly source: string;
   readonly hash: string;
   /** Why it does not apply even in a trusted folder. */
@@ -143,10 +143,10 @@ export interface TrustReport {
   readonly state: string;
   readonly trustedBy?: string;
   readonly inheritedFrom?: string;
-  /** Why it cannot be trusted. */
+  /** Why the folder cannot be trusted. */
   readonly reason?: string;
   readonly configuration: { readonly fingerprint: string; readonly items: readonly ConfigurationItem[] };
-  /** What has changed since it was trusted. */
+  /** Changes since the folder was trusted. */
   readonly difference?: {
     readonly added: readonly ConfigurationItem[];
     readonly changed: readonly ConfigurationItem[];
@@ -156,15 +156,15 @@ export interface TrustReport {
 
 export type TrustDecision = 'trust' | 'trustSubfolders' | 'restrict';
 
-/** A folder that a person has decided about, by `hostler/listTrust`. */
-export interface DecidedFolder {
+/** A folder with a trust decision, from `hostler/listTrust`. */
+export interface FolderDecision {
   readonly path: string;
   readonly decision: TrustDecision;
   readonly inheritedFrom?: string;
   readonly items: readonly ConfigurationItem[];
 }
 
-/** Method → parameters beside the channel, and result. */
+/** Method → parameters without the channel, and result. */
 export interface Commands {
   initialize: [
     {
@@ -236,10 +236,10 @@ export interface Commands {
   'hostler/search': [
     { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean; all?: boolean },
     {
-      readonly items: readonly FoundSession[];
+      readonly items: readonly SessionSearchResult[];
       readonly nextOffset?: number;
       readonly pending: number;
-      /** Why something cannot be read. */
+      /** Why some sessions could not be searched. */
       readonly trouble?: string;
     },
   ];
@@ -250,11 +250,11 @@ export interface Commands {
     { minutes?: number; label?: string },
     { readonly code: string; readonly expiresAt: string; readonly path: string },
   ];
-  'hostler/listSignIns': [unknown, { readonly items: readonly SignIn[] }];
+  'hostler/listSignIns': [unknown, { readonly items: readonly BrowserSession[] }];
   'hostler/signOut': [{ id?: string }, unknown];
   'hostler/listTrust': [
     unknown,
-    { readonly items: readonly DecidedFolder[]; readonly trustedFolders: readonly string[] },
+    { readonly items: readonly FolderDecision[]; readonly trustedFolders: readonly string[] },
   ];
   'hostler/checkTrust': [{ directory: string; provider?: string }, TrustReport];
   'hostler/setTrust': [
@@ -265,12 +265,12 @@ export interface Commands {
   'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
 }
 
-export type Method = keyof Commands;
-export type Params<M extends Method> = { channel: Uri } & Commands[M][0];
-export type Result<M extends Method> = Commands[M][1];
+export type CommandMethod = keyof Commands;
+export type CommandParams<M extends CommandMethod> = { channel: Uri } & Commands[M][0];
+export type CommandResult<M extends CommandMethod> = Commands[M][1];
 
-/** What the host says without being asked, beside `action`. None of it is repeated to a client that was away. */
-export interface Notifications {
+/** Notifications of the host beside `action`. They are not repeated after a reconnect. */
+export interface HostNotifications {
   action: Envelope;
   'root/sessionAdded': { readonly summary: SessionSummary };
   'root/sessionRemoved': { readonly session: Uri };
@@ -284,14 +284,14 @@ export interface Notifications {
   'auth/required': { readonly resource: ProtectedResource; readonly reason?: string };
 }
 
-/** What a client says without wanting an answer. */
-export interface Announcements {
+/** Notifications of the client. */
+export interface ClientNotifications {
   dispatchAction: { channel: Uri; clientSeq: number; action: Action };
   unsubscribe: { channel: Uri };
 }
 
-/** The protocol's own codes of errors, beside those of JSON-RPC. */
-export const Code = {
+/** Error codes of AHP beside those of JSON-RPC. */
+export const ErrorCode = {
   parseError: -32700,
   invalidRequest: -32600,
   unknownMethod: -32601,

@@ -1,4 +1,4 @@
-/** What all parts of the protocol share. Names and shapes are those of AHP 1.0 on the wire. */
+/** Types shared by all parts of the protocol. Names and shapes are those of AHP 1.0 on the wire. */
 
 /** A URI as text. Channels are compared as strings, never parsed. */
 export type Uri = string;
@@ -9,7 +9,7 @@ export interface JsonObject {
   readonly [key: string]: Json | undefined;
 }
 
-/** Free data that hosts and clients may add, and pass on as it is. */
+/** Free-form metadata that is passed through unchanged. */
 export type Meta = JsonObject;
 
 export type StringOrMarkdown = string | { readonly markdown: string };
@@ -21,7 +21,7 @@ export interface ErrorInfo {
   readonly _meta?: Meta;
 }
 
-/** Contents that are read by `resourceRead` instead of being carried along. */
+/** Contents that are loaded with `resourceRead`. */
 export interface ContentRef {
   readonly uri: Uri;
   readonly sizeHint?: number;
@@ -44,7 +44,7 @@ export interface FileEditSide {
   readonly content: ContentRef;
 }
 
-/** A file before and after. Without `before` it is new, without `after` it is gone. */
+/** A file edit. Without `before` the file is new, without `after` it is deleted. */
 export interface FileEdit {
   readonly before?: FileEditSide;
   readonly after?: FileEditSide;
@@ -57,7 +57,7 @@ export interface ChangesSummary {
   readonly files?: number;
 }
 
-/** A set of changed files that has a channel of its own; this client only shows that there is one. */
+/** A changeset with its own channel; this client only lists it. */
 export interface Changeset {
   readonly label: string;
   readonly uriTemplate: string;
@@ -66,7 +66,7 @@ export interface Changeset {
   readonly capabilities?: { readonly review?: JsonObject };
 }
 
-/** Something that one signs in to. The keys are those of RFC 9728. */
+/** A protected resource with RFC 9728 keys. */
 export interface ProtectedResource {
   readonly resource: string;
   readonly resource_name?: string;
@@ -91,9 +91,9 @@ export interface ConfigProperty {
   readonly properties?: Readonly<Record<string, ConfigProperty>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: ConfigProperty;
-  /** Of a session's properties: the values are found by `sessionConfigCompletions`. */
+  /** For session properties: values come from `sessionConfigCompletions`. */
   readonly enumDynamic?: boolean;
-  /** Of a session's properties: it may be changed after the session was created. */
+  /** For session properties: it can change after creation. */
   readonly sessionMutable?: boolean;
 }
 
@@ -112,7 +112,7 @@ export interface ConfigState {
  * A status is one activity (bits 0 to 4) and flags above it. Bits that this client does not know are kept.
  * `inputNeeded` includes `inProgress`.
  */
-export const Status = {
+export const StatusFlag = {
   idle: 1,
   error: 2,
   inProgress: 8,
@@ -122,16 +122,16 @@ export const Status = {
   isArchived: 64,
 } as const;
 
-/** The activity of a status; what a newer host adds is shown as the nearest thing that is known. */
+/** The activity of a status; unknown values map to the nearest known one. */
 export function activityOf(status: number): 'idle' | 'error' | 'inProgress' | 'inputNeeded' {
-  const activity = status & Status.activity;
-  if ((activity & Status.inputNeeded) === Status.inputNeeded) return 'inputNeeded';
-  if (activity & Status.inProgress) return 'inProgress';
-  if (activity & Status.error) return 'error';
+  const activity = status & StatusFlag.activity;
+  if ((activity & StatusFlag.inputNeeded) === StatusFlag.inputNeeded) return 'inputNeeded';
+  if (activity & StatusFlag.inProgress) return 'inProgress';
+  if (activity & StatusFlag.error) return 'error';
   return 'idle';
 }
 
 /** Whether all bits of a flag are set. */
-export function has(status: number, flag: number): boolean {
+export function hasFlag(status: number, flag: number): boolean {
   return (status & flag) === flag;
 }

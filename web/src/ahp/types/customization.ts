@@ -7,7 +7,7 @@ export type Enablement =
   | { readonly kind: 'workspace'; readonly uri: Uri; readonly enabled: boolean }
   | { readonly kind: 'session'; readonly enabled: boolean };
 
-interface Base {
+interface CustomizationBase {
   readonly id: string;
   readonly uri: Uri;
   readonly name: string;
@@ -15,26 +15,26 @@ interface Base {
   readonly _meta?: Meta;
 }
 
-interface Container extends Base {
+interface CustomizationContainer extends CustomizationBase {
   readonly clientId?: string;
   readonly load?: { readonly kind: 'loading' | 'loaded' | 'degraded' | 'error'; readonly message?: string };
   readonly children?: readonly ChildCustomization[];
 }
 
-export interface PluginCustomization extends Container {
+export interface PluginCustomization extends CustomizationContainer {
   readonly type: 'plugin';
   readonly enablement?: readonly Enablement[];
   readonly version?: string;
 }
 
-export interface DirectoryCustomization extends Container {
+export interface DirectoryCustomization extends CustomizationContainer {
   readonly type: 'directory';
   readonly enabled: boolean;
   readonly contents: string;
   readonly writable: boolean;
 }
 
-export interface McpServerCustomization extends Base {
+export interface McpServerCustomization extends CustomizationBase {
   readonly type: 'mcpServer';
   readonly enablement?: readonly Enablement[];
   readonly state: McpServerState;
@@ -42,7 +42,7 @@ export interface McpServerCustomization extends Base {
   readonly mcpApp?: JsonObject;
 }
 
-export interface LeafCustomization extends Base {
+export interface LeafCustomization extends CustomizationBase {
   readonly type: 'agent' | 'skill' | 'prompt' | 'rule' | 'hook';
   readonly enabled?: boolean;
   readonly description?: string;

@@ -1,3 +1,5 @@
+/** Types of AHP as this client uses them. */
+
 export * from './actions.ts';
 export * from './annotations.ts';
 export * from './chat.ts';

@@ -1,4 +1,4 @@
-/** Watches on files. Their state never changes; what happens is told by the actions. */
+/** File watches. Their state never changes; events are actions. */
 
 import type { Uri } from './common.ts';
 

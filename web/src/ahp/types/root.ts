@@ -4,7 +4,7 @@ import type { ConfigSchema, ConfigState, Meta, ProtectedResource } from './commo
 import type { Customization } from './customization.ts';
 import type { TerminalInfo } from './terminal.ts';
 
-export const ROOT = 'ahp-root://';
+export const ROOT_CHANNEL = 'ahp-root://';
 
 export interface RootState {
   readonly agents: readonly AgentInfo[];

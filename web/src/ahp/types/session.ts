@@ -31,7 +31,7 @@ export interface SessionState extends SessionMetadata {
   readonly _meta?: Meta;
 }
 
-/** A session's line in the list. */
+/** A session's summary in the list. */
 export interface SessionSummary extends SessionMetadata {
   readonly resource: Uri;
   readonly createdAt: string;
@@ -51,7 +51,7 @@ export interface SessionChatSummary {
   readonly changes?: ChangesSummary;
 }
 
-/** A chat's line in its session. */
+/** A chat's summary in its session. */
 export interface ChatSummary {
   readonly resource: Uri;
   readonly title: string;
@@ -95,7 +95,7 @@ export interface ToolDefinition {
   readonly _meta?: Meta;
 }
 
-/** Something in one of the chats that waits. It is answered on the chat's channel. */
+/** A pending request in one of the chats. It is answered on the chat's channel. */
 export type SessionInputRequest =
   | { readonly kind: 'chatInput'; readonly id: string; readonly chat: Uri; readonly request: ChatInputRequest }
   | {

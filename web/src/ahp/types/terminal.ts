@@ -19,7 +19,7 @@ export interface TerminalExited {
 
 export type TerminalLifecycle = { readonly status: 'running' } | TerminalExited;
 
-/** A terminal's line in the root state. */
+/** A terminal's summary in the root state. */
 export interface TerminalInfo {
   readonly resource: Uri;
   readonly title: string;

@@ -1,4 +1,4 @@
-/** A tool call and the states that it goes through. */
+/** A tool call and its states. */
 
 import type { Message } from './chat.ts';
 import type { ContentRef, FileEdit, Json, JsonObject, Meta, StringOrMarkdown, Uri } from './common.ts';
@@ -8,7 +8,7 @@ export type Contributor =
   | { readonly kind: 'client'; readonly clientId: string }
   | { readonly kind: 'mcp'; readonly customizationId: string };
 
-/** The raw arguments, usually JSON as text; large ones are elsewhere. */
+/** Raw arguments, usually JSON text; large ones are a resource. */
 export type ToolInput = string | ContentRef;
 
 export type ConfirmationReason = 'not-needed' | 'user-action' | 'setting';
@@ -28,7 +28,7 @@ export interface RiskAssessment {
   readonly safety?: number;
 }
 
-interface Base {
+interface ToolCallBase {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly displayName: string;
@@ -37,24 +37,24 @@ interface Base {
   readonly _meta?: Meta;
 }
 
-interface Ready extends Base {
+interface ToolCallReady extends ToolCallBase {
   readonly invocationMessage: StringOrMarkdown;
   readonly toolInput?: ToolInput;
 }
 
-interface Confirmed extends Ready {
+interface ToolCallConfirmed extends ToolCallReady {
   readonly confirmed: ConfirmationReason;
   readonly selectedOption?: ConfirmationOption;
 }
 
-export interface ToolCallStreaming extends Base {
+export interface ToolCallStreaming extends ToolCallBase {
   readonly status: 'streaming';
   readonly partialInput?: string;
   readonly invocationMessage?: StringOrMarkdown;
 }
 
-/** It waits for a person. */
-export interface ToolCallPending extends Ready {
+/** Waits for a confirmation. */
+export interface ToolCallPending extends ToolCallReady {
   readonly status: 'pending-confirmation';
   readonly confirmationTitle?: StringOrMarkdown;
   readonly riskAssessment?: RiskAssessment;
@@ -63,18 +63,18 @@ export interface ToolCallPending extends Ready {
   readonly options?: readonly ConfirmationOption[];
 }
 
-export interface ToolCallRunning extends Confirmed {
+export interface ToolCallRunning extends ToolCallConfirmed {
   readonly status: 'running';
   readonly content?: readonly ToolResultContent[];
 }
 
-export interface ToolCallAuthRequired extends Confirmed {
+export interface ToolCallAuthRequired extends ToolCallConfirmed {
   readonly status: 'auth-required';
   readonly auth: McpAuthRequirement;
   readonly content?: readonly ToolResultContent[];
 }
 
-interface Result {
+interface ToolCallOutcome {
   readonly success: boolean;
   readonly pastTenseMessage: StringOrMarkdown;
   readonly content?: readonly ToolResultContent[];
@@ -82,15 +82,15 @@ interface Result {
   readonly error?: Json;
 }
 
-export interface ToolCallPendingResult extends Confirmed, Result {
+export interface ToolCallPendingResult extends ToolCallConfirmed, ToolCallOutcome {
   readonly status: 'pending-result-confirmation';
 }
 
-export interface ToolCallCompleted extends Confirmed, Result {
+export interface ToolCallCompleted extends ToolCallConfirmed, ToolCallOutcome {
   readonly status: 'completed';
 }
 
-export interface ToolCallCancelled extends Ready {
+export interface ToolCallCancelled extends ToolCallReady {
   readonly status: 'cancelled';
   readonly reason: CancellationReason;
   readonly reasonMessage?: StringOrMarkdown;
@@ -107,7 +107,7 @@ export type ToolCall =
   | ToolCallCompleted
   | ToolCallCancelled;
 
-export type ToolCallResult = Result;
+export type ToolCallResult = ToolCallOutcome;
 
 export type ToolResultContent =
   | { readonly type: 'text'; readonly text: string }

@@ -1,4 +1,4 @@
-//! The decoder against frames that are made here, whole, split and wrong.
+//! Tests of the decoder with whole, split and invalid frames.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn deflated(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Feeds the pieces one after the other; the events until the end or the error.
+/// Feeds the pieces one after the other; returns the events until the end or the error.
 fn decode<'a>(
     encoding: FrameEncoding,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -38,7 +38,7 @@ fn text(text: &str) -> FrameEvent {
     FrameEvent::Text(text.to_owned())
 }
 
-/// A conversation that uses every kind of frame, and what it means.
+/// A sequence with every kind of frame, and its events.
 fn conversation() -> (Vec<u8>, Vec<FrameEvent>) {
     let long = "ü".repeat(1000);
     let squeezed = deflated("squeezed ".repeat(50).as_bytes());
@@ -72,7 +72,7 @@ fn conversation() -> (Vec<u8>, Vec<FrameEvent>) {
 }
 
 #[test]
-fn a_conversation_means_the_same_wherever_it_is_split() {
+fn frames_decode_the_same_with_any_split() {
     let (bytes, events) = conversation();
     assert_eq!(decode(FrameEncoding::Deflated, [bytes.as_slice()]), (conversation().1, Ok(())));
     for at in 0..=bytes.len() {
@@ -83,7 +83,7 @@ fn a_conversation_means_the_same_wherever_it_is_split() {
 }
 
 #[test]
-fn each_break_of_the_protocol_has_its_code() {
+fn each_protocol_violation_has_its_code() {
     let unmasked = vec![0x81, 1, b'x'];
     let huge_length = [&[0x81, 0xff][..], &[0xff; 8], &MASK].concat();
     for (bytes, error, code) in [
@@ -116,7 +116,7 @@ fn each_break_of_the_protocol_has_its_code() {
 }
 
 #[test]
-fn compressed_messages_are_bounded_and_checked() {
+fn compressed_messages_are_limited_and_validated() {
     let bomb = deflated(&vec![b'x'; LIMIT + 1]);
     assert!(bomb.len() < 100);
     for (bytes, error) in [
@@ -141,13 +141,13 @@ fn a_frame_is_refused_by_its_header_alone() {
 }
 
 #[test]
-fn binary_that_is_no_text_is_left_to_the_reader() {
+fn binary_that_is_not_utf8_is_passed_to_the_parser() {
     let (events, result) = decode(FrameEncoding::Plain, [client_frame(0x82, b"a\xff").as_slice()]);
     assert_eq!((events, result), (vec![text("a\u{fffd}")], Ok(())));
 }
 
 #[test]
-fn a_large_message_makes_room_and_gives_it_back() {
+fn the_buffer_grows_for_a_large_message_and_shrinks_again() {
     let mut decoder = FrameDecoder::new(FrameEncoding::Plain, 1 << 22, Bytes::new());
     let message = vec![b'x'; 1 << 21];
     let bytes = client_frame(0x81, &message);
@@ -190,16 +190,16 @@ proptest! {
     }
 
     #[test]
-    fn masking_is_undone_at_any_length(payload in prop::collection::vec(any::<u8>(), 0..200), chunk in 1usize..20) {
+    fn unmasking_works_at_any_length(payload in prop::collection::vec(any::<u8>(), 0..200), chunk in 1usize..20) {
         let bytes = client_frame(0x82, &payload);
         let (events, _) = decode(FrameEncoding::Plain, bytes.chunks(chunk));
         prop_assert_eq!(events, [FrameEvent::Text(String::from_utf8_lossy(&payload).into_owned())]);
     }
 
     #[test]
-    fn what_we_write_is_what_we_read(message in "[a-cü]{0,1500}") {
+    fn encoded_frames_decode_to_the_same_text(message in "[a-cü]{0,1500}") {
         for encoding in [FrameEncoding::Plain, FrameEncoding::Deflated] {
-            // Our own frames lack the mask of a client only.
+            // The server's frames lack only the mask of client frames.
             let written = encoding.frame(message.as_bytes());
             let header = if written[1] == 126 { 4 } else { 2 };
             let bytes = client_frame(written[0], &written[header..]);

@@ -1,4 +1,4 @@
-//! A socket over a stream in memory, with a clock that jumps: liveness, order and farewell without waiting.
+//! Tests of a socket over an in-memory stream with a paused clock: liveness, order and close handshake.
 
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::ws::test_frames::{MASK, client_frame};
 
-/// What the host's end of the socket is given and gives.
+/// The host's end of the socket.
 struct Host {
     heard: mpsc::Receiver<String>,
     tell: mpsc::Sender<Bytes>,
@@ -53,7 +53,7 @@ async fn rest(client: &mut DuplexStream) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_go_both_ways_and_a_ping_is_answered_at_once() {
+async fn messages_pass_in_both_directions_and_a_ping_is_answered_at_once() {
     let (mut client, mut host) = open(1024, SocketLimits::default());
     client.write_all(&[client_frame(0x81, b"hello"), client_frame(0x89, b"?")].concat()).await.unwrap();
     assert_eq!(host.heard.recv().await.as_deref(), Some("hello"));
@@ -67,7 +67,7 @@ async fn messages_go_both_ways_and_a_ping_is_answered_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_is_pinged_and_stays_as_long_as_it_answers() {
+async fn a_silent_client_is_pinged_and_disconnected_without_an_answer() {
     let (mut client, host) = open(1024, SocketLimits::default());
     let start = Instant::now();
     for round in 1..4 {
@@ -76,14 +76,14 @@ async fn a_silent_client_is_pinged_and_stays_as_long_as_it_answers() {
         client.write_all(&client_frame(0x8a, b"")).await.unwrap();
     }
     assert!(!host.end.is_finished());
-    // No answer any more: one more ping, then the end, without a word.
+    // No answers any more: one further ping, then the end without a close frame.
     assert_eq!(rest(&mut client).await, b"\x89\x00");
     assert_eq!(start.elapsed().as_secs(), 100);
     host.end.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_talks_is_never_pinged() {
+async fn an_active_client_is_not_pinged() {
     let (mut client, mut host) = open(1024, SocketLimits::default());
     for _ in 0..10 {
         tokio::time::advance(Duration::from_secs(15)).await;
@@ -95,7 +95,7 @@ async fn a_client_that_talks_is_never_pinged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_busy_does_not_blame_the_client() {
+async fn a_busy_host_does_not_count_as_client_silence() {
     let (mut client, stream) = duplex(1024);
     let limits = SocketLimits::default();
     let talk = |mut inbound: Inbound<DuplexStream>, _outbound| async move {
@@ -111,7 +111,7 @@ async fn a_host_that_is_busy_does_not_blame_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_no_bytes_is_cut_off() {
+async fn a_client_that_accepts_no_bytes_is_disconnected() {
     let limits = SocketLimits { ping_after: Duration::from_secs(3600), ..SocketLimits::default() };
     let (client, host) = open(64, limits);
     let start = Instant::now();
@@ -122,7 +122,7 @@ async fn a_client_that_takes_no_bytes_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_slowly_is_served() {
+async fn a_client_that_reads_slowly_stays_connected() {
     let (mut client, host) = open(64, SocketLimits::default());
     host.tell.send(FrameEncoding::Plain.frame(&[b'x'; 640])).await.unwrap();
     let mut read = 0;
@@ -135,7 +135,7 @@ async fn a_client_that_reads_slowly_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_last_counts() {
+async fn only_the_last_ping_is_answered_after_the_current_frame() {
     let (mut client, stream) = duplex(64);
     let (hear, mut heard) = mpsc::channel(1);
     let large = FrameEncoding::Plain.frame(&[b'x'; 100]);
@@ -168,14 +168,14 @@ async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_protocol_ends_with_a_close_frame_that_says_why() {
+async fn a_protocol_violation_ends_with_a_close_frame_and_reason() {
     for (bytes, code, word) in [
         (client_frame(0x83, b""), 1002u16, "opcode"),
         (client_frame(0x81, b"\xff"), 1007, "UTF-8"),
         ([&[0x81, 0xff][..], &[0; 3], &[1; 5], &MASK].concat(), 1009, "larger"),
     ] {
         let (mut client, host) = open(4096, SocketLimits::default());
-        // What follows the fault is ignored, however much it is.
+        // Bytes after the violation are ignored, however many there are.
         client.write_all(&[bytes, vec![7; 2000]].concat()).await.unwrap();
         let last = rest(&mut client).await;
         assert_eq!(last[0], 0x88);
@@ -188,25 +188,25 @@ async fn a_broken_protocol_ends_with_a_close_frame_that_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_the_writer_says_goodbye_after_everything_else() {
+async fn closing_the_writer_sends_the_close_frame_last() {
     let (mut client, host) = open(1024, SocketLimits::default());
     host.tell.send(FrameEncoding::Plain.frame(b"last")).await.unwrap();
     drop(host.tell);
     let bytes = rest(&mut client).await;
     let bytes = bytes.strip_prefix(b"\x81\x04last").unwrap();
     assert_eq!(bytes[2..4], 1001u16.to_be_bytes());
-    // The client never hangs up; the socket ends all the same.
+    // The client never closes; the socket ends anyway.
     host.end.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_missed_something_hears_that_instead_of_what_waits() {
+async fn a_too_slow_client_receives_the_close_frame_instead_of_queued_frames() {
     let (mut client, stream) = duplex(64);
     let talk = |_inbound, mut outbound: Outbound<DuplexStream>| async move {
         for _ in 0..10 {
             outbound.feed(FrameEncoding::Plain.frame(&[b'x'; 38])).await.unwrap();
         }
-        // The stream takes one frame and a half.
+        // The stream accepts one and a half frames.
         let _ = timeout(Duration::from_secs(1), outbound.flush()).await;
         CloseReason::TooSlow
     };

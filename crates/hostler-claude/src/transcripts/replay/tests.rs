@@ -24,7 +24,7 @@ fn turns_with(text: &str, sub_agents: &SubAgentLookup<'_>) -> Vec<TranscriptRepl
         .collect()
 }
 
-/// What a person would see of it.
+/// The displayed part of a turn.
 fn seen(turn: &TranscriptReplay) -> String {
     let mut seen = match &turn.origin {
         TurnOrigin::User { text, attachment_count: 0 } => format!("> {text}"),
@@ -64,7 +64,7 @@ fn text(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_turn_is_told_with_its_usage_and_its_end() {
+fn replayed_turn_has_usage_and_end() {
     let turns = turns(&[prompt("a", "", "hi"), answer("b", "a", "1", &text("hello"))].join("\n"));
     let [turn] = &turns[..] else { panic!("one turn") };
     assert_eq!(seen(turn), "> hi | hello | Completed { empty: false }");
@@ -78,7 +78,7 @@ fn a_turn_is_told_with_its_usage_and_its_end() {
 }
 
 #[test]
-fn calls_come_back_and_those_that_never_did_are_cut_off() {
+fn calls_without_results_are_cut_off() {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
     let result = |name: &str, parent: &str, id: &str, error: bool| {
         json!({"type": "user", "uuid": name, "parentUuid": parent,
@@ -100,7 +100,7 @@ fn calls_come_back_and_those_that_never_did_are_cut_off() {
 }
 
 #[test]
-fn interrupted_failed_and_silent_turns_end_as_they_did() {
+fn interrupted_failed_and_empty_turns_keep_their_outcome() {
     let interrupted = prompt("c", "b", "[Request interrupted by user]");
     let lines = [prompt("a", "", "hi"), answer("b", "a", "1", &text("hel")), interrupted];
     assert!(matches!(
@@ -119,7 +119,7 @@ fn interrupted_failed_and_silent_turns_end_as_they_did() {
 }
 
 #[test]
-fn what_was_cut_off_stays_so_when_an_agent_takes_the_conversation_up() {
+fn cut_off_turn_stays_cut_off_after_a_resume() {
     let filler = |parent: &str| {
         json!({"type": "assistant", "uuid": "x", "parentUuid": parent,
             "message": {"id": "x", "model": "<synthetic>", "content": [text("No response requested.")]}})
@@ -136,7 +136,7 @@ fn what_was_cut_off_stays_so_when_an_agent_takes_the_conversation_up() {
 }
 
 #[test]
-fn an_order_to_shorten_is_a_turn_of_its_own() {
+fn compact_command_is_a_turn() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "c", "logicalParentUuid": "b",
         "compactMetadata": {"preTokens": 100, "postTokens": 7}});
     let summary = json!({"type": "user", "uuid": "d", "parentUuid": "c", "isCompactSummary": true, "message": {"content": "long ago"}});
@@ -159,7 +159,7 @@ fn an_order_to_shorten_is_a_turn_of_its_own() {
 
 /// As both builds write them in a terminal.
 #[test]
-fn commands_at_a_terminal_are_turns_with_what_they_printed() {
+fn terminal_commands_are_turns_with_their_output() {
     let printed = json!({"type": "system", "subtype": "local_command", "uuid": "f", "parentUuid": "e", "isMeta": false,
         "content": "<local-command-stdout>Total cost: $1</local-command-stdout>"});
     let lines = [
@@ -186,7 +186,7 @@ fn commands_at_a_terminal_are_turns_with_what_they_printed() {
 }
 
 #[test]
-fn what_the_agent_began_by_itself_says_why() {
+fn agent_initiated_turn_has_a_reason() {
     let told = prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
     assert_eq!(turns(&told)[0].origin, TurnOrigin::Agent("Agent \"look\" finished".to_owned()));
     let words = prompt("a", "", "what is <bash-input>ls</bash-input>?");
@@ -197,7 +197,7 @@ fn what_the_agent_began_by_itself_says_why() {
 }
 
 #[test]
-fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() {
+fn steering_text_starts_a_turn_after_all_calls_of_its_answer() {
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
     let result = |name: &str, parent: &str, id: &str| {
         json!({"type": "user", "uuid": name, "parentUuid": parent,
@@ -230,7 +230,7 @@ fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() 
     assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");
 }
 
-/// What is told of sub-agents.
+/// The events of sub-agents.
 fn sub_agents_of(turn: &TranscriptReplay) -> Vec<String> {
     let mut told = Vec::new();
     for event in &turn.events {
@@ -249,7 +249,7 @@ fn sub_agents_of(turn: &TranscriptReplay) -> Vec<String> {
 }
 
 #[test]
-fn a_sub_agent_is_told_by_its_own_transcript() {
+fn sub_agent_is_replayed_from_its_own_transcript() {
     let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "look"}});
     for is_async in [false, true] {
         let result = json!({"type": "user", "uuid": "c", "parentUuid": "b",
@@ -271,7 +271,7 @@ fn a_sub_agent_is_told_by_its_own_transcript() {
         });
         assert_eq!(sub_agents_of(&turns[0]), ["a1 by t1: look", "found", "Completed"], "{is_async}");
         assert!(seen(&turns[0]).ends_with("| t1 Succeeded | ok | Completed { empty: false }"), "{}", seen(&turns[0]));
-        // Without its transcript there is still the call.
+        // Without its transcript the call remains.
         assert!(
             turns_with(&lines.join("\n"), &|_| None)[0]
                 .events
@@ -282,7 +282,7 @@ fn a_sub_agent_is_told_by_its_own_transcript() {
 }
 
 #[test]
-fn a_sub_agent_whose_call_was_interrupted_is_told_too() {
+fn sub_agent_of_an_interrupted_call_is_replayed() {
     let call =
         json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "d", "prompt": "look"}});
     let interrupted = json!({"type": "user", "uuid": "c", "parentUuid": "b", "promptId": "m1", "toolUseResult": "Error: stopped",
@@ -305,7 +305,7 @@ fn a_sub_agent_whose_call_was_interrupted_is_told_too() {
 }
 
 #[test]
-fn what_cannot_be_read_of_a_sub_agent_is_said() {
+fn unreadable_sub_agent_is_reported() {
     let call =
         json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "d", "prompt": "look"}});
     let lines = [prompt("a", "", "go"), answer("b", "a", "1", &call)].join("\n");

@@ -1,14 +1,14 @@
-//! What happened to each path within a moment, in one word. Pure.
+//! Merges changes of a short period into one change per path. Pure.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use ahp_types::state::ResourceChangeType::{self, Added, Deleted, Updated};
 
-/// How many changes are told one by one; of more than that only is told that much has changed.
+/// Maximum number of changes in a batch; a larger batch is reported as one change of the whole directory.
 pub(super) const MAX_BATCH_CHANGES: usize = 1000;
 
-/// Changes of a moment, each path once, in the order of their first change.
+/// Changes of a short period, each path once, in the order of first changes.
 #[derive(Debug, Default)]
 pub(super) struct ChangeBatch {
     order: Vec<PathBuf>,
@@ -29,10 +29,10 @@ impl ChangeBatch {
                 self.order.push(path.clone());
                 Some(kind)
             }
-            // It came and went: nobody has seen it.
+            // Added and deleted within the batch: no client has seen it.
             Some(Some(Added)) if kind == Deleted => None,
             Some(Some(Added)) => Some(Added),
-            // It went and is back.
+            // Deleted and added again.
             Some(Some(Deleted)) if kind != Deleted => Some(Updated),
             Some(Some(Updated)) if kind == Added => Some(Updated),
             Some(None) | Some(Some(_)) => Some(kind),
@@ -40,14 +40,14 @@ impl ChangeBatch {
         self.kinds.insert(path, next);
     }
 
-    /// Too much has changed to tell it all.
+    /// Marks the batch as too large to report each change.
     pub(super) fn mark_overflowed(&mut self) {
         self.has_overflowed = true;
         self.order.clear();
         self.kinds.clear();
     }
 
-    /// What is told; nothing if all of it has cancelled out. `None` if it was too much.
+    /// The merged changes; empty if all of them cancelled out. `None` if there were too many.
     pub(super) fn finish(self) -> Option<Vec<(PathBuf, ResourceChangeType)>> {
         let mut kinds = self.kinds;
         let told = self.order.into_iter().filter_map(|path| {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_changes_of_a_path_are_one() {
+    fn changes_of_a_path_are_merged() {
         let check = |kinds: &[ResourceChangeType], expected: Option<ResourceChangeType>| {
             let mut gathered = ChangeBatch::default();
             kinds.iter().for_each(|kind| gathered.add(PathBuf::from("x"), *kind));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_in_their_order_and_a_flood_as_one() {
+    fn paths_keep_their_order_and_too_many_changes_overflow() {
         let mut gathered = ChangeBatch::default();
         for name in ["b", "a", "b", "c"] {
             gathered.add(PathBuf::from(name), Updated);

@@ -1,4 +1,5 @@
-//! Listening to the system: its events, bounded, gathered for a moment, as changes under the name that the client knows.
+//! Receives file events from the operating system, debounces them and reports changes under the path that the client
+//! knows. The event queue is bounded; after an overflow one change of the whole directory is reported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,34 +15,34 @@ use tokio::sync::mpsc;
 use super::change_batch::ChangeBatch;
 use super::patterns::WatchPatterns;
 
-/// How long changes are gathered.
+/// How long changes are collected.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// How many events may wait; of more than that only is told that much has changed.
+/// Maximum number of queued events; after an overflow one change of the whole directory is reported.
 const MAX_QUEUED_EVENTS: usize = 8192;
 
-/// Listens until it is dropped.
+/// Watches until it is dropped.
 pub(super) struct FileWatcher {
     _watcher: RecommendedWatcher,
 }
 
-/// What was heard.
+/// Receives the changes.
 pub(super) struct FileChangeReceiver {
     events: mpsc::Receiver<Event>,
-    /// Something was not heard.
+    /// Whether events were lost.
     has_missed_events: Arc<AtomicBool>,
-    /// What is watched, without links and by the client's name.
+    /// The watched path, with links resolved, and as the client names it.
     real_path: PathBuf,
     client_path: PathBuf,
-    /// The only file that is told of.
+    /// Whether only one file is watched.
     is_file: bool,
     patterns: WatchPatterns,
-    /// What is never told of.
+    /// Paths that are never reported.
     excluded_paths: Vec<PathBuf>,
 }
 
 impl FileWatcher {
-    /// Listens to a directory or a file. A file is listened to in its directory: editors put a new one in its place.
+    /// Starts to watch a directory or a file. A file is watched through its directory, because editors replace files.
     pub(super) fn start(
         found: &ResolvedFile,
         given: &Path,
@@ -57,7 +58,7 @@ impl FileWatcher {
             let lost = event.need_rescan();
             if lost || sender.try_send(event).is_err() {
                 overflow.store(true, Ordering::Release);
-                // Whoever waits for an event has one.
+                // Wakes the receiver, so that it sees the flag.
                 let _ = sender.try_send(Event::default());
             }
         };
@@ -84,14 +85,14 @@ impl FileWatcher {
 }
 
 impl FileChangeReceiver {
-    /// The next changes, never none. `None` when nobody listens any more.
+    /// Waits for the next changes; never returns an empty list. `None` after the watcher was dropped.
     pub(super) async fn next(&mut self) -> Option<Vec<ResourceChange>> {
         loop {
             let first = self.events.recv().await?;
             tokio::time::sleep(CHANGE_DEBOUNCE).await;
             let mut gathered = ChangeBatch::default();
             self.collect_event(&mut gathered, first);
-            // What comes from now on is of the next moment.
+            // Events that arrive from now on belong to the next batch.
             for _ in 0..self.events.len() {
                 let Ok(event) = self.events.try_recv() else { break };
                 self.collect_event(&mut gathered, event);
@@ -122,7 +123,7 @@ impl FileChangeReceiver {
             {
                 continue;
             }
-            // Joining nothing would add a slash.
+            // Joining an empty path would add a slash.
             let told = if relative.as_os_str().is_empty() {
                 self.client_path.clone()
             } else {
@@ -137,7 +138,7 @@ fn resource_change(path: &Path, kind: ResourceChangeType) -> Option<ResourceChan
     Some(ResourceChange { uri: path_to_file_uri(path).ok()?, r#type: kind })
 }
 
-/// What an event says about a path; `None` if it says nothing that was not said otherwise.
+/// Kind of the change that an event reports; `None` if another event reports it as well.
 fn change_type(event: &EventKind) -> Option<ResourceChangeType> {
     match event {
         EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => Some(ResourceChangeType::Added),

@@ -1,4 +1,7 @@
-//! Watches: channels that tell what changes in a directory or a file. They live as long as somebody hears them.
+//! Watches: channels that report changes in a directory or a file.
+//!
+//! A watch is a channel without a journal; clients that watch the same share it, and it ends with its last subscriber.
+//! Its queues are bounded; what does not fit is reported as one change of the whole directory.
 
 mod change_batch;
 mod file_watcher;
@@ -25,22 +28,22 @@ use crate::{EngineError, uri};
 use file_watcher::{FileChangeReceiver, FileWatcher};
 use patterns::WatchPatterns;
 
-/// How many there may be. Each takes one of the few handles that a system has for this.
+/// Maximum number of watches. The operating system's watch handles are limited.
 const MAX_WATCHES: usize = 64;
 
 /// How long a channel waits for its first subscriber.
 const FIRST_SUBSCRIBER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is to be watched.
+/// What a client requests to watch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WatchResource {
     /// A directory, or one file.
     pub uri: String,
-    /// Whether everything below it is meant, and not only what is in it.
+    /// Whether all levels below the directory are watched, not only its entries.
     pub recursive: bool,
-    /// Patterns or paths, as `{items}`: only what they match is told.
+    /// Patterns or paths, as `{items}`: only matching paths are reported.
     pub includes: Option<Value>,
-    /// Patterns or paths, as `{items}`: what they match is not told.
+    /// Patterns or paths, as `{items}`: matching paths are not reported.
     pub excludes: Option<Value>,
 }
 
@@ -50,12 +53,12 @@ pub(crate) struct WatchRegistry(Mutex<HashMap<Arc<str>, ResourceWatch>>);
 
 struct ResourceWatch {
     state: Arc<ResourceWatchState>,
-    /// What is watched, without links.
+    /// The watched path, with links resolved.
     path: PathBuf,
-    /// Those who were told of the channel and have yet to subscribe, by number.
+    /// Clients that received the channel and have not subscribed yet, by number.
     expected_subscribers: Vec<u64>,
     last_subscriber_number: u64,
-    /// Dropped, nothing is listened to any more and the task ends.
+    /// Dropping it stops the watcher and ends the task.
     _watcher: FileWatcher,
 }
 
@@ -68,15 +71,14 @@ impl WatchRegistry {
         self.lock().contains_key(channel)
     }
 
-    /// The channel of a watch of the same kind, with one more who is going to subscribe.
+    /// The channel of an equal watch, with one more expected subscriber.
     fn join_existing(&self, state: &ResourceWatchState) -> Option<(Arc<str>, u64)> {
         let mut watches = self.lock();
         let (channel, watch) = watches.iter_mut().find(|(_, watch)| *watch.state == *state)?;
         Some((Arc::clone(channel), watch.expect_subscriber()))
     }
 
-    /// Adds a watch, unless there are too many.
-    /// Before the work is done; whoever is faster then gets the last place.
+    /// Checks the limit before the watcher is created. The limit is checked again when the watch is added.
     fn check_capacity(&self) -> Result<(), ResourceError> {
         check_watch_count(&self.lock())
     }
@@ -93,7 +95,7 @@ impl WatchRegistry {
         self.lock().get(channel).map(|watch| Arc::clone(&watch.state))
     }
 
-    /// Somebody has subscribed.
+    /// Removes one expected subscriber after a subscription.
     fn mark_subscribed(&self, channel: &str) {
         if let Some(watch) = self.lock().get_mut(channel)
             && !watch.expected_subscribers.is_empty()
@@ -102,7 +104,7 @@ impl WatchRegistry {
         }
     }
 
-    /// Somebody was told of the channel and did not come.
+    /// Removes an expected subscriber that did not subscribe in time.
     fn forget_expected_subscriber(&self, channel: &str, number: u64) {
         if let Some(watch) = self.lock().get_mut(channel) {
             watch.expected_subscribers.retain(|awaited| *awaited != number);
@@ -113,7 +115,7 @@ impl WatchRegistry {
         self.lock().remove(channel);
     }
 
-    /// Ends those that watch such a path, and says which.
+    /// Removes watches of matching paths, and returns their channels.
     pub(crate) fn remove_where(&self, ends: impl Fn(&Path) -> bool) -> Vec<Arc<str>> {
         let ended = |_: &Arc<str>, watch: &mut ResourceWatch| ends(&watch.path);
         self.lock().extract_if(ended).map(|(channel, _)| channel).collect()
@@ -136,10 +138,10 @@ fn check_watch_count(watches: &HashMap<Arc<str>, ResourceWatch>) -> Result<(), R
 }
 
 impl Resources {
-    /// Watches a directory or a file. The channel tells what changes; there is one for all who watch the same.
+    /// Watches a directory or a file and returns the channel that reports changes. Equal watches share a channel.
     ///
     /// # Errors
-    /// If there is nothing, if it may not be read, or if too much is watched already.
+    /// If the path does not exist, may not be read, or too many watches exist.
     pub async fn watch(&self, wish: WatchResource) -> Result<String, ResourceError> {
         let patterns = WatchPatterns::parse(wish.includes.as_ref(), wish.excludes.as_ref())?;
         let WatchResource { uri, recursive, includes, excludes } = wish;
@@ -165,7 +167,7 @@ impl Resources {
                     };
                     self.run_file_operation(&uri, FileAccess::Read, listen).await?
                 };
-                // What was found may have been put away before it was listened to.
+                // The path may have been replaced before the watcher started.
                 let (again, _) = self.run_file_operation(&uri, FileAccess::Read, look).await?;
                 if again.path != found.path {
                     return Err(ResourceError::from_file_error(&uri, FileAccess::Read, FileError::Changed));
@@ -191,7 +193,7 @@ impl Resources {
         Ok(channel.to_string())
     }
 
-    /// Tells what is heard, as long as it may be read.
+    /// Publishes changes as long as the path may be read.
     async fn publish_watch(&self, channel: &Arc<str>, path: PathBuf, mut heard: FileChangeReceiver) {
         while let Some(changes) = heard.next().await {
             let watched = path.clone();
@@ -216,19 +218,19 @@ impl Host {
         let state = self.resources.watches.state(channel);
         let state = state.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
         self.deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token).await?;
-        // Only now: it would have ended for want of a subscriber.
+        // Only now: before, the watch would have ended for lack of a subscriber.
         self.resources.watches.mark_subscribed(channel);
         Ok(())
     }
 
-    /// Ends what nobody hears and nobody is going to.
+    /// Removes watches without a subscriber and without an expected one.
     pub(crate) fn remove_idle_watches(&self) {
         self.resources.watches.lock().retain(|channel, watch| {
             !watch.expected_subscribers.is_empty() || self.broadcaster.has_subscribers(channel)
         });
     }
 
-    /// Whoever was told of a channel has some time to subscribe to it.
+    /// Limits the time that an expected subscriber has to subscribe.
     fn expire_expected_subscriber(self: &Arc<Self>, channel: Arc<str>, number: u64) {
         let (host, over) = (Arc::clone(self), self.clock.sleep(FIRST_SUBSCRIBER_TIMEOUT));
         let stop = self.stop.clone();
@@ -240,7 +242,7 @@ impl Host {
         });
     }
 
-    /// Numbered like everything else, and never written.
+    /// Publishes changes: numbered like every action, never journaled.
     async fn publish_changes(&self, channel: &Arc<str>, changes: Vec<ResourceChange>) {
         let changes = ResourceWatchChangedAction { changes: json!({"items": changes}) };
         let told = async {

@@ -1,4 +1,4 @@
-//! Which paths below a watched directory are told: patterns and paths, relative to it.
+//! Which paths below a watched directory are reported: patterns and paths, relative to it.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::resources::ResourceError;
 
-/// How many patterns a watch may have of each kind.
+/// Maximum number of patterns of each kind.
 const MAX_PATTERNS: usize = 128;
 
-/// How long one may be.
+/// Maximum length of a pattern.
 const MAX_PATTERN_BYTES: usize = 1024;
 
-/// What is told and what is not.
+/// Included and excluded paths.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchPatterns {
     includes: Option<GlobSet>,
@@ -28,10 +28,10 @@ impl WatchPatterns {
         })
     }
 
-    /// Whether a path relative to the watched directory is told.
+    /// Whether a path relative to the watched directory is reported.
     pub(super) fn includes_path(&self, path: &Path) -> bool {
         let within = |set: &GlobSet| path.ancestors().any(|path| !path.as_os_str().is_empty() && set.is_match(path));
-        // The watched directory itself is always told.
+        // The watched directory itself is always reported.
         path.as_os_str().is_empty()
             || (self.includes.as_ref().is_none_or(within) && !self.excludes.as_ref().is_some_and(within))
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_and_paths_are_relative_and_mean_what_is_below_them() {
+    fn patterns_are_relative_and_include_everything_below() {
         let told = patterns(
             Some(json!({"items": ["src", "*.md", "**/*.rs"]})),
             Some(json!({"items": ["**/out", "./src/gen/"]})),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_patterns_is_refused() {
+    fn invalid_pattern_lists_are_refused() {
         for value in [
             json!([]),
             json!({}),

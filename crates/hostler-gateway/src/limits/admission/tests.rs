@@ -1,4 +1,4 @@
-//! The desk alone, on a clock that the tests move. Over HTTP it is tested in `tests/gateway/limits.rs`.
+//! Tests of admission control on a paused clock. `tests/gateway/limits.rs` tests it over HTTP.
 
 use std::pin::{Pin, pin};
 
@@ -20,13 +20,14 @@ fn used(tokens: u64, dollars: u64) -> UsageTotals {
     UsageTotals { input_tokens: tokens, dollars: Dollars::from_nanos(dollars), ..UsageTotals::default() }
 }
 
-/// How many requests run and how many wait.
+/// Numbers of running and queued requests.
 fn load(desk: &AdmissionControl) -> (u32, usize) {
     let state = desk.lock();
     (state.running, state.queue.len())
 }
 
-/// A desk whose one session has used two requests, ten tokens and ten billionths, and has one request running.
+/// Admission control with one session that has used two requests, ten tokens and ten billionths of a dollar, and has
+/// one request running.
 async fn busy_desk(over_limit: OverLimitPolicy) -> (Arc<AdmissionControl>, Arc<SessionAccount>, RequestPermit) {
     let desk = desk(wide(), over_limit);
     let account = desk.account("one");
@@ -36,13 +37,13 @@ async fn busy_desk(over_limit: OverLimitPolicy) -> (Arc<AdmissionControl>, Arc<S
     (desk, account, running)
 }
 
-/// Limits that nobody reaches, so that the minutes are counted.
+/// Limits that are never reached, so that the rate window is recorded.
 fn wide() -> GatewayLimits {
     let session = SessionLimits { requests_per_minute: Some(1_000), ..SessionLimits::default() };
     GatewayLimits { requests_per_minute: Some(1_000), session, ..GatewayLimits::default() }
 }
 
-/// Each limit, set to what is used already.
+/// Each limit, set to the current usage.
 fn table() -> Vec<(LimitScope, LimitMetric, u64, GatewayLimits)> {
     let mut table = Vec::new();
     for (measure, used, budget) in [
@@ -79,7 +80,7 @@ fn table() -> Vec<(LimitScope, LimitMetric, u64, GatewayLimits)> {
     table
 }
 
-/// Lets a request wait as long as it does not go through.
+/// Polls a request that must stay queued.
 async fn settle(waiting: Pin<&mut (impl Future<Output = Result<RequestPermit, LimitExceeded>> + ?Sized)>) -> bool {
     let mut waiting = waiting;
     for _ in 0..10 {
@@ -92,14 +93,14 @@ async fn settle(waiting: Pin<&mut (impl Future<Output = Result<RequestPermit, Li
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_limit_refuses_at_once_where_it_should() {
+async fn every_limit_rejects_at_once_with_the_reject_policy() {
     for (scope, measure, used, limits) in table() {
         let (desk, account, _running) = busy_desk(OverLimitPolicy::Reject).await;
         desk.set_limits(limits);
         let refused = desk.admit(&account).now_or_never().unwrap().err().unwrap();
         assert_eq!(refused.limit, ReachedLimit { scope, metric: measure, used, allowed: used }, "{limits:?}");
         assert_eq!(refused.retry_after.is_none(), refused.limit.is_budget(), "{limits:?}");
-        // A refused request is not counted, nor is it shown as waiting.
+        // A rejected request is neither counted nor published as waiting.
         let status = *account.status().borrow();
         assert_eq!((status.totals.requests, status.waiting), (2, None));
         assert_eq!(status.rejected_by, Some(refused.limit).filter(ReachedLimit::is_budget));
@@ -110,7 +111,7 @@ async fn every_limit_refuses_at_once_where_it_should() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_limit_holds_until_it_is_raised() {
+async fn every_limit_queues_requests_until_it_is_raised() {
     for (scope, measure, used, limits) in table() {
         let (desk, account, _running) = busy_desk(OverLimitPolicy::WAIT).await;
         desk.set_limits(limits);
@@ -126,14 +127,14 @@ async fn every_limit_holds_until_it_is_raised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_is_not_raised_in_time_is_refused() {
+async fn a_request_over_a_budget_is_rejected_after_the_maximum_wait() {
     for (scope, measure, used, limits) in table() {
         let (desk, account, _running) = busy_desk(OverLimitPolicy::WAIT).await;
         desk.set_limits(limits);
         let start = Instant::now();
         let answer = desk.admit(&account).await;
         if measure == LimitMetric::RequestsPerMinute {
-            // A minute passes by itself.
+            // A rate limit frees up by itself.
             assert!(answer.is_ok());
             assert_eq!(start.elapsed().as_secs(), 60);
             continue;
@@ -147,7 +148,7 @@ async fn a_budget_that_is_not_raised_in_time_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_has_limits_of_its_own() {
+async fn session_limits_override_the_defaults() {
     let budget = UsageBudget { requests: Some(1), ..UsageBudget::default() };
     let limits = GatewayLimits {
         session: SessionLimits { total: budget, ..SessionLimits::default() },
@@ -168,7 +169,7 @@ async fn a_session_has_limits_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_becomes_free_goes_to_who_waited_longest() {
+async fn a_free_slot_goes_to_the_longest_waiting_request() {
     let desk = desk(GatewayLimits { concurrent: Some(1), ..GatewayLimits::default() }, OverLimitPolicy::WAIT);
     let (one, two) = (desk.account("one"), desk.account("two"));
     let running = desk.admit(&one).await.unwrap();
@@ -177,7 +178,7 @@ async fn a_place_that_becomes_free_goes_to_who_waited_longest() {
     let mut second = Box::pin(desk.admit(&one));
     assert!(!settle(second.as_mut()).await);
     drop(running);
-    // Even a newcomer that comes before the first one was told does not overtake it.
+    // A new request does not overtake the first one, even before that one has received its permit.
     let mut third = Box::pin(desk.admit(&one));
     assert!(!settle(third.as_mut()).await);
     assert!(!settle(second.as_mut()).await);
@@ -190,7 +191,7 @@ async fn a_place_that_becomes_free_goes_to_who_waited_longest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_behind_a_session_that_has_used_up_its_budget() {
+async fn a_session_over_its_budget_does_not_block_other_sessions() {
     let desk = desk(GatewayLimits::default(), OverLimitPolicy::WAIT);
     let (one, two) = (desk.account("one"), desk.account("two"));
     let none = UsageBudget { requests: Some(0), ..UsageBudget::default() };
@@ -201,7 +202,7 @@ async fn nobody_waits_behind_a_session_that_has_used_up_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_leaves_the_line_frees_its_place_even_if_it_was_just_given_one() {
+async fn a_dropped_request_frees_its_slot_even_after_it_was_granted() {
     let desk = desk(GatewayLimits { concurrent: Some(1), ..GatewayLimits::default() }, OverLimitPolicy::WAIT);
     let account = desk.account("one");
     let running = desk.admit(&account).await.unwrap();
@@ -223,7 +224,7 @@ async fn a_request_that_leaves_the_line_frees_its_place_even_if_it_was_just_give
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lowered_limit_is_waited_for_as_long_as_it_says() {
+async fn requests_over_the_rate_limit_wait_for_a_free_slot() {
     let desk = desk(GatewayLimits { requests_per_minute: Some(2), ..GatewayLimits::default() }, OverLimitPolicy::WAIT);
     let account = desk.account("one");
     let start = Instant::now();
@@ -237,7 +238,7 @@ async fn a_lowered_limit_is_waited_for_as_long_as_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_line_is_not_endless() {
+async fn the_queue_has_a_maximum_length() {
     let desk = desk(GatewayLimits { concurrent: Some(0), ..GatewayLimits::default() }, OverLimitPolicy::WAIT);
     let account = desk.account("one");
     let mut line = Vec::new();
@@ -253,7 +254,7 @@ async fn the_line_is_not_endless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_day_lets_those_through_who_wait_for_it() {
+async fn requests_over_the_daily_budget_are_admitted_on_the_next_day() {
     let start: Timestamp = "2026-11-15T23:58:00Z".parse().unwrap();
     let begin = Instant::now();
     let clock = Arc::new(move || start.checked_add(begin.elapsed()).unwrap());
@@ -272,7 +273,7 @@ async fn a_new_day_lets_those_through_who_wait_for_it() {
 }
 
 #[tokio::test]
-async fn what_a_forgotten_session_still_uses_counts_for_the_day() {
+async fn usage_of_a_deleted_session_counts_for_the_day() {
     let desk = desk(GatewayLimits::default(), OverLimitPolicy::WAIT);
     let account = desk.account("one");
     let running = desk.admit(&account).await.unwrap();
@@ -286,7 +287,7 @@ async fn what_a_forgotten_session_still_uses_counts_for_the_day() {
     assert_eq!(anew.lock().running, 0);
 }
 
-/// What may happen at a desk.
+/// Operations on admission control.
 #[derive(Debug, Clone)]
 enum Step {
     Arrive(usize),
@@ -308,7 +309,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn limits_hold_and_nothing_is_lost_whatever_happens(steps in prop::collection::vec(step(), 1..80)) {
+    fn limits_hold_and_slots_are_freed_after_any_operations(steps in prop::collection::vec(step(), 1..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let session = SessionLimits { concurrent: Some(2), ..SessionLimits::default() };
@@ -318,14 +319,14 @@ proptest! {
             let (mut waiting, mut running, mut admitted) = (Vec::new(), Vec::new(), 0);
             let mut allowed = 3;
             for step in steps {
-                // Places that were given count, whether their requests have noticed or not.
+                // Granted permits count, whether or not their requests have received them.
                 let before = load(&desk).0;
                 match step {
                     Step::Arrive(account) => {
                         let (desk, account) = (Arc::clone(&desk), Arc::clone(&accounts[account]));
                         waiting.push(Box::pin(async move { desk.admit(&account).await }));
                     }
-                    // A request ends, or one that waits is given up.
+                    // A running request ends, or a queued one is dropped.
                     Step::Leave(index) if index < running.len() => drop(running.swap_remove(index)),
                     Step::Leave(index) if index - running.len() < waiting.len() => {
                         drop(waiting.remove(index - running.len()));
@@ -354,7 +355,7 @@ proptest! {
                     assert!(account.lock().running <= 2);
                 }
             }
-            // Given away and not yet taken places are counted until their requests are dropped.
+            // Granted but unclaimed permits count until their requests are dropped.
             drop(waiting);
             assert_eq!(desk.lock().running as usize, running.len());
             drop(running);

@@ -1,4 +1,4 @@
-//! What lets us call Copilot for a while, and why we may not have it.
+//! An access: a key for Copilot with its address and lifetime, and the errors of getting one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::access_lifetime::AccessLifetime;
 use crate::credential::CredentialError;
 use crate::error::{self, ApiErrorKind};
 
-/// A key, where it is valid and for how long.
+/// A key, the address where it is valid, and its lifetime.
 pub(super) struct CopilotAccess {
-    /// Tells one access from the next, so that a late refusal of an old one is not held against its successor.
+    /// Distinguishes accesses, so that a late rejection of an old one does not affect its successor.
     pub(super) number: u64,
-    /// The GitHub token that it was got with.
+    /// The GitHub token that it was obtained with.
     pub(super) github_token: SecretString,
-    /// What Copilot takes as bearer.
+    /// Copilot's bearer.
     pub(super) key: SecretString,
     /// Copilot's API.
     pub(super) api: Arc<HttpClient>,
@@ -26,7 +26,7 @@ pub(super) struct CopilotAccess {
 }
 
 impl CopilotAccess {
-    /// Whether the GitHub token itself is the key.
+    /// Whether the GitHub token is the key.
     pub(super) fn uses_github_token(&self) -> bool {
         is_same_secret(&self.key, &self.github_token)
     }
@@ -42,69 +42,69 @@ impl fmt::Debug for CopilotAccess {
     }
 }
 
-/// Whether two secrets are the same one. Both are ours, so nobody can learn from the time that this takes.
+/// Whether two secrets are equal. Both belong to the host, so the comparison's duration reveals nothing to a caller.
 pub(super) fn is_same_secret(one: &SecretString, other: &SecretString) -> bool {
     one.expose_secret() == other.expose_secret()
 }
 
-/// Why there is no access. It is told to all who waited for the same attempt, hence `Clone`.
+/// Why there is no access. All callers that waited for the same attempt receive it, hence `Clone`.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum CopilotAccessError {
-    /// Nobody has signed in.
+    /// There is no GitHub token.
     #[error("there is no GitHub token for Copilot: run `hostler agents login copilot`, or set GITHUB_TOKEN")]
     SignedOut,
-    /// There should be a GitHub token, but it cannot be had.
+    /// A GitHub token is configured but unavailable.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// GitHub does not know the token.
+    /// GitHub rejected the token.
     #[error(
         "GitHub does not accept the token for Copilot; it may have expired or been revoked: \
          run `hostler agents login copilot`, or set GITHUB_TOKEN to a valid one"
     )]
     TokenRejected,
-    /// GitHub knows the account, but it may not use Copilot.
+    /// The GitHub account may not use Copilot.
     #[error(
         "the GitHub account has no Copilot subscription that can be used here{}; \
          see https://github.com/settings/copilot",
         quote_message(.message)
     )]
     NoSubscription {
-        /// GitHub's own words.
+        /// GitHub's message.
         message: Option<String>,
     },
-    /// GitHub answered with an error that is not about the account.
+    /// GitHub answered with an error that does not concern the account.
     #[error("GitHub gave no access to Copilot (status {status}); try again later")]
     ErrorStatus {
         /// Its status.
         status: StatusCode,
-        /// When to come again.
+        /// GitHub's `retry-after`.
         retry_after: Option<HeaderValue>,
     },
-    /// No connection to GitHub.
+    /// GitHub cannot be reached.
     #[error("GitHub's API: {reason}")]
     Unreachable {
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
-    /// GitHub took too long.
+    /// GitHub did not answer in time.
     #[error("GitHub's API did not answer in time")]
     TimedOut,
-    /// The connection ended before the answer did.
+    /// The connection ended before the response.
     #[error("GitHub's API: {reason}")]
     Interrupted {
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
-    /// GitHub's answer is not the expected one.
+    /// GitHub's response has an unexpected format.
     #[error("GitHub's API: {reason}")]
     InvalidResponse {
-        /// What is wrong with it; never quotes it.
+        /// What is wrong with it; never contains parts of it.
         reason: String,
     },
-    /// Our own fault.
+    /// An error of the gateway.
     #[error("{reason}")]
     Internal {
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
 }

@@ -1,38 +1,38 @@
-//! How long an access may be used, and when it is time for the next one.
+//! Lifetime of an access: when it is renewed and when it expires. Pure; the time is passed in.
 
 use std::time::{Duration, SystemTime};
 
-/// A discovered address is used no longer than this.
+/// Maximum lifetime of a discovered address.
 pub(super) const DISCOVERED_URL_LIFETIME: Duration = Duration::from_secs(30 * 60);
-/// No key is believed to last longer, whatever is said of it.
+/// Maximum lifetime of a key, regardless of its expiry.
 const MAX_KEY_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a key lasts beyond the moment at which it is to be renewed, when its end is not to be believed.
+/// Lifetime of a key after its renewal time, if its expiry is not plausible.
 const KEY_GRACE_PERIOD: Duration = Duration::from_secs(60);
 
-/// Two moments in the life of an access.
+/// Renewal time and expiry of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AccessLifetime {
     renew_at: SystemTime,
     expires_at: SystemTime,
 }
 
-/// Where in its life an access is.
+/// Age of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AccessAge {
-    /// To be used as it is.
+    /// It is used.
     Fresh,
-    /// To be used, while the next one is being fetched.
+    /// It is used while the next one is fetched.
     RenewalDue,
-    /// Not to be used any more.
+    /// It is not used.
     Expired,
 }
 
 impl AccessLifetime {
-    /// The lifetime of a key that comes with `expires_at` (Unix seconds by the sender's clock) and `refresh_in`
-    /// (seconds from now).
+    /// The lifetime of a key with `expires_at` (Unix seconds by the sender's clock) and `refresh_in` (seconds from
+    /// now).
     ///
-    /// A key that would end before it is to be renewed is a sign that our clock is ahead of the sender's; then only
-    /// the second number, which needs no clock, is believed.
+    /// A key that expires before its renewal indicates that the local clock is ahead of the sender's; then only
+    /// `refresh_in`, which needs no clock, is used.
     pub(super) fn from_expiry(now: SystemTime, expires_at: u64, refresh_in: Option<u64>) -> Self {
         let unix = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let left = Duration::from_secs(expires_at).saturating_sub(unix).min(MAX_KEY_LIFETIME);
@@ -44,12 +44,12 @@ impl AccessLifetime {
         Self { renew_at: now + renew_in, expires_at: now + left }
     }
 
-    /// The lifetime of a discovery: asked anew a little before its end, so that nobody has to wait for it.
+    /// The lifetime of a discovered address: it is renewed shortly before its end, so that no call waits for it.
     pub(super) fn for_discovery(now: SystemTime) -> Self {
         Self { renew_at: now + DISCOVERED_URL_LIFETIME * 5 / 6, expires_at: now + DISCOVERED_URL_LIFETIME }
     }
 
-    /// The shorter of the two.
+    /// The earlier renewal time and expiry of both.
     pub(super) fn shorter(self, other: Self) -> Self {
         Self { renew_at: self.renew_at.min(other.renew_at), expires_at: self.expires_at.min(other.expires_at) }
     }
@@ -76,20 +76,20 @@ mod tests {
     }
 
     #[test]
-    fn the_lifetime_table() {
+    fn from_expiry_limits_lifetimes_and_tolerates_clock_skew() {
         for (expires_at, refresh_in, renew_after, ends_after) in [
             (NOW + 1_800, Some(1_500), 1_500, 1_800),
             (NOW + 1_800, None, 1_440, 1_800),
-            // Renewed at every call, and usable for its time.
+            // Renewed at every call, and usable until it expires.
             (NOW + 1_800, Some(0), 0, 1_800),
-            // Our clock is ahead by an hour; by some minutes; by exactly as much as matters.
+            // The local clock is ahead by an hour; by some minutes; by exactly the threshold.
             (NOW - 1_800, Some(1_500), 1_500, 1_560),
             (NOW + 1_200, Some(1_500), 1_500, 1_560),
             (NOW + 1_500, Some(1_500), 1_500, 1_560),
-            // Nothing to hold on to: it serves those who wait for it and nobody else.
+            // No plausible time: it serves only the callers that wait for it.
             (NOW - 1, None, 0, 0),
             (0, None, 0, 0),
-            // Numbers that no calendar has.
+            // Times out of the calendar's range.
             (u64::MAX, Some(1_500), 1_500, 86_400),
             (u64::MAX, Some(u64::MAX), 86_400, 86_460),
             (u64::MAX, None, 69_120, 86_400),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_age_table() {
+    fn age_follows_the_clock() {
         let lifetime = AccessLifetime::from_expiry(at(NOW), NOW + 1_800, Some(1_500));
         for (after, age) in [
             (0, AccessAge::Fresh),
@@ -113,12 +113,12 @@ mod tests {
         ] {
             assert_eq!(lifetime.age(at(NOW + after)), age, "after {after} s");
         }
-        // A clock that was set back makes nothing older.
+        // A clock that is set back makes an access no older.
         assert_eq!(lifetime.age(at(NOW - 5_000)), AccessAge::Fresh);
     }
 
     #[test]
-    fn a_discovery_lasts_half_an_hour_and_no_key_prolongs_it() {
+    fn a_discovered_address_expires_after_half_an_hour_regardless_of_the_key() {
         let discovered = AccessLifetime::for_discovery(at(NOW));
         let long = AccessLifetime::from_expiry(at(NOW), NOW + 7_200, Some(7_000));
         for lifetime in [discovered, discovered.shorter(long), long.shorter(discovered)] {

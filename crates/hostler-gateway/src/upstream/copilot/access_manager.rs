@@ -1,8 +1,8 @@
-//! The access that is in use, and the one attempt at a time to get the next.
+//! Manages the current access and at most one attempt at a time to get the next.
 //!
-//! An attempt is a task of its own: callers wait for it, and one that leaves takes nothing from the others. It is owned
-//! by this object and by those who wait, so it ends with the last of them at the latest. Knows nothing of how an access
-//! is got.
+//! An attempt is its own task: callers wait for it, and a caller that is cancelled does not affect the others. The
+//! manager and the waiting callers own it, so it ends with the last of them at the latest. This module does not know
+//! how an access is obtained; `github_api` does.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,16 +22,16 @@ use super::github_api::GitHubApi;
 use super::wall_clock::WallClock;
 use crate::credential::{CredentialSource, CredentialStatus};
 
-/// How long an attempt may take, its second tries included.
+/// Maximum duration of an attempt, including retries.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
-/// After a failed renewal the old access is used for so long before the next one.
+/// How long the old access is used after a failed renewal before the next attempt.
 const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// So many secrets are remembered for redaction; an error may quote one that is not in use any more.
+/// Number of secrets that are remembered for redaction; an error may contain one that is no longer in use.
 const MAX_REMEMBERED_SECRETS: usize = 16;
-/// What is shorter may be part of any word, and is no secret of anybody's.
+/// Minimum length of a secret for redaction; shorter ones could match ordinary text.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Gives out accesses.
+/// Provides accesses.
 pub(super) struct CopilotAccessManager {
     github: Arc<GitHubApi>,
     credential: Arc<dyn CredentialSource>,
@@ -43,11 +43,12 @@ pub(super) struct CopilotAccessManager {
 struct State {
     access: Option<Arc<CopilotAccess>>,
     attempt: Option<Attempt>,
-    /// How many attempts there were; the number of the latest.
+    /// Number of attempts; also the number of the latest one.
     attempt_count: u64,
     no_renewal_before: Option<SystemTime>,
     past_secrets: VecDeque<SecretString>,
-    /// Tokens that are tried just now. They are not remembered: whoever tries many must not make us forget the others.
+    /// Tokens that are being verified. They are redacted but not remembered, so that verifying many tokens does not
+    /// evict other secrets.
     tokens_under_check: Vec<SecretString>,
 }
 
@@ -59,7 +60,7 @@ struct Attempt {
     outcome: Shared<BoxFuture<'static, AccessResult>>,
 }
 
-/// What a caller finds.
+/// Result of looking up the current access.
 enum AccessLookup {
     Ready(Arc<CopilotAccess>),
     Pending(Attempt),
@@ -70,12 +71,12 @@ impl CopilotAccessManager {
         Self { github: Arc::new(github), credential, clock, state: Mutex::default() }
     }
 
-    /// An access that should be good, after waiting for one if there is none.
+    /// Returns a valid access, waiting for a new one if there is none.
     pub(super) async fn current(&self) -> AccessResult {
         let mut refused: Option<SecretString> = None;
         loop {
             let github_token = self.credential.current()?.ok_or(CopilotAccessError::SignedOut)?;
-            // GitHub's refusal made the source look again; only another token is worth a second attempt.
+            // After GitHub's rejection the source is queried again; only a different token is worth a second attempt.
             if refused.as_ref().is_some_and(|refused| is_same_secret(refused, &github_token)) {
                 return Err(CopilotAccessError::TokenRejected);
             }
@@ -89,7 +90,7 @@ impl CopilotAccessManager {
                 Err(CopilotAccessError::TokenRejected) if refused.is_none() => refused = Some(github_token),
                 Err(error) => return Err(error),
                 Ok(access) => {
-                    // A newer GitHub token may have overtaken this attempt; then nobody else has seen this key.
+                    // A newer GitHub token may have replaced this attempt; its key is then not remembered yet.
                     state.remember_secret(&access.key);
                     return Ok(access);
                 }
@@ -97,13 +98,13 @@ impl CopilotAccessManager {
         }
     }
 
-    /// A token is about to be tried: as long as the value lives, it is taken out of texts.
+    /// Marks a token as being verified: it is redacted until the guard is dropped.
     pub(super) fn begin_token_check<'a>(&'a self, github_token: &'a SecretString) -> TokenCheckGuard<'a> {
         self.lock().tokens_under_check.push(github_token.clone());
         TokenCheckGuard { manager: self, github_token }
     }
 
-    /// Tries a token that is not in use yet. What it gives serves the first call, if the token comes into use.
+    /// Verifies a token that is not in use yet. The resulting access serves the first call if the token comes into use.
     pub(super) async fn check_token(&self, github_token: &SecretString) -> AccessResult {
         let number = {
             let mut state = self.lock_settled();
@@ -124,7 +125,7 @@ impl CopilotAccessManager {
         self.credential.status()
     }
 
-    /// Copilot refused an access: it is given to nobody any more. Another one that came meanwhile stays.
+    /// Discards an access that Copilot rejected. A newer access stays.
     pub(super) fn discard(&self, access: &CopilotAccess) {
         let mut state = self.lock_settled();
         if state.access.as_ref().is_some_and(|current| current.number == access.number) {
@@ -132,23 +133,23 @@ impl CopilotAccessManager {
         }
     }
 
-    /// Copilot took the GitHub token of an access itself.
+    /// Marks an access's GitHub token as accepted by Copilot.
     pub(super) fn mark_token_accepted(&self, access: &CopilotAccess) {
         self.credential.mark_accepted(&access.github_token);
     }
 
-    /// The GitHub token of an access is not good any more; says whether there is another one.
+    /// Marks an access's GitHub token as rejected; returns whether there is another one.
     pub(super) fn reject_token(&self, access: &CopilotAccess) -> bool {
         let is_other =
             || matches!(self.credential.current(), Ok(Some(token)) if !is_same_secret(&token, &access.github_token));
-        // Others whose calls were refused with it may have been here before.
+        // Another caller with the same rejected token may have done this already.
         is_other() || {
             self.credential.mark_rejected(&access.github_token);
             is_other()
         }
     }
 
-    /// Takes every secret in use and of late out of a text.
+    /// Removes all current and recent secrets from a text.
     pub(super) fn redact(&self, text: Bytes) -> Bytes {
         self.lock().secrets_to_redact().iter().fold(text, redact)
     }
@@ -171,7 +172,7 @@ impl CopilotAccessManager {
         }
     }
 
-    /// The attempt that is under way for this token, or a new one.
+    /// Returns the running attempt for this token, or starts one.
     fn start_or_join_attempt(&self, state: &mut State, github_token: &SecretString) -> Attempt {
         if let Some(attempt) =
             state.attempt.as_ref().filter(|attempt| is_same_secret(&attempt.github_token, github_token))
@@ -195,7 +196,7 @@ impl CopilotAccessManager {
         attempt
     }
 
-    /// The state, after an attempt that is over has been taken note of.
+    /// Locks the state after applying the result of a finished attempt.
     fn lock_settled(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         let over = |attempt: &Attempt| {
@@ -209,7 +210,7 @@ impl CopilotAccessManager {
         match outcome {
             Ok(access) => {
                 tracing::debug!(?access, "there is access to Copilot");
-                // Where the token itself is the key, only a call shows that it is good.
+                // If the token is the key, only a call to Copilot proves that it is valid.
                 if !access.uses_github_token() {
                     self.credential.mark_accepted(&github_token);
                 }
@@ -217,7 +218,7 @@ impl CopilotAccessManager {
                 state.replace_access(Some(access));
             }
             Err(error) => {
-                // What there was before is as good as it was.
+                // The previous access stays in use.
                 tracing::warn!(%error, "no new access to Copilot");
                 state.no_renewal_before = Some(self.clock.now() + RENEWAL_RETRY_DELAY);
                 if matches!(error, CopilotAccessError::TokenRejected) {
@@ -239,7 +240,7 @@ impl fmt::Debug for CopilotAccessManager {
     }
 }
 
-/// A token that is tried.
+/// A token that is being verified.
 pub(super) struct TokenCheckGuard<'a> {
     manager: &'a CopilotAccessManager,
     github_token: &'a SecretString,
@@ -248,7 +249,7 @@ pub(super) struct TokenCheckGuard<'a> {
 impl Drop for TokenCheckGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.manager.lock();
-        // The same token may be tried by several at once.
+        // Several callers may verify the same token at once.
         if let Some(place) = state.tokens_under_check.iter().position(|tried| is_same_secret(tried, self.github_token))
         {
             state.tokens_under_check.swap_remove(place);
@@ -257,7 +258,7 @@ impl Drop for TokenCheckGuard<'_> {
 }
 
 impl State {
-    /// Another access is in use from now on; an error may still quote the one before.
+    /// Replaces the current access; errors may still contain the previous key, so it is remembered.
     fn replace_access(&mut self, access: Option<Arc<CopilotAccess>>) {
         if let Some(before) = std::mem::replace(&mut self.access, access) {
             self.remember_secret(&before.github_token);
@@ -265,7 +266,7 @@ impl State {
         }
     }
 
-    /// Everything that must not be quoted.
+    /// All secrets that must be redacted.
     fn secrets_to_redact(&self) -> Vec<SecretString> {
         let in_use = self.access.iter().flat_map(|access| [&access.github_token, &access.key]);
         let asked_with = self.attempt.iter().map(|attempt| &attempt.github_token);
@@ -273,7 +274,7 @@ impl State {
         all.filter(|secret| secret.expose_secret().len() >= MIN_SECRET_BYTES).cloned().collect()
     }
 
-    /// What was remembered or used last is forgotten last: the GitHub token outlives many keys.
+    /// Remembers a secret; the least recently used one is evicted, so the GitHub token outlives many keys.
     fn remember_secret(&mut self, secret: &SecretString) {
         self.past_secrets.retain(|known| !is_same_secret(known, secret));
         if self.past_secrets.len() == MAX_REMEMBERED_SECRETS {
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_in_use_are_remembered_and_old_ones_are_not_kept_for_ever() {
+    fn secrets_in_use_are_remembered_and_old_ones_are_evicted() {
         let mut state = State::default();
         for number in 0..100 {
             state.remember_secret(&"the GitHub token".into());
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_is_known_meanwhile_and_what_is_short_never() {
+    fn tokens_under_check_are_redacted_and_short_texts_are_not() {
         let mut state = State { tokens_under_check: vec!["a token to try".into(), "e".into()], ..State::default() };
         state.remember_secret(&"in use for long".into());
         let known = |state: &State| -> Vec<String> {

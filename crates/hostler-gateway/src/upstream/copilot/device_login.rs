@@ -1,4 +1,5 @@
-//! Signing in: GitHub shows a page, the person types a code there, and meanwhile we ask whether they have.
+//! GitHub's device flow: GitHub issues a code, the person enters it on a web page, and meanwhile GitHub is polled for
+//! the token.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -15,16 +16,16 @@ use super::super::http_client::{self as over_http, HttpClient, UpstreamTimeouts}
 use super::github_api::deserialize_secret;
 use super::wall_clock::{SystemWallClock, WallClock};
 
-/// What the token is asked for: who the person is. Copilot needs no more.
+/// Requested scope: the person's identity. Copilot needs no more.
 const SCOPE: &str = "read:user";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// The pause between two questions if none is told.
+/// Poll interval if GitHub specifies none.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How much longer the pause gets when GitHub finds it too short, or does not answer.
+/// Increase of the poll interval when GitHub asks to slow down or does not answer.
 const SLOW_DOWN_STEP: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
-/// How long a code is good for if nothing is told, and at the most.
+/// Lifetime of a code if GitHub specifies none; also the maximum.
 const DEFAULT_CODE_LIFETIME: Duration = Duration::from_secs(15 * 60);
 const MAX_CODE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 const MAX_CODE_CHARS: usize = 32;
@@ -32,16 +33,16 @@ const MAX_CODE_CHARS: usize = 32;
 /// Where to sign in, and as which application.
 #[derive(Clone)]
 pub struct DeviceLoginConfig {
-    /// GitHub's web address, usually [`GITHUB_URL`](super::GITHUB_URL).
+    /// GitHub's web URL, usually [`GITHUB_URL`](super::GITHUB_URL).
     pub github_url: Url,
-    /// The client id of an OAuth application that has the device flow switched on.
+    /// The client id of an OAuth application with the device flow enabled.
     pub client_id: Option<String>,
-    /// How long GitHub may take for one answer.
+    /// Timeouts for GitHub.
     pub timeouts: UpstreamTimeouts,
 }
 
 impl DeviceLoginConfig {
-    /// The usual limits.
+    /// A configuration with default timeouts.
     #[must_use]
     pub fn new(github_url: Url, client_id: Option<String>) -> Self {
         let timeouts = UpstreamTimeouts { read: Duration::from_secs(30), ..UpstreamTimeouts::default() };
@@ -49,7 +50,7 @@ impl DeviceLoginConfig {
     }
 }
 
-/// The URL may hold a password: only its host is shown.
+/// The URL may contain a password, so only its host is shown.
 impl fmt::Debug for DeviceLoginConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceLoginConfig")
@@ -59,21 +60,21 @@ impl fmt::Debug for DeviceLoginConfig {
     }
 }
 
-/// What the person is shown. Safe to print: it holds no control characters.
+/// The code for the person. Safe to print: it contains no control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceCode {
-    /// What is to be typed.
+    /// The code to enter.
     pub user_code: String,
-    /// Where it is to be typed.
+    /// The page to enter it on.
     pub verification_url: Url,
-    /// How long that is possible.
+    /// How long the code is valid.
     pub expires_in: Duration,
 }
 
-/// Why nobody was signed in. Never quotes a secret.
+/// Why the sign-in failed. Never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceLoginError {
-    /// There is no client id.
+    /// No client id is configured.
     #[error(
         "no OAuth client id is configured for signing in to GitHub: set client-id of the copilot upstream \
          to that of an OAuth application with device flow, or set GITHUB_TOKEN instead"
@@ -85,38 +86,38 @@ pub enum DeviceLoginError {
         /// The client id.
         client_id: String,
     },
-    /// The person said no.
+    /// The person denied access.
     #[error("signing in was declined on GitHub's page; run the command again to sign in after all")]
     Denied,
-    /// The person took too long.
+    /// The code expired.
     #[error("the code was not entered in time; run the command again for a new one")]
     Expired,
-    /// GitHub will not go on.
+    /// GitHub rejected the sign-in.
     #[error("GitHub ended the sign-in ({code})")]
     Rejected {
-        /// GitHub's word for the reason.
+        /// GitHub's error code.
         code: String,
     },
-    /// There was no answer to the first question.
+    /// The first request got no response.
     #[error("GitHub could not be asked for a code: {reason}")]
     Unreachable {
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
-    /// The answer is not the expected one.
+    /// The response has an unexpected format.
     #[error("GitHub's answer has another shape than expected: {what}; check the URL")]
     InvalidResponse {
-        /// Which part.
+        /// The invalid part.
         what: &'static str,
     },
 }
 
-/// Signs in by a code that `show` is given to show, and waits until the person has entered it.
+/// Signs in with a code that is passed to `show`, and waits until the person has entered it.
 ///
-/// The result is the GitHub token. Dropping the future ends it; nothing goes on behind it.
+/// Returns the GitHub token. Dropping the future cancels the sign-in.
 ///
 /// # Errors
-/// If there is no client id, or the person or GitHub does not want to.
+/// If no client id is configured, or if the person or GitHub denies it.
 pub async fn device_login(
     config: &DeviceLoginConfig,
     show: impl FnOnce(&DeviceCode),
@@ -124,10 +125,10 @@ pub async fn device_login(
     device_login_with_clock(&SystemWallClock, config, show).await
 }
 
-/// The same by another clock.
+/// Signs in with another clock.
 ///
 /// # Errors
-/// If there is no client id, or the person or GitHub does not want to.
+/// If no client id is configured, or if the person or GitHub denies it.
 pub async fn device_login_with_clock(
     clock: &dyn WallClock,
     config: &DeviceLoginConfig,
@@ -162,7 +163,7 @@ pub async fn device_login_with_clock(
     }
 }
 
-/// Asks for a code.
+/// Requests a code.
 async fn request_device_code(
     http: &HttpClient,
     client_id: &str,
@@ -210,7 +211,7 @@ struct DeviceCodeResponse {
     interval: Option<u64>,
 }
 
-/// One answer to the question whether the code was entered.
+/// A response to a poll for the token.
 #[derive(Deserialize)]
 struct TokenPollResponse {
     #[serde(default, deserialize_with = "deserialize_optional_secret")]
@@ -225,7 +226,7 @@ fn deserialize_optional_secret<'de, D: serde::Deserializer<'de>>(
     Ok(Option::<String>::deserialize(deserializer)?.map(SecretString::from))
 }
 
-/// How the asking goes on.
+/// State of the polling.
 #[derive(Debug, PartialEq, Eq)]
 struct Polling {
     interval: Duration,
@@ -233,7 +234,7 @@ struct Polling {
 }
 
 impl Polling {
-    /// Takes in an answer, or that there was none; gives the token once there is one.
+    /// Applies a response, or a missing one; returns the token once there is one.
     fn handle_response(&mut self, said: Option<TokenPollResponse>) -> Result<Option<SecretString>, DeviceLoginError> {
         let Some(said) = said else {
             self.slow_down(None);
@@ -273,7 +274,7 @@ fn to_login_error(code: &str) -> DeviceLoginError {
     }
 }
 
-/// Whether asking again cannot help.
+/// Whether polling again cannot succeed.
 fn is_final(status: StatusCode) -> bool {
     status.is_client_error() && !matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
@@ -297,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_answers() {
+    fn poll_responses_continue_finish_or_fail_the_sign_in() {
         let denied = || Err(DeviceLoginError::Denied);
         let unintelligible = || Err(DeviceLoginError::InvalidResponse { what: "the token" });
         for (said, expected, interval) in [
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_stays_within_reason() {
+    fn the_poll_interval_is_bounded() {
         for (told, seconds) in [(None, 5), (Some(0), 1), (Some(5), 5), (Some(7), 7), (Some(u64::MAX), 60)] {
             assert_eq!(poll_interval(told), Duration::from_secs(seconds), "{told:?}");
         }

@@ -1,8 +1,8 @@
-//! The sentence in an error that is not one of the Messages API, for people to read.
+//! Extracts a readable message from errors of GitHub and Copilot, which are not Messages API envelopes.
 
 use serde::Deserialize;
 
-/// More is not quoted.
+/// Maximum length of an extracted message.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 #[derive(Deserialize)]
@@ -29,14 +29,14 @@ impl ErrorDetails {
     }
 }
 
-/// What GitHub or Copilot says in an error, in one line, without control characters and not too long.
+/// The message of an error of GitHub or Copilot: one line, without control characters, truncated.
 pub(super) fn sentence(body: &[u8]) -> Option<String> {
     let sentence = match serde_json::from_slice::<ErrorFields>(body) {
         Ok(said) => {
             let details = [said.error_details, said.error].into_iter().flatten();
             details.filter_map(ErrorDetails::into_message).next().or(said.message)?
         }
-        // Copilot also answers in plain words; pages and data are of no use to anybody.
+        // Copilot also answers in plain text; HTML and other data are not readable messages.
         Err(_) => std::str::from_utf8(body)
             .ok()
             .filter(|text| !text.trim_start().starts_with(['<', '{', '[', '"']))?
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_sentences() {
+    fn messages_are_extracted_from_all_error_formats() {
         for (body, expected) in [
             (r#"{"message":"Not Found","status":"404"}"#, Some("Not Found")),
             (
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sentence_is_quoted_in_part() {
+    fn a_long_message_is_truncated() {
         assert_eq!(sentence("ü".repeat(5_000).as_bytes()).unwrap().chars().count(), MAX_MESSAGE_CHARS);
     }
 }

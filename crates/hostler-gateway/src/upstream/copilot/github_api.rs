@@ -1,5 +1,5 @@
-//! GitHub's API, as far as it gives access to Copilot: the exchange of a token for a key, and the discovery of the
-//! address at which a token is a key itself.
+//! GitHub's API for access to Copilot: exchanges a token for a key, and discovers the address where a token is accepted
+//! as the key.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,16 +18,16 @@ use super::error_message;
 use super::wall_clock::WallClock;
 use super::{CopilotConfig, CopilotMode};
 
-/// Where and how GitHub is asked.
+/// Client for GitHub's API.
 pub(super) struct GitHubApi {
     http: HttpClient,
     headers: HeaderMap,
     mode: CopilotMode,
-    /// Whether an address of Copilot may be one without encryption; only if GitHub's own is.
+    /// Whether Copilot's address may use plain HTTP; only if GitHub's own does.
     allow_http: bool,
     api_url: Option<Url>,
     timeouts: UpstreamTimeouts,
-    /// The client of the latest address, kept with its connections as long as the address stays.
+    /// The client of the latest address, reused with its connections while the address stays the same.
     last_client: Mutex<Option<(Url, Arc<HttpClient>)>>,
 }
 
@@ -50,7 +50,7 @@ struct Endpoints {
     api: Option<String>,
 }
 
-/// Straight from the answer into a type that shows itself to nobody.
+/// Deserializes directly into a type that does not print its value.
 pub(super) fn deserialize_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
     String::deserialize(deserializer).map(SecretString::from)
 }
@@ -69,7 +69,7 @@ impl GitHubApi {
         }
     }
 
-    /// Gets an access. Where there is no exchange, the token itself is tried as the key.
+    /// Gets an access. If there is no exchange, the token is used as the key.
     pub(super) async fn acquire_access(
         &self,
         number: u64,
@@ -100,7 +100,7 @@ impl GitHubApi {
         Ok(CopilotAccess { number, github_token: github_token.clone(), key, api: self.client_for(api), lifetime })
     }
 
-    /// A key for the token; nothing if this GitHub has no exchange, or none for this account.
+    /// Exchanges the token for a key; `None` if this GitHub has no exchange, or none for this account.
     async fn exchange(&self, github_token: &SecretString) -> Result<Option<TokenExchange>, CopilotAccessError> {
         match self.get_json(&["copilot_internal", "v2", "token"], github_token).await {
             Ok(exchange) => Ok(Some(exchange)),
@@ -112,7 +112,7 @@ impl GitHubApi {
         }
     }
 
-    /// Copilot's address for the account.
+    /// Discovers Copilot's address for the account.
     async fn discover_api_url(&self, github_token: &SecretString) -> Result<String, CopilotAccessError> {
         let user: CopilotUser =
             self.get_json(&["copilot_internal", "user"], github_token).await.map_err(into_access_error)?;
@@ -133,13 +133,13 @@ impl GitHubApi {
             over_http::read_body(over_http::send(request, |body| redact(body, github_token)).await?).await
         })
         .await?;
-        // Without the parser's own words: they may quote what they stumble over.
+        // Without the parser's message, which may contain parts of the input.
         serde_json::from_slice(&body).map_err(|_| UpstreamError::InvalidResponse {
             reason: format!("the answer of /{} has another shape than expected", path.join("/")),
         })
     }
 
-    /// An address that GitHub told us. The key is not sent to one that anybody can listen to.
+    /// Validates an address from GitHub. The key is not sent over an unencrypted connection.
     fn parse_api_url(&self, api: &str) -> Result<Url, CopilotAccessError> {
         let safe = |api: &Url| api.scheme() == "https" || (self.allow_http && api.scheme() == "http");
         Url::parse(api).ok().filter(safe).ok_or_else(|| CopilotAccessError::InvalidResponse {
@@ -166,7 +166,7 @@ impl fmt::Debug for GitHubApi {
     }
 }
 
-/// What GitHub's refusal means for access to Copilot.
+/// Maps GitHub's error to its meaning for access to Copilot.
 fn into_access_error(error: UpstreamError) -> CopilotAccessError {
     match error {
         UpstreamError::ErrorResponse(refusal) => {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_refusals() {
+    fn github_errors_map_to_access_errors() {
         let details = r#"{"message":"no","error_details":{"message":"No access\n to  Copilot.","title":"x"}}"#;
         let limited = r#"{"message":"API rate limit exceeded for user ID 1."}"#;
         for (status, body, told, words) in [
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_sent_in_the_clear_only_where_github_is_asked_in_the_clear() {
+    fn plain_http_is_allowed_only_if_github_itself_uses_it() {
         let asked = |github: &str| {
             let config = CopilotConfig::new(github.parse().unwrap(), Arc::new(FixedCredential::default()));
             GitHubApi::new(&config, HeaderMap::new())

@@ -1,4 +1,4 @@
-//! Copilot's list of models, reduced to those that an agent can be given.
+//! Parses Copilot's model list and keeps the models that serve the Messages API.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -44,7 +44,7 @@ struct ModelLimits {
     max_output_tokens: Option<u64>,
 }
 
-/// The models of the list that speak the Messages API. An entry of another shape is none of them.
+/// The models that serve the Messages API. Entries of another format are skipped.
 pub(super) fn parse_models(body: &[u8]) -> Result<Vec<UpstreamModel>, serde_json::Error> {
     let list: CopilotModelList<'_> = serde_json::from_slice(body)?;
     Ok(list.data.into_iter().filter_map(|entry| into_upstream_model(serde_json::from_str(entry.get()).ok()?)).collect())
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_messages_models_of_anthropic_are_kept() {
+    fn only_anthropic_models_with_the_messages_api_are_listed() {
         let endpoints = json!(["/chat/completions", "/v1/messages"]);
         let limits = json!({"limits": {"max_context_window_tokens": 200_000, "max_output_tokens": 64_000, "vision": {}},
                    "supports": {"vision": true}});
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn an_invalid_list_is_an_error() {
         for body in ["", "[]", "{}", r#"{"data":{}}"#, r#"{"data":[{]}"#] {
             assert!(parse_models(body.as_bytes()).is_err(), "{body}");
         }

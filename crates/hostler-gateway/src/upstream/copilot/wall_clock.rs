@@ -1,22 +1,22 @@
-//! The time as the Copilot upstream sees it: handed in, so that an hour can pass in a test.
+//! The clock of the Copilot upstream; replaceable, so that tests can advance it.
 
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-/// Tells the time and waits.
+/// Returns the time and sleeps.
 ///
-/// It is the wall clock, since a key goes on ageing while a computer sleeps.
+/// It is the wall clock, because keys also expire while a computer sleeps.
 pub trait WallClock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> SystemTime;
 
-    /// Is ready when so much time has passed.
+    /// Completes after this duration.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// The real time.
+/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemWallClock;
 

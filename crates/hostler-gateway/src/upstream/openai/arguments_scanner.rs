@@ -1,9 +1,9 @@
-//! Follows the arguments of a tool call as they stream by, without keeping them.
+//! Detects where the streamed arguments of a tool call end, without storing them.
 
-/// How far a JSON object has come. It knows brackets and strings, which is enough to see where the object ends.
+/// Progress within a JSON object. It tracks brackets and strings, which is enough to find the end of the object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ArgumentsScanner {
-    /// Nothing but white space has come.
+    /// Only white space so far.
     #[default]
     Empty,
     /// Inside the object.
@@ -16,16 +16,16 @@ pub(super) enum ArgumentsScanner {
 pub(super) enum StringState {
     Outside,
     Inside,
-    /// Behind a backslash.
+    /// After a backslash.
     Escaped,
 }
 
-/// The text is no JSON object.
+/// The text is not a JSON object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotAnObject;
 
 impl ArgumentsScanner {
-    /// Takes the next piece.
+    /// Scans the next piece.
     pub(super) fn push(&mut self, piece: &str) -> Result<(), NotAnObject> {
         for byte in piece.bytes() {
             *self = self.advance(byte)?;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_followed_to_its_end() {
+    fn the_end_of_an_object_is_detected() {
         assert_eq!(after(" \n"), Ok(ArgumentsScanner::Empty));
         for whole in ["{}", " {} ", r#"{"a":[1,{"b":"}]\"\\"}]}"#] {
             assert_eq!(after(whole), Ok(ArgumentsScanner::Complete), "{whole}");
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_object_is_complete_at_its_last_byte_and_not_before(value in value()) {
+        fn every_object_is_complete_at_its_last_byte_and_not_earlier(value in value()) {
             let text = json!({"value": value}).to_string();
             prop_assert_eq!(after(&text), Ok(ArgumentsScanner::Complete));
             for (at, _) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! Chat completions as they go over the wire: the request that we write, the answer and the chunks that we read.
+//! Wire types of chat completions: the request that is sent, and the responses and chunks that are received.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use hostler_redact::redact_json_error;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// What stands between two text blocks that become one string.
+/// Separator of text blocks that are joined into one string.
 pub(super) const PARAGRAPH_BREAK: &str = "\n\n";
 
 #[derive(Debug, Serialize)]
@@ -65,7 +65,7 @@ pub(super) enum ChatMessage<'a> {
     },
 }
 
-/// A piece of a user's message.
+/// A part of a user message.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum UserContentPart {
@@ -78,7 +78,7 @@ pub(super) struct ImageUrl {
     pub(super) url: String,
 }
 
-/// Text alone is sent as a string: small servers know no parts.
+/// Text alone is sent as a string, because small servers do not support parts.
 fn user_content<S: Serializer>(parts: &[UserContentPart], serializer: S) -> Result<S::Ok, S::Error> {
     let texts: Option<Vec<&str>> = parts
         .iter()
@@ -104,7 +104,7 @@ pub(super) struct ChatToolCall<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionCall<'a> {
     pub(super) name: Cow<'a, str>,
-    /// JSON in a string, as the protocol wants it.
+    /// JSON in a string, as the protocol requires.
     pub(super) arguments: &'a str,
 }
 
@@ -155,7 +155,7 @@ pub(super) struct JsonSchema<'a> {
     pub(super) schema: &'a RawValue,
 }
 
-/// A whole answer or one chunk of a streamed one: they differ only in the name of what a choice says.
+/// A complete response or one chunk of a stream: they differ only in the field name of a choice's content.
 #[derive(Debug, Deserialize)]
 pub(super) struct Completion<'a> {
     #[serde(borrow)]
@@ -177,12 +177,12 @@ pub(super) struct CompletionChoice<'a> {
     message: Option<CompletionDelta<'a>>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<Cow<'a, str>>,
-    /// vLLM's own: the stop sequence that was met, as a string.
+    /// vLLM only: the stop sequence that was met, as a string.
     #[serde(borrow)]
     pub(super) stop_reason: Option<&'a RawValue>,
 }
 
-/// What a model says. Raw values where servers disagree about the type.
+/// Output of the model. Raw values where servers disagree about the type.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CompletionDelta<'a> {
     #[serde(borrow)]
@@ -197,7 +197,7 @@ pub(super) struct CompletionDelta<'a> {
     pub(super) tool_calls: Option<Vec<ToolCallDelta<'a>>>,
 }
 
-/// A tool call, or a piece of one.
+/// A tool call, or a part of one.
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolCallDelta<'a> {
     pub(super) index: Option<u64>,
@@ -220,7 +220,7 @@ pub(super) struct CompletionUsage {
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
-    /// DeepSeek's name for the same.
+    /// DeepSeek's name for the cached tokens.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
@@ -230,7 +230,7 @@ struct PromptDetails {
 }
 
 impl CompletionUsage {
-    /// The part of the prompt that came from a cache.
+    /// Prompt tokens that were read from a cache.
     pub(super) fn cached_tokens(self) -> u64 {
         self.prompt_tokens_details
             .and_then(|details| details.cached_tokens)
@@ -248,19 +248,19 @@ struct TextPart<'a> {
 }
 
 impl<'a> CompletionChoice<'a> {
-    /// Whether it is the one that was asked for; servers that give only one may leave out its number.
+    /// Whether it is the first choice; servers that return only one may omit its index.
     pub(super) fn is_first(&self) -> bool {
         self.index.unwrap_or(0) == 0
     }
 
-    /// What the model says in this choice; servers are known to send the other name as `null`.
+    /// The content of this choice; some servers send the other field as `null`.
     pub(super) fn message_or_delta(&self) -> Option<&CompletionDelta<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 }
 
 impl<'a> CompletionDelta<'a> {
-    /// The text of the answer; nothing if it is empty, an error if it is neither a string nor parts of text.
+    /// The text; `None` if it is empty, an error if it is neither a string nor text parts.
     pub(super) fn text(&self) -> Result<Option<Cow<'a, str>>, String> {
         let Some(raw) = self.content else { return Ok(None) };
         if let Some(text) = as_string(raw) {
@@ -278,13 +278,13 @@ impl<'a> CompletionDelta<'a> {
         Ok(Some(Cow::<str>::Owned(text)).filter(|text| !text.is_empty()))
     }
 
-    /// What the model thought aloud, by either of the two names that servers use for it.
+    /// The reasoning, by either of the two field names that servers use.
     pub(super) fn reasoning(&self) -> Option<Cow<'a, str>> {
         let named = [self.reasoning_content, self.reasoning];
         named.into_iter().flatten().filter_map(as_string).find(|text| !text.is_empty())
     }
 
-    /// The words of a refusal.
+    /// The text of a refusal.
     pub(super) fn refusal(&self) -> Option<Cow<'a, str>> {
         self.refusal.and_then(as_string).filter(|text| !text.is_empty())
     }
@@ -299,7 +299,7 @@ impl<'a> ToolCallDelta<'a> {
         self.function.as_ref().and_then(|function| function.name.as_deref()).unwrap_or_default()
     }
 
-    /// The arguments as JSON text; some servers send the object itself in place of a string.
+    /// The arguments as JSON text; some servers send the object instead of a string.
     pub(super) fn arguments(&self) -> Cow<'a, str> {
         match self.function.as_ref().and_then(|function| function.arguments) {
             Some(raw) => as_string(raw).unwrap_or(Cow::Borrowed(raw.get())),

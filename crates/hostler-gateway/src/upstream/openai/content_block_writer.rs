@@ -1,8 +1,8 @@
 //! Writes the content blocks of a streamed message.
 //!
-//! The Messages API numbers its blocks and clients expect one after the other. Chat completions number tool calls
-//! only, and may go back and forth between them. So a call's block is closed when another block begins, provided that
-//! its arguments are whole; one whose arguments are not stays open beside the others.
+//! The Messages API numbers its blocks, and clients expect them one after the other. Chat completions number only tool
+//! calls, and may alternate between them. So a call's block is closed when another block starts, if its arguments are
+//! complete; otherwise it stays open beside the others.
 
 use bytes::{Bytes, BytesMut};
 
@@ -13,18 +13,18 @@ use super::tool_call_ids::ToolCallIds;
 use crate::sse;
 use crate::upstream::UpstreamError;
 
-/// More tool calls in one message are not served.
+/// Maximum number of tool calls in one message.
 pub(super) const MAX_TOOL_CALLS: usize = 1024;
-/// White space before a text is held back up to this length.
+/// Maximum length of white space that is held back before a text.
 const MAX_LEADING_SPACE_BYTES: usize = 1024;
 
 pub(super) struct ContentBlockWriter {
     output: BytesMut,
     ids: ToolCallIds,
     next_index: usize,
-    /// The text or thinking that is being written.
+    /// The open text or thinking block.
     open_text: Option<(TextKind, usize)>,
-    /// White space that no text has followed yet: a message has no blank texts.
+    /// White space without following text, held back because a message contains no blank texts.
     leading_space: String,
     calls: Vec<ToolCallState>,
 }
@@ -36,7 +36,7 @@ enum TextKind {
 }
 
 struct ToolCallState {
-    /// The server's number and id for it.
+    /// The server's index and id of the call.
     index: Option<u64>,
     server_id: String,
     arguments: ArgumentsScanner,
@@ -45,9 +45,9 @@ struct ToolCallState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallProgress {
-    /// Its name has not come.
+    /// Its name has not arrived.
     Announced,
-    /// Its block is being written.
+    /// Its block is open.
     Open(usize),
     Closed,
 }
@@ -64,7 +64,7 @@ impl ContentBlockWriter {
         }
     }
 
-    /// What has been written since the last time.
+    /// Takes the output since the last call.
     pub(super) fn take_output(&mut self) -> Bytes {
         self.output.split().freeze()
     }
@@ -121,7 +121,7 @@ impl ContentBlockWriter {
         self.write(&MessageStreamEvent::ContentBlockDelta { index, delta })
     }
 
-    /// A tool call or a piece of one.
+    /// Writes a tool call or a part of one.
     pub(super) fn write_call(&mut self, piece: &ToolCallDelta<'_>) -> Result<(), UpstreamError> {
         let at = match self.find_call(piece) {
             Some(at) => at,
@@ -152,7 +152,7 @@ impl ContentBlockWriter {
             .map_err(|_| invalid_response("the arguments of a tool call are not a JSON object"))?;
         match call.progress {
             CallProgress::Announced => Err(invalid_response("a tool call has arguments before it has a name")),
-            // Only white space can still come, or the push above had failed.
+            // Only white space can follow, otherwise the push above fails.
             CallProgress::Closed => Ok(()),
             CallProgress::Open(index) => {
                 self.close_text()?;
@@ -164,8 +164,8 @@ impl ContentBlockWriter {
         }
     }
 
-    /// The call that a piece belongs to. Servers number calls, but some give all of them the same number and some give
-    /// none, and then a new name begins a new call.
+    /// Finds the call that a piece belongs to. Servers number calls, but some use the same number for all of them and
+    /// some use none; then a new name starts a new call.
     fn find_call(&self, piece: &ToolCallDelta<'_>) -> Option<usize> {
         let at = match piece.index {
             Some(number) => self.calls.iter().rposition(|call| call.index == Some(number))?,
@@ -211,13 +211,13 @@ impl ContentBlockWriter {
         }
     }
 
-    /// Closes the blocks that nothing can be added to.
+    /// Closes the blocks that are complete.
     fn close_complete(&mut self) -> Result<(), UpstreamError> {
         self.close_text()?;
         self.close_calls(|arguments| arguments == ArgumentsScanner::Complete)
     }
 
-    /// Closes all blocks at the end of the message. Arguments may be cut where the message itself is.
+    /// Closes all blocks at the end of the message. Arguments may be incomplete only if the message is truncated.
     pub(super) fn close_all(&mut self, is_cut: bool) -> Result<(), UpstreamError> {
         let is_whole = |call: &ToolCallState| {
             call.progress != CallProgress::Announced

@@ -1,9 +1,9 @@
-//! The conversation: system prompt and messages.
+//! Translates the conversation: system prompt and messages.
 //!
-//! Both protocols tell the same story in different shapes. Here a tool call is a block of the assistant's message and
-//! its result a block of the user's; there the calls hang on the assistant's message and each result is a message of
-//! its own, which must follow directly. So results come first, whatever stood before them, and the rest of the user's
-//! message after them. Messages of one role in a row are one message, as the Messages API has it.
+//! In the Messages API, a tool call is a block of the assistant's message and its result a block of the user's message.
+//! In chat completions, calls belong to the assistant's message and each result is a message of its own, which must
+//! follow directly. So results come first, regardless of the blocks before them, followed by the rest of the user's
+//! message. Consecutive messages of one role are merged, as in the Messages API.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -25,15 +25,15 @@ struct InputMessage<'a> {
     content: &'a RawValue,
 }
 
-/// A conversation in the form of chat completions, and what the rest of the translation needs to know about it.
+/// A conversation in the form of chat completions, with what the rest of the translation needs from it.
 pub(super) struct ChatConversation<'a> {
     pub(super) messages: Vec<ChatMessage<'a>>,
     /// The ids of all tool calls in it.
     pub(super) call_ids: HashSet<Cow<'a, str>>,
-    /// The deferred tools that results have made known to the model.
+    /// Deferred tools that tool results have referenced.
     pub(super) referenced_tools: HashSet<Cow<'a, str>>,
     late_system_role: LateSystemRole,
-    /// System messages that came between tool calls and their results.
+    /// System messages between tool calls and their results.
     deferred_system_texts: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> ChatConversation<'a> {
         Ok(())
     }
 
-    /// One result as a message. Its images go to `images`: a tool message holds text only.
+    /// Converts one result to a message. Its images are added to `images`, because a tool message contains only text.
     fn convert_tool_result(
         &mut self,
         path: &str,
@@ -143,7 +143,7 @@ impl<'a> ChatConversation<'a> {
         Ok(ChatMessage::Tool { tool_call_id: result.tool_use_id, content: texts.join(PARAGRAPH_BREAK) })
     }
 
-    /// Behind the last assistant's message and the results that it has already; nothing if it has called no tool.
+    /// The index after the last assistant message and its results; `None` if that message has no tool calls.
     fn tool_results_index(&self) -> Option<usize> {
         let calls = self.messages.iter().rposition(|message| matches!(message, ChatMessage::Assistant { .. }))?;
         let has_calls = matches!(self.messages.get(calls), Some(ChatMessage::Assistant { tool_calls, .. }) if !tool_calls.is_empty());
@@ -163,7 +163,7 @@ impl<'a> ChatConversation<'a> {
                     let function = FunctionCall { name, arguments: input.get() };
                     calls.push(ChatToolCall { id, kind: "function", function });
                 }
-                // Thoughts belong to the model that had them.
+                // Thinking is not sent to another model.
                 InputBlock::Thinking => {}
                 other => return Err(misplaced_block(path, &other, "an assistant message")),
             }
@@ -216,7 +216,7 @@ impl<'a> ChatConversation<'a> {
         }
     }
 
-    /// Adds to what the user says.
+    /// Appends to the user's message.
     fn push_user_parts(&mut self, parts: Vec<UserContentPart>) {
         if parts.is_empty() {
             return;

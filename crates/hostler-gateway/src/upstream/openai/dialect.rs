@@ -1,38 +1,39 @@
-//! Where chat-completions servers differ although they speak one protocol.
+//! Differences between chat-completions servers.
 
 use url::{Host, Url};
 
-/// What a server understands; [`Dialect::of`] has the choice that works with most.
+/// What a server supports; [`ChatDialect::for_url`] returns the choice that works with most servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatDialect {
-    /// The field that carries the limit of an answer.
+    /// The field for the maximum output tokens.
     pub token_limit_field: TokenLimitField,
-    /// How a system message is sent that stands in the middle of a conversation.
+    /// How a system message in the middle of a conversation is sent.
     pub late_system_role: LateSystemRole,
-    /// Whether the wished effort is sent as `reasoning_effort`. Servers without reasoning models refuse that field.
+    /// Whether the effort is sent as `reasoning_effort`. Servers without reasoning models reject that field.
     pub supports_reasoning_effort: bool,
 }
 
 /// The field for `max_tokens`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenLimitField {
-    /// `max_tokens`, which everybody but OpenAI's reasoning models takes.
+    /// `max_tokens`, which all servers except OpenAI's reasoning models accept.
     MaxTokens,
-    /// `max_completion_tokens`; servers that do not know it answer without a limit.
+    /// `max_completion_tokens`; servers that do not know it apply no limit.
     MaxCompletionTokens,
 }
 
 /// The form of a system message that is not the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateSystemRole {
-    /// A system message in its place.
+    /// A system message at its position.
     System,
-    /// A marked part of the user's message: the chat templates of many open models refuse a late system message.
+    /// A marked part of the user's message, because the chat templates of many open models reject a late system
+    /// message.
     User,
 }
 
 impl ChatDialect {
-    /// The dialect of the server at this URL.
+    /// The dialect of the server with this URL.
     #[must_use]
     pub fn for_url(base_url: &Url) -> Self {
         let is_openai = match base_url.host() {
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_openai_itself_is_spoken_to_as_openai() {
+    fn only_openais_own_url_gets_the_openai_dialect() {
         for (url, limit) in [
             ("https://api.openai.com/v1", TokenLimitField::MaxCompletionTokens),
             ("https://eu.api.openai.com/v1", TokenLimitField::MaxCompletionTokens),

@@ -1,33 +1,33 @@
-//! Why an answer ended, in the words of either protocol.
+//! Translates finish reasons of chat completions into stop reasons of the Messages API.
 
 use super::chat_completions;
 use super::chat_completions::CompletionChoice;
 use super::messages_response::StopFields;
 use crate::upstream::UpstreamError;
 
-/// What a server says about the end of an answer.
+/// A server's reason for the end of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FinishReason {
     reason: String,
-    /// The stop sequence that was met, from servers that tell.
+    /// The stop sequence that was met, if the server reports it.
     stop_sequence: Option<String>,
 }
 
 impl FinishReason {
-    /// The end that a choice announces, if it does.
+    /// The finish reason of a choice, if it has one.
     pub(super) fn from_choice(choice: &CompletionChoice<'_>) -> Option<Self> {
         let reason = choice.finish_reason.as_deref().filter(|reason| !reason.is_empty())?.to_ascii_lowercase();
         let sequence = choice.stop_reason.and_then(chat_completions::as_string).map(|sequence| sequence.into_owned());
         Some(Self { reason, stop_sequence: sequence })
     }
 
-    /// The answer was longer than its limit, so that its last part may be cut.
+    /// Whether the response reached its token limit, so that its last part may be incomplete.
     pub(super) fn is_truncated(&self) -> bool {
         matches!(self.reason.as_str(), "length" | "max_tokens")
     }
 
-    /// The Messages API's stop reason. Servers often say `stop` beside tool calls, so the calls themselves decide; and
-    /// words that we do not know mean that the answer is over.
+    /// The stop reason for the Messages API. Servers often report `stop` together with tool calls, so the presence of
+    /// calls decides; unknown reasons mean that the response is complete.
     pub(super) fn into_stop_fields(self, has_calls: bool, has_refusal: bool) -> Result<StopFields, UpstreamError> {
         let stop_reason = match self.reason.as_str() {
             "error" | "abort" | "insufficient_system_resource" => {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stop_table() {
+    fn finish_reasons_map_to_stop_reasons() {
         for (choice, has_calls, has_refusal, expected) in [
             (r#"{"finish_reason":"stop"}"#, false, false, "end_turn"),
             (r#"{"finish_reason":"stop"}"#, true, false, "tool_use"),

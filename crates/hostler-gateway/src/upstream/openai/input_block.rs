@@ -1,4 +1,4 @@
-//! Content blocks, of which a few kinds have a counterpart in chat completions.
+//! Parses content blocks of a request; only a few kinds have a counterpart in chat completions.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use super::chat_completions;
 use super::request_body_fields::{UnsupportedRequest, decode_field};
 
-/// A block that can be carried over.
+/// A block that can be translated.
 pub(super) enum InputBlock<'a> {
-    /// Text, or a document that is one.
+    /// Text, or a plain-text document.
     Text(Cow<'a, str>),
-    /// An image, by a URL that may hold its bytes.
+    /// An image, by a URL or a data URL.
     Image {
         url: String,
     },
@@ -22,11 +22,11 @@ pub(super) enum InputBlock<'a> {
         input: &'a RawValue,
     },
     ToolResult(ToolResultBlock<'a>),
-    /// Makes a deferred tool known to the model.
+    /// A reference that makes a deferred tool available.
     ToolReference {
         name: Cow<'a, str>,
     },
-    /// What a model thought, readable or not.
+    /// Thinking, readable or redacted.
     Thinking,
 }
 
@@ -103,7 +103,7 @@ struct ToolReference<'a> {
 }
 
 impl InputBlock<'_> {
-    /// Its name in the Messages API, for people.
+    /// Its name in the Messages API, for error messages.
     pub(super) fn description(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text block",
@@ -116,7 +116,7 @@ impl InputBlock<'_> {
     }
 }
 
-/// The blocks of a content field with their paths. A string is one text block; blocks without any text are left out.
+/// The blocks of a content field with their paths. A string is one text block; blank text blocks are skipped.
 pub(super) fn parse_blocks<'a>(
     path: &str,
     content: &'a RawValue,
@@ -177,7 +177,7 @@ fn convert_image<'a>(path: &str, source: Source<'a>) -> Result<InputBlock<'a>, U
     Ok(InputBlock::Image { url })
 }
 
-/// A document of plain text is text with a title; no other kind is understood by more than a few servers.
+/// A plain-text document becomes text with a title; few servers support other kinds.
 fn convert_document<'a>(path: &str, document: Document<'a>) -> Result<InputBlock<'a>, UnsupportedRequest> {
     let Document { source, title, context } = document;
     if source.kind != "text" {

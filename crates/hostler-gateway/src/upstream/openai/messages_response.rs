@@ -1,11 +1,11 @@
-//! The Messages API's answers, as this upstream writes them.
+//! Wire types of the Messages API's responses, as this upstream writes them.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::chat_completions::CompletionUsage;
 
-/// A message, whole or (with empty content) at its start.
+/// A message, complete or (with empty content) at its start.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "message")]
 pub(super) struct MessageResponse<'a> {
@@ -33,7 +33,7 @@ pub(super) struct MessageUsage {
     output_tokens: u64,
 }
 
-/// Chat completions count the whole prompt; the Messages API counts what the cache had apart.
+/// Chat completions include cached tokens in the prompt tokens; the Messages API counts them separately.
 impl From<CompletionUsage> for MessageUsage {
     fn from(usage: CompletionUsage) -> Self {
         let prompt = usage.prompt_tokens.unwrap_or(0);
@@ -55,7 +55,7 @@ pub(super) enum ContentBlock<'a> {
     },
     Thinking {
         thinking: &'a str,
-        /// Nobody signs these thoughts; clients want the field.
+        /// Empty, because this thinking is not signed; clients require the field.
         signature: &'static str,
     },
     ToolUse {
@@ -63,7 +63,7 @@ pub(super) enum ContentBlock<'a> {
         name: &'a str,
         input: &'a RawValue,
     },
-    /// The beginning of a tool use, whose input follows in deltas.
+    /// The start of a tool use, whose input follows in deltas.
     #[serde(rename = "tool_use")]
     ToolUseStart {
         id: &'a str,

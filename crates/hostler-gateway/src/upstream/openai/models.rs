@@ -1,4 +1,4 @@
-//! The list of models. Only the id is common to all servers; some tell sizes, each by a name of its own.
+//! Parses model lists. Only the id is common to all servers; some report sizes in fields of their own.
 
 use hostler_redact::redact_json_error;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ struct TopProvider {
     max_completion_tokens: Option<u64>,
 }
 
-/// Reads the answer to `GET …/models`.
+/// Parses the response to `GET …/models`.
 pub(super) fn parse_models(body: &[u8]) -> Result<Vec<UpstreamModel>, UpstreamError> {
     let list: ModelListResponse = serde_json::from_slice(body).map_err(|error| UpstreamError::InvalidResponse {
         reason: format!("its list of models: {}", redact_json_error(&error)),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_different_servers_are_read() {
+    fn lists_of_different_servers_are_parsed() {
         let body = br#"{"object":"list","data":[
             {"id":"gpt-4o","object":"model","created":1,"owned_by":"system"},
             {"id":"Qwen/Qwen3-32B","max_model_len":40960,"root":"Qwen/Qwen3-32B"},

@@ -1,12 +1,12 @@
-//! A Messages request becomes a chat-completions request.
+//! Translates a Messages request into a chat-completions request.
 //!
-//! Three fates are possible for a field. It is carried over; or it is a hint, which may be ignored without changing
-//! what is asked ([`HINTS`], and `cache_control` wherever it stands); or the request is refused with its path, since
-//! to drop it would be to answer another question. Fields that nobody has heard of are of the third kind.
+//! Each field is translated, ignored, or rejected. Ignored fields are hints that do not change what is requested
+//! ([`IGNORED_FIELDS`], and `cache_control` anywhere). All other fields, unknown ones included, reject the request with
+//! their path, because dropping them would change its meaning.
 //!
-//! `thinking` and `output_config.effort` say how much the model should think. Where the dialect has
-//! `reasoning_effort` they are sent as that, elsewhere they are hints too: the server decides. They always decide
-//! whether the client is shown the reasoning.
+//! `thinking` and `output_config.effort` specify how much the model thinks. If the dialect supports `reasoning_effort`,
+//! they are sent as that; otherwise they are ignored and the server decides. They always determine whether the client
+//! receives the reasoning.
 
 use std::collections::HashSet;
 
@@ -20,23 +20,24 @@ use super::dialect::{ChatDialect, TokenLimitField};
 use super::request_body_fields::{RequestBodyFields, UnsupportedRequest};
 use super::tools;
 
-/// Fields that concern Anthropic's caches, queues and diagnostics, and `metadata`: who the user is stays here.
+/// Fields for Anthropic's caches, queues and diagnostics, and `metadata`, which identifies the user and is not sent to
+/// others.
 const IGNORED_FIELDS: [&str; 6] =
     ["cache_control", "context_management", "diagnostics", "metadata", "service_tier", "speed"];
 
-/// A request as the upstream gets it, and what must be remembered to read the answer.
+/// A translated request, and the context for translating its response.
 #[derive(Debug)]
 pub(super) struct TranslatedRequest {
     pub(super) body: Bytes,
     pub(super) response_context: ResponseContext,
 }
 
-/// What an answer is read with.
+/// What is needed to translate a response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ResponseContext {
-    /// The client asked for thinking, so it gets what the model thinks aloud.
+    /// The client requested thinking, so it receives the model's reasoning.
     pub(super) include_reasoning: bool,
-    /// Ids of earlier tool calls; a new one must differ.
+    /// Ids of earlier tool calls; a new id must differ.
     pub(super) call_ids: HashSet<String>,
 }
 
@@ -117,8 +118,8 @@ pub(super) fn translate_request(
     Ok(TranslatedRequest { body: body.into(), response_context: expected })
 }
 
-/// The effort that is asked for, in the three words that all servers with efforts know. The thresholds of a budget are
-/// ours: a quarter and a half of the 32 000 tokens that agents ask for as their most.
+/// The requested effort, in the three values that all servers with efforts know. The thresholds for a budget are
+/// Hostler's: a quarter and a half of the 32 000 tokens that agents request at most.
 fn reasoning_effort(thinking: Option<&Thinking>, wished: Option<&str>) -> Option<&'static str> {
     if thinking.is_some_and(|thinking| thinking.kind == "disabled") {
         return None;

@@ -1,4 +1,4 @@
-//! Reads a request field by field, so that each wrong one gets a sentence of its own and none is dropped unseen.
+//! Reads a request field by field, so that each invalid field gets its own message and none is dropped silently.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hostler_redact::redact_json_error;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a request asks for and chat completions cannot express, or a field that is not as the Messages API has it.
+/// A request that chat completions cannot express, or a field that is invalid in the Messages API.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub(super) struct UnsupportedRequest {
@@ -24,7 +24,7 @@ impl UnsupportedRequest {
 pub(super) fn decode_field<'a, T: Deserialize<'a>>(path: &str, raw: &'a RawValue) -> Result<T, UnsupportedRequest> {
     serde_json::from_str(raw.get()).map_err(|error| {
         let said = redact_json_error(&error);
-        // Lines and columns are counted from the value's own beginning, where nobody looks.
+        // Line and column refer to the value, not to the body, so they are omitted.
         let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
         UnsupportedRequest::new(path, format!("{what}."))
     })
@@ -48,14 +48,14 @@ impl<'a> RequestBodyFields<'a> {
         }
     }
 
-    /// Takes out what need not be carried.
+    /// Removes fields that need no translation.
     pub(super) fn ignore(&mut self, names: &[&str]) {
         for name in names {
             self.0.remove(*name);
         }
     }
 
-    /// Refuses what nobody has taken: it would be lost.
+    /// Rejects fields that were not taken: they would be lost.
     pub(super) fn reject_remaining(self) -> Result<(), UnsupportedRequest> {
         match self.0.into_iter().find(|(_, raw)| raw.get() != "null") {
             Some((name, _)) => Err(UnsupportedRequest::new(
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_without_the_value() {
+    fn errors_do_not_contain_the_value() {
         let mut fields = RequestBodyFields::parse(br#"{"max_tokens":"planted"}"#).unwrap();
         let wrong = fields.take::<u64>("max_tokens").unwrap_err();
         assert_eq!(wrong, UnsupportedRequest::new("max_tokens", "invalid type: string, expected u64."));

@@ -1,4 +1,4 @@
-//! A whole chat completion becomes a message.
+//! Translates a complete chat completion into a message.
 
 use bytes::Bytes;
 use hostler_redact::redact_json_error;
@@ -12,7 +12,7 @@ use super::server_error;
 use super::tool_call_ids::ToolCallIds;
 use crate::upstream::UpstreamError;
 
-/// Translates a body; `id` is the new message's and `model` the one that was asked for.
+/// Translates a body; `id` is the id of the new message and `model` the requested model.
 pub(super) fn translate_response(
     body: &[u8],
     id: &str,
@@ -40,7 +40,7 @@ pub(super) fn translate_response(
     for call in said.tool_calls.iter().flatten() {
         match CompletedToolCall::parse(call, &mut ids) {
             Ok(call) => calls.push(call),
-            // What the limit has cut off was never called; the stop reason says so.
+            // A call that the token limit truncated is dropped; the stop reason reports the truncation.
             Err(_) if finish.is_truncated() => break,
             Err(reason) => return Err(invalid_response(reason)),
         }
@@ -80,7 +80,7 @@ impl<'a> CompletedToolCall<'a> {
             return Err("it calls a tool without naming it".to_owned());
         }
         let arguments = call.arguments();
-        // A call without arguments often comes as an empty string.
+        // A call without arguments often has an empty string.
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments.trim() };
         let input = RawValue::from_string(arguments.to_owned())
             .ok()

@@ -1,4 +1,4 @@
-//! What servers say about failures, in the Messages API's envelope.
+//! Translates servers' errors into the envelope of the Messages API.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::chat_completions;
 use crate::error::{self, ApiErrorKind};
 use crate::upstream::{UpstreamError, UpstreamErrorResponse};
 
-/// A failure that was told in words.
+/// A parsed error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerError {
     pub(super) kind: ApiErrorKind,
@@ -19,7 +19,7 @@ pub(super) struct ServerError {
     status: StatusCode,
 }
 
-/// The forms that are about: OpenAI's, a bare string, vLLM's old one, FastAPI's.
+/// Known formats: OpenAI's, a bare string, vLLM's old one, FastAPI's.
 #[derive(Deserialize)]
 struct ErrorBody<'a> {
     #[serde(borrow)]
@@ -40,7 +40,7 @@ struct ErrorObject<'a> {
     code: Option<&'a RawValue>,
 }
 
-/// Puts the message of an error body into an envelope; a body that has none is left as it is.
+/// Wraps the message of an error body in an envelope; a body without a message is unchanged.
 pub(super) fn wrap_error_body(refusal: UpstreamErrorResponse) -> UpstreamErrorResponse {
     let told = serde_json::from_slice::<ErrorBody<'_>>(&refusal.body).ok().and_then(|body| {
         let error = body.error.or(body.message).or(body.detail)?;
@@ -52,7 +52,7 @@ pub(super) fn wrap_error_body(refusal: UpstreamErrorResponse) -> UpstreamErrorRe
     }
 }
 
-/// An error in a place where an answer was expected; it has a status only if its code is one.
+/// Parses an error in place of a response; it has a status only if its code is one.
 pub(super) fn parse_server_error(error: &RawValue) -> ServerError {
     ServerError::parse(error, StatusCode::INTERNAL_SERVER_ERROR).unwrap_or_else(|| ServerError {
         kind: ApiErrorKind::Api,
@@ -80,7 +80,7 @@ impl ServerError {
         let is_too_long = named(object.code, "context_length_exceeded")
             || named(object.kind, "exceed_context_size_error")
             || message.contains("maximum context length");
-        // Agents know this by the words of the Messages API, and compact the conversation.
+        // Agents recognize this text of the Messages API and compact the conversation.
         let message = if is_too_long { format!("prompt is too long: {message}") } else { message.into_owned() };
         Some(Self { kind: ApiErrorKind::from_status(status), message, status })
     }

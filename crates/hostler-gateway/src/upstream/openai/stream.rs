@@ -1,7 +1,8 @@
-//! The chunks of a streamed chat completion become the events of a streamed message.
+//! Translates the chunks of a streamed chat completion into the events of a streamed message.
 //!
-//! The translator keeps no text: a chunk goes out as it came in. What it holds is the half of an event whose end has
-//! not arrived (bounded by the splitter) and a few numbers per tool call (bounded by [`super::blocks::MAX_CALLS`]).
+//! The translator stores no text: each chunk is translated as it arrives. Its state is an incomplete event (limited by
+//! the splitter) and a few numbers per tool call (limited by
+//! [`MAX_TOOL_CALLS`](super::content_block_writer::MAX_TOOL_CALLS)).
 
 use bytes::Bytes;
 use hostler_redact::redact_json_error;
@@ -17,7 +18,7 @@ use crate::error;
 use crate::sse::SseEventSplitter;
 use crate::upstream::UpstreamError;
 
-/// One stream's translation, however its bytes are chunked.
+/// Translates one stream, in any chunking.
 pub(super) struct StreamTranslator {
     splitter: SseEventSplitter,
     message: StreamedMessage,
@@ -26,14 +27,14 @@ pub(super) struct StreamTranslator {
 
 enum State {
     Running,
-    /// Nothing more will come out.
+    /// There is no further output.
     Finished,
-    /// To be told after what has been written.
+    /// The failure to report after the output so far.
     Failed(UpstreamError),
 }
 
 impl StreamTranslator {
-    /// `id` is the new message's and `model` the one that was asked for.
+    /// `id` is the id of the new message and `model` the requested model.
     pub(super) fn new(id: String, model: String, expected: ResponseContext) -> Self {
         let message = StreamedMessage {
             blocks: ContentBlockWriter::new(ToolCallIds::new(&id, expected.call_ids)),
@@ -48,7 +49,7 @@ impl StreamTranslator {
         Self { splitter: SseEventSplitter::default(), message, state: State::Running }
     }
 
-    /// Takes the next bytes and gives the events that follow from them, often none.
+    /// Takes the next bytes and returns the resulting events, often none.
     pub(super) fn push(&mut self, chunk: Bytes) -> Bytes {
         let Self { splitter, message, state } = self;
         let split = splitter.push(chunk, |event| {
@@ -62,7 +63,8 @@ impl StreamTranslator {
         self.message.blocks.take_output()
     }
 
-    /// The upstream's bytes have ended. A message with a finish reason is whole, even if the last marker is missing.
+    /// Handles the end of the upstream's bytes. A message with a finish reason is complete, even without the last
+    /// marker.
     pub(super) fn finish(&mut self) -> Bytes {
         if matches!(self.state, State::Running) {
             self.state = self.message.finish().unwrap_or_else(State::Failed);
@@ -70,12 +72,12 @@ impl StreamTranslator {
         self.message.blocks.take_output()
     }
 
-    /// The upstream's bytes have broken off: nothing more comes out.
+    /// Stops the output after the upstream's bytes were interrupted.
     pub(super) fn abort(&mut self) {
         self.state = State::Finished;
     }
 
-    /// Whether the stream is over; if it failed, why. The reason is given once.
+    /// Whether the stream has ended, with the failure if there is one. The failure is returned once.
     pub(super) fn take_outcome(&mut self) -> Option<Result<(), UpstreamError>> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Running => {
@@ -100,11 +102,11 @@ struct StreamedMessage {
 }
 
 impl StreamedMessage {
-    /// The data of one event.
+    /// Translates the data of one event.
     fn handle_event(&mut self, data: &[u8]) -> Result<State, UpstreamError> {
         match data.trim_ascii() {
             b"[DONE]" => return self.finish(),
-            // A comment that keeps the connection alive does so on our side too.
+            // A keep-alive comment keeps the client's connection alive as well.
             b"" if self.has_begun => self.blocks.write(&MessageStreamEvent::Ping)?,
             b"" => {}
             json => {
@@ -156,7 +158,8 @@ impl StreamedMessage {
         if let Some(said) = choice.message_or_delta() {
             match said.reasoning() {
                 Some(reasoning) if self.include_reasoning => self.blocks.write_thinking(&reasoning)?,
-                // The client must not take a long thought that it does not see for a dead connection.
+                // A ping, so that the client does not take a long reasoning that it does not receive for a dead
+                // connection.
                 Some(_) => self.blocks.write(&MessageStreamEvent::Ping)?,
                 None => {}
             }
@@ -177,7 +180,7 @@ impl StreamedMessage {
         Ok(())
     }
 
-    /// The end of the message, if it has one.
+    /// Ends the message if it has a finish reason.
     fn finish(&mut self) -> Result<State, UpstreamError> {
         let finish = self.finish.take().ok_or_else(|| UpstreamError::Interrupted {
             reason: "the stream ended without a finish_reason".to_owned(),

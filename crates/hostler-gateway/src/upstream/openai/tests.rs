@@ -1,4 +1,4 @@
-//! The translation as tables (reviewed as snapshots) and as properties. No I/O.
+//! Tests of the translation: tables (reviewed as snapshots) and properties. No I/O.
 
 mod properties;
 mod requests;

@@ -1,12 +1,12 @@
-//! Ids of tool calls. Agents find a result by its id alone, so an id must be new in the whole conversation; some
-//! servers give none, and some give the same ones in every answer. OpenAI takes ids of at most 40 characters.
+//! Chooses ids of tool calls. Agents find a result by its id alone, so an id must be unique in the conversation; some
+//! servers send none, and some repeat the same ids in every response. OpenAI accepts at most 40 characters.
 
 use std::collections::HashSet;
 
 #[derive(Debug)]
 pub(super) struct ToolCallIds {
     used: HashSet<String>,
-    /// Ids of our own are made from the message's, without its prefix.
+    /// Prefix of generated ids: the message's id without its own prefix.
     prefix: String,
     generated_count: usize,
 }
@@ -17,7 +17,7 @@ impl ToolCallIds {
         Self { used, prefix, generated_count: 0 }
     }
 
-    /// The server's id if it is a good one, otherwise one of our own.
+    /// The server's id if it is usable, otherwise a generated one.
     pub(super) fn choose(&mut self, given: &str) -> String {
         if !given.is_empty() && self.used.insert(given.to_owned()) {
             return given.to_owned();
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_our_own_are_short_enough_for_everybody() {
+    fn generated_ids_have_at_most_forty_characters() {
         let mut ids = ToolCallIds::new(&format!("msg_{}", "f".repeat(32)), HashSet::new());
         assert!((0..MAX_TOOL_CALLS).all(|_| ids.choose("").len() <= 40));
     }

@@ -1,4 +1,4 @@
-//! Tools become functions.
+//! Translates tools into functions.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ struct ToolField<'a> {
     defer_loading: Option<bool>,
 }
 
-/// The functions that the model may know of. A deferred tool is one only after a tool result has referred to it.
+/// The functions that the model receives. A deferred tool is included only after a tool result has referenced it.
 pub(super) fn translate_tools<'a>(
     tools: &[&'a RawValue],
     referred: &HashSet<Cow<'a, str>>,
@@ -59,9 +59,9 @@ pub(super) struct ToolChoiceField {
     disable_parallel_tool_use: Option<bool>,
 }
 
-/// How the model is to choose, and whether it may call several at once (nothing: as the server likes).
+/// How the model chooses a function, and whether it may call several at once (`None`: the server's default).
 ///
-/// Without functions a request must say nothing about them.
+/// A request without functions must not contain these fields.
 pub(super) fn translate_tool_choice(
     field: Option<ToolChoiceField>,
     any_function: bool,

@@ -1,7 +1,7 @@
-//! Finds what the user really said last in a Messages request.
+//! Finds the last text that the user wrote in a Messages request.
 //!
-//! Agents put much around it: reminders in tags, notes on images and interruptions, tool results in the user's name,
-//! and earlier user messages that got no answer, merged into the same message.
+//! Agents add other content: reminders in tags, notes on images and interruptions, tool results in the user's name, and
+//! earlier user messages without an answer, merged into the same message.
 
 use std::borrow::Cow;
 
@@ -39,14 +39,14 @@ struct Block<'a> {
     source: Option<Source<'a>>,
 }
 
-/// Where the contents of a block are.
+/// The contents of a block.
 #[derive(Debug, Deserialize)]
 struct Source<'a> {
     #[serde(borrow, default)]
     data: Cow<'a, str>,
 }
 
-/// The last user text, and how many tool results have come since.
+/// The last user text, and the number of tool results since then.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LastUserText {
     pub(super) text: String,
@@ -58,7 +58,7 @@ impl<'a> RequestConversation<'a> {
         serde_json::from_slice(body)
     }
 
-    /// The contents of all pictures that the user sent, in base64.
+    /// The base64 contents of all images that the user sent.
     pub(super) fn images(&self) -> Vec<&str> {
         let mut pictures = Vec::new();
         for message in self.messages.iter().filter(|message| message.role == "user") {
@@ -100,7 +100,7 @@ impl LastUserText {
     }
 }
 
-/// How texts begin that an agent writes in the user's name.
+/// Prefixes of texts that an agent writes in the user's name.
 const AGENT_NOTE_PREFIXES: [&str; 6] = [
     "[Request interrupted by user",
     "[Image:",
@@ -118,7 +118,7 @@ fn strip_reminders(text: &str) -> Cow<'_, str> {
     };
     let mut own = before.to_owned();
     loop {
-        // A reminder without an end reaches to the end of the text.
+        // An unclosed reminder extends to the end of the text.
         let Some((_, after)) = rest.split_once(REMINDER_TAGS.1) else {
             return Cow::Owned(own);
         };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_adds_is_not_the_user_text() {
+    fn texts_of_the_agent_are_not_the_user_text() {
         check(
             r#"[{"role":"user","content":[
                 {"type":"text","text":"<system-reminder>\nToday is a day.\n</system-reminder>"},
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_merged_messages_the_last_counts() {
+    fn the_last_of_merged_messages_is_the_user_text() {
         check(
             r#"[{"role":"user","content":[{"type":"text","text":"!hang"},{"type":"text","text":"[Request interrupted by user]"},{"type":"text","text":"hi"}]}]"#,
             "hi",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_text_beside_a_tool_result_starts_anew() {
+    fn a_new_text_beside_a_tool_result_restarts_the_count() {
         check(
             r#"[{"role":"user","content":"run"},
                {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"next"}]}]"#,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_seen_where_the_user_sent_them() {
+    fn images_of_the_user_are_found() {
         let seen = |messages: &str| {
             let body = format!(r#"{{"messages":{messages}}}"#);
             let conversation = RequestConversation::parse(body.as_bytes()).unwrap();

@@ -1,9 +1,9 @@
-//! The Messages API's answers, as the scripted model writes them.
+//! Wire types of the Messages API's responses, as the scripted model writes them.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What a message's ids are made from.
+/// Source of a message's ids.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScriptedMessageId(pub(super) u64);
 
@@ -12,18 +12,18 @@ impl ScriptedMessageId {
         format!("msg_scripted_{:016x}", self.0)
     }
 
-    /// The id of a tool call, by its place in the message.
+    /// The id of a tool call, by its index in the message.
     pub(super) fn tool_use(self, index: usize) -> String {
         format!("toolu_scripted_{:016x}_{index}", self.0)
     }
 
-    /// The signature of a thinking block, by its place in the message.
+    /// The signature of a thinking block, by its index in the message.
     pub(super) fn signature(self, index: usize) -> String {
         format!("c2NyaXB0ZWQ{:016x}{index}", self.0)
     }
 }
 
-/// A message, whole or (with empty content) at its start.
+/// A message, complete or (with empty content) at its start.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "message")]
 pub(super) struct ScriptedMessage<'a> {

@@ -1,7 +1,7 @@
-//! The scripted model: built in, offline, deterministic. The same request always gets the same answer.
+//! The scripted model: built in, offline, deterministic. The same request always gets the same response.
 //!
-//! It does what the directives in the last user text say (`docs/scripted-model.md`), or echoes that text. It keeps no
-//! state: how far a script has come is counted from the tool results in the request.
+//! It follows the directives in the last user text (`docs/scripted-model.md`), or echoes that text. It has no state:
+//! the position in a script follows from the number of tool results in the request.
 
 mod conversation;
 mod message;
@@ -29,13 +29,13 @@ use super::{
 use crate::error::{self, ApiErrorKind};
 use crate::model_catalog;
 
-/// The upstream that needs no network: see `docs/scripted-model.md`.
+/// The upstream without a network: see `docs/scripted-model.md`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScriptedUpstream;
 
 impl Upstream for ScriptedUpstream {
     fn is_script(&self, text: &str) -> bool {
-        // One that cannot be played is one all the same: its author is told why.
+        // An invalid script is a script as well, so that its author gets the error.
         !matches!(Script::parse(text), Ok(None))
     }
 
@@ -47,7 +47,7 @@ impl Upstream for ScriptedUpstream {
         UpstreamCapabilities { betas: BetaPolicy::All, unknown_models: UnknownModelPolicy::Forward }
     }
 
-    /// Agents derive thinking and limits from the name, so it offers real ones.
+    /// Agents derive thinking and limits from the model's name, so the list contains real names.
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
         std::future::ready(Ok(model_catalog::bundled_models())).boxed()
     }
@@ -74,7 +74,7 @@ impl Upstream for ScriptedUpstream {
     }
 }
 
-/// What the model does in answer to this request.
+/// The directives for the response to this request.
 fn build_message_script(body: &[u8]) -> Result<MessageScript, UpstreamError> {
     let conversation = RequestConversation::parse(body).map_err(|error| {
         error_response(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {}.", redact_json_error(&error)))
@@ -88,7 +88,7 @@ fn build_message_script(body: &[u8]) -> Result<MessageScript, UpstreamError> {
     })
 }
 
-/// The stream: events as they are due. Time passes here, so that the performance itself has no clock.
+/// The stream of events at their due times. The clock is used here, so that the playback itself has none.
 fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> EventByteStream {
     stream::unfold(Some((performance, writer)), |state| async {
         let (mut performance, mut writer) = state?;
@@ -120,7 +120,7 @@ fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> 
     .boxed()
 }
 
-/// The same performance as one whole message.
+/// Collects the same playback into one message.
 async fn collect_playback(
     performance: ScriptPlayback,
     mut writer: ScriptedMessageWriter,
@@ -155,7 +155,7 @@ fn serialization_error(error: &serde_json::Error) -> UpstreamError {
     UpstreamError::Internal { reason: format!("an event of the scripted model could not be written: {error}") }
 }
 
-/// Ids are made from the request, so that they differ along a conversation and repeat with a repeated request.
+/// Ids are derived from the request, so that they differ within a conversation and repeat for a repeated request.
 fn derive_message_id(body: &[u8]) -> ScriptedMessageId {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Plays an act: which blocks, in which pieces, with which pauses. Pure; knows neither clock nor wire.
+//! Plays one message of a script: its blocks, chunks and pauses. Pure; does not know a clock or the wire format.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 
 use super::script::{Directive, MessageScript};
 
-/// Large output comes in pieces of this size.
+/// Chunk size of large output.
 const HUGE_CHUNK_BYTES: usize = 4096;
-/// Tool input comes in pieces of so many characters.
+/// Chunk size of tool input, in characters.
 const JSON_CHUNK_CHARS: usize = 16;
 
-/// What happens next.
+/// One step of the playback.
 #[derive(Debug)]
 pub(super) enum PlaybackStep {
-    /// A block begins.
+    /// A block starts.
     Open(NewBlock),
     /// The open block grows.
     Chunk(String),
@@ -24,17 +24,17 @@ pub(super) enum PlaybackStep {
     Close,
     /// The message ends, for this reason.
     End(&'static str),
-    /// Time passes.
+    /// A pause.
     Pause(Duration),
     /// The request fails.
     Error { status: StatusCode, message: String },
-    /// The connection breaks.
+    /// The connection is closed.
     Disconnect,
-    /// Nothing happens any more.
+    /// No further step follows, and the stream stays open.
     Hang,
 }
 
-/// What kind of block begins.
+/// The kind of a new block.
 #[derive(Debug)]
 pub(super) enum NewBlock {
     Text,
@@ -42,12 +42,12 @@ pub(super) enum NewBlock {
     Tool { name: String, input: Box<RawValue> },
 }
 
-/// An act being played; an iterator, so that large output is never held as a whole.
+/// A running playback; an iterator, so that large output is never in memory as a whole.
 #[derive(Debug)]
 pub(super) struct ScriptPlayback {
     directives: std::vec::IntoIter<Directive>,
     delta_delay: Duration,
-    /// The pieces that the open block still gets.
+    /// Remaining chunks of the open block.
     open_block: Option<BlockChunks>,
     queued: VecDeque<PlaybackStep>,
     block_count: usize,
@@ -91,7 +91,7 @@ impl ScriptPlayback {
     fn run_directive(&mut self, directive: Directive) {
         match directive {
             Directive::Say(text) => self.open_block(NewBlock::Text, BlockChunks::from_words(&text)),
-            // What was seen has become something to say.
+            // `with_images` has set the text.
             Directive::See { text, .. } => self.open_block(NewBlock::Text, BlockChunks::from_words(&text)),
             Directive::Think(text) => self.open_block(NewBlock::Thinking, BlockChunks::from_words(&text)),
             Directive::Deltas { count, text } => {
@@ -110,7 +110,7 @@ impl ScriptPlayback {
         }
     }
 
-    /// The message ends by itself. An answer without any block would be no answer, so there is a last word.
+    /// Ends the message. A message without any block is invalid, so a final text is added.
     fn end_message(&mut self) {
         if self.block_count == 0 {
             self.open_block(NewBlock::Text, BlockChunks::from_words("Done."));
@@ -147,7 +147,7 @@ impl Iterator for ScriptPlayback {
     }
 }
 
-/// The pieces of one block.
+/// The chunks of one block.
 #[derive(Debug)]
 enum BlockChunks {
     Ready(VecDeque<String>),
@@ -193,7 +193,7 @@ mod tests {
     use super::super::script::Script;
     use super::*;
 
-    /// The steps of a script as words.
+    /// The steps of a script as text.
     fn play(script: &str) -> String {
         let act = Script::parse(script).unwrap().unwrap().message_after(0);
         let steps = ScriptPlayback::new(act).map(|step| match step {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_output_has_exactly_the_size_asked_for() {
+    fn huge_output_has_exactly_the_requested_size() {
         let act = Script::parse("!huge 10000").unwrap().unwrap().message_after(0);
         let sizes: Vec<usize> = ScriptPlayback::new(act)
             .filter_map(|step| if let PlaybackStep::Chunk(piece) = step { Some(piece.len()) } else { None })

@@ -1,39 +1,40 @@
-//! The directive language: one directive per line, anything else on a line is a comment for people.
+//! Parses the directive language: one directive per line; other lines are comments.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-/// Larger outputs are refused, so that a typing error does not fill the memory.
+/// Maximum output size, so that a typo does not exhaust the memory.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024 * 1024;
-/// Of a longer user text only the beginning is echoed.
+/// Maximum length of an echoed text; longer texts are truncated.
 const MAX_ECHO_CHARS: usize = 1000;
 
-/// One thing that the model does.
+/// One action of the model.
 #[derive(Debug, Clone)]
 pub(super) enum Directive {
     /// A text block, streamed word by word.
     Say(String),
     /// A thinking block, streamed word by word.
     Think(String),
-    /// A text block of so many deltas.
+    /// A text block with this number of deltas.
     Deltas { count: usize, text: Option<String> },
-    /// A text block of so many bytes, in large deltas.
+    /// A text block of this size, in large deltas.
     Huge(usize),
-    /// A text block, if the user sent a picture with these contents (in base64); otherwise one that says what was sent.
+    /// A text block, if the user sent an image with these contents (in base64); otherwise a text block that reports
+    /// what was sent.
     See { data: String, text: String },
-    /// The time before each delta from here on.
+    /// The delay before each following delta.
     Pace(Duration),
-    /// A silence.
+    /// A pause.
     Wait(Duration),
-    /// A tool call; the message ends behind it.
+    /// A tool call; the message ends after it.
     Tool { name: String, input: Box<RawValue> },
     /// An error: a response with this status before the first event, an `error` event after it.
     Error { status: StatusCode, message: String },
-    /// The connection breaks.
+    /// The connection is closed.
     Cut,
-    /// Nothing more comes, for ever.
+    /// The stream stays open without further events.
     Hang,
 }
 
@@ -43,7 +44,7 @@ impl Directive {
     }
 }
 
-/// Why a script cannot be played.
+/// Why a script is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {line}: {problem}")]
 pub(super) struct ScriptError {
@@ -51,12 +52,12 @@ pub(super) struct ScriptError {
     problem: String,
 }
 
-/// A user text that holds directives.
+/// A user text with directives.
 #[derive(Debug)]
 pub(super) struct Script(Vec<Directive>);
 
 impl Script {
-    /// The script in a text; nothing if no line of it is a directive, so that "!important" is just a text.
+    /// Parses a text; `None` if no line is a directive, so that "!important" is ordinary text.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, ScriptError> {
         let mut directives = Vec::new();
         let mut unknown = None;
@@ -80,7 +81,7 @@ impl Script {
         }
     }
 
-    /// What is left to do after so many tool results: the first step whose calls have not had theirs.
+    /// The message after this number of tool results: the first step whose calls have no results yet.
     pub(super) fn message_after(self, results: usize) -> MessageScript {
         let mut pace = Duration::ZERO;
         let mut left = results;
@@ -90,7 +91,7 @@ impl Script {
                 return MessageScript { delta_delay: pace, directives: step };
             }
             left = left.saturating_sub(calls);
-            // The pace of a step that is over still holds.
+            // The pace of an earlier step still applies.
             for directive in step {
                 if let Directive::Pace(set) = directive {
                     pace = set;
@@ -100,7 +101,7 @@ impl Script {
         MessageScript { delta_delay: pace, directives: Vec::new() }
     }
 
-    /// A step is one message: it ends behind its tool calls.
+    /// Splits the script into messages; a message ends after its tool calls.
     fn split_messages(self) -> Vec<Vec<Directive>> {
         let mut steps: Vec<Vec<Directive>> = Vec::new();
         let mut after_call = true;
@@ -116,16 +117,16 @@ impl Script {
     }
 }
 
-/// What the model does in one message.
+/// The directives of one message.
 #[derive(Debug, Default)]
 pub(super) struct MessageScript {
-    /// The time before each delta at the beginning.
+    /// The delay before each delta at the start.
     pub(super) delta_delay: Duration,
     pub(super) directives: Vec<Directive>,
 }
 
 impl MessageScript {
-    /// The same by somebody who looks at these pictures.
+    /// Resolves directives about images with these images.
     pub(super) fn with_images(mut self, pictures: &[&str]) -> Self {
         for directive in &mut self.directives {
             if let Directive::See { data, text } = directive {
@@ -139,7 +140,7 @@ impl MessageScript {
         self
     }
 
-    /// The answer to a text without directives.
+    /// The response to a text without directives.
     pub(super) fn echo(text: &str) -> Self {
         let mut said: String = text.chars().take(MAX_ECHO_CHARS).collect();
         if said.len() < text.len() {
@@ -156,7 +157,7 @@ impl MessageScript {
 
 const DIRECTIVE_NAMES: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut and !hang";
 
-/// The directive of a name and the rest of its line; nothing if the name is none.
+/// Parses a directive from its name and the rest of its line; `None` if the name is unknown.
 fn parse_directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
     Some(match name {
         "say" => parse_text(rest).map(Directive::Say),
@@ -242,7 +243,7 @@ fn split_first_word(rest: &str) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    /// The directives of the act after so many results, in the form of a script.
+    /// The directives of the message after this number of results, in the form of a script.
     fn act(text: &str, results: usize) -> String {
         let act = Script::parse(text).unwrap().unwrap().message_after(results);
         let words: Vec<String> = act
@@ -259,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_directives_is_no_script() {
+    fn a_text_without_directives_is_not_a_script() {
         for text in ["", "hi", "what a day!", "!important", "wow\n!\n! say", "see !say in the docs"] {
             assert!(Script::parse(text).unwrap().is_none(), "{text}");
         }
     }
 
     #[test]
-    fn what_is_seen_is_said_only_if_it_is_there() {
+    fn see_reports_whether_the_image_was_sent() {
         let act = |pictures: &[&str]| {
             let act = Script::parse("!see AAAA it is red").unwrap().unwrap().message_after(0).with_images(pictures);
             act.directives.iter().map(|directive| format!("{directive:?}")).collect::<Vec<_>>()
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_goes_on_behind_the_calls_that_have_results() {
+    fn a_script_continues_after_the_calls_with_results() {
         let script = "!pace 5\n!say a\n!tool A {}\n!tool B {}\n!say b\n!pace 7\n!tool C\n!say c";
         assert_eq!(act(script, 0), "pace 5, say a, tool A, tool B@0");
         assert_eq!(act(script, 2), "say b, pace 7, tool C@5");
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_contain_their_line() {
         for (text, told) in [
             ("!say hi\n!sya there", "line 2: there is no directive !sya"),
             ("!say", "line 1: a text must follow"),
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_echoed_in_part() {
+    fn a_long_text_is_echoed_truncated() {
         let Directive::Say(said) = MessageScript::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
         assert!(said.ends_with("ä…") && said.chars().count() < 1100);
     }

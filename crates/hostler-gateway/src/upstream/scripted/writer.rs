@@ -1,4 +1,4 @@
-//! Writes a performance down: as a stream of events, or as one whole message.
+//! Writes a playback as a stream of events or as one complete message.
 
 use bytes::{Bytes, BytesMut};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::message::{
 use super::playback::NewBlock;
 use crate::sse;
 
-/// What both forms of an answer need to know about the request.
+/// What both forms of a response need from the request.
 #[derive(Debug)]
 pub(super) struct MessageHead {
     pub(super) id: ScriptedMessageId,
@@ -46,7 +46,7 @@ impl MessageHead {
     }
 }
 
-/// A token is four bytes, rounded up: plausible, and everybody can check it.
+/// Four bytes per token, rounded up: plausible and easy to verify.
 pub(super) fn estimate_tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
@@ -73,12 +73,12 @@ impl ScriptedEventWriter {
         Self { head, has_begun: false, index: 0, kind: BlockKind::Text, output_bytes: 0 }
     }
 
-    /// Whether the client has seen an event.
+    /// Whether an event has been written.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// The beginning of a block; before the first one, of the message.
+    /// Starts a block; before the first one, the message.
     pub(super) fn open_block(&mut self, opening: NewBlock) -> Result<Bytes, serde_json::Error> {
         let mut events = EventBuffer::default();
         let first = !self.has_begun;
@@ -138,7 +138,7 @@ impl ScriptedEventWriter {
     }
 }
 
-/// Events that are written together.
+/// Collects events that are written together.
 #[derive(Default)]
 struct EventBuffer(BytesMut);
 
@@ -153,7 +153,7 @@ impl EventBuffer {
     }
 }
 
-/// Collects the whole message for a request without streaming.
+/// Collects the complete message for a request without streaming.
 #[derive(Debug)]
 pub(super) struct ScriptedMessageWriter {
     head: MessageHead,
@@ -182,7 +182,7 @@ impl ScriptedMessageWriter {
         match self.content.last_mut() {
             Some(ScriptedBlock::Text { text }) => text.push_str(piece),
             Some(ScriptedBlock::Thinking { thinking, .. }) => thinking.push_str(piece),
-            // The input of a tool is whole from the beginning.
+            // The input of a tool is complete from the start.
             Some(ScriptedBlock::ToolUse { .. }) | None => {}
         }
     }

@@ -1,10 +1,12 @@
+//! Harmless and harmful Git configurations and repositories.
+
 use std::process::Command;
 
 use super::*;
 use crate::path::DiskResolver;
 
 #[test]
-fn a_configuration_is_harmless_only_key_by_key() {
+fn git_config_is_harmless_only_if_every_key_is() {
     let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n";
     let cloned = "[remote \"origin\"]\n\turl = https://x/y\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\
                   \tremote = origin\n\tmerge = refs/heads/main\n[user] name = me\n; a comment\n# another\n";
@@ -62,7 +64,7 @@ fn git(directory: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {output:?}");
 }
 
-/// Puts a link in the place of a part of the repository.
+/// Replaces a part of the repository by a link.
 fn link(top: &Path, part: &str, to: &str) {
     std::fs::rename(top.join(".git").join(part), top.join(to)).unwrap();
     std::os::unix::fs::symlink(top.join(to), top.join(".git").join(part)).unwrap();
@@ -80,7 +82,7 @@ fn repository() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_ordinary_repository_is_harmless_and_found_from_below() {
+fn ordinary_repository_is_harmless_and_found_from_subdirectories() {
     let dir = repository();
     let top = dir.path().canonicalize().unwrap();
     for directory in [top.clone(), top.join("sub/deep")] {
@@ -93,7 +95,7 @@ fn an_ordinary_repository_is_harmless_and_found_from_below() {
 }
 
 #[test]
-fn what_a_repository_can_run_or_share_is_found() {
+fn repositories_that_run_programs_or_share_parts_are_detected() {
     type Change = fn(&Path);
     let changes: &[(&str, Change)] = &[
         ("configuration", |top| git(top, &["config", "core.fsmonitor", "./x"])),

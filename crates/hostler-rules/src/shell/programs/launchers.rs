@@ -1,4 +1,4 @@
-//! Programs that run others, or write, by an option. A rule for their first words does not mean that.
+//! Programs that run others, or write, by an option. A rule for their first words does not cover that.
 
 use super::super::WordForm;
 use super::options::short_option_letters;
@@ -9,7 +9,7 @@ const OPTION_RUNS_PROGRAM: &str = "an option of it runs another program";
 const STARTS_PROGRAMS: &str = "it starts other programs";
 const REEVALUATES_WORDS: &str = "it evaluates its words once more";
 
-/// Programs whose purpose is to start others, in ways that are not looked into.
+/// Programs whose purpose is to start others, in ways that are not analyzed.
 const LAUNCHERS: [&str; 34] = [
     "at",
     "batch",
@@ -47,7 +47,7 @@ const LAUNCHERS: [&str; 34] = [
     "zpty",
 ];
 
-/// Options that run a program, by the program that has them: letters of short options, and long options.
+/// Options that run a program, by program: letters of short options, and long options.
 const LAUNCHING_OPTIONS: [(&str, &str, &[&str]); 22] = [
     (
         "tar",
@@ -81,12 +81,12 @@ const LAUNCHING_OPTIONS: [(&str, &str, &[&str]); 22] = [
     ("ncat", "ec", &["--exec", "--sh-exec", "--lua-exec"]),
     ("mapfile", "C", &[]),
     ("readarray", "C", &[]),
-    // Another manifest or configuration names other programs to run.
+    // Another manifest or configuration can name other programs to run.
     ("cargo", "ZC", &["--config", "--manifest-path", "--fix"]),
     ("make", "f", &["--eval", "--file", "--makefile"]),
 ];
 
-/// How a command has to be judged that carries no other one in plain sight.
+/// Classifies a command that is not a wrapper.
 pub(super) fn classify_program(name: &str, words: &[ShellWord]) -> CommandKind {
     let arguments = words.get(1..).unwrap_or_default();
     if LAUNCHERS.contains(&name) {
@@ -116,7 +116,7 @@ pub(super) fn classify_program(name: &str, words: &[ShellWord]) -> CommandKind {
             }
         }
         "test" | "[" if has_non_numeric_comparison(arguments) => CommandKind::Unanalyzable(REEVALUATES_WORDS),
-        // A subscript in a variable's name is evaluated.
+        // The shell evaluates a subscript in a variable's name.
         "read" | "unset" | "test" | "[" | "wait" | "getopts" | "declare" => {
             let names_variable = matches!(name, "read" | "unset" | "declare" | "getopts")
                 || arguments.iter().any(|word| short_option_letters(word).starts_with(['v', 'p', 'R']));
@@ -140,19 +140,19 @@ fn classify_by_option(arguments: &[ShellWord], short: &str, long: &[&str]) -> Co
             return CommandKind::Launcher(OPTION_RUNS_PROGRAM);
         }
     }
-    // `tar Icf …`: the first word of tar may be a bundle without its hyphen.
+    // `tar Icf …`: the first word of tar may be a bundle without a hyphen.
     let bundle = short == "IF"
         && arguments.first().is_some_and(|word| word.text.contains(['I', 'F']) && !word.text.contains('.'));
     if bundle { CommandKind::Launcher(OPTION_RUNS_PROGRAM) } else { CommandKind::Plain }
 }
 
-/// Is the word one of these long options, perhaps cut short?
+/// Is the word one of these long options, possibly abbreviated?
 fn is_long_option(word: &ShellWord, long: &[&str]) -> bool {
     let name = word.known_prefix.split('=').next().unwrap_or_default();
     name.len() > 3 && name.starts_with("--") && long.iter().any(|option| option.starts_with(name) || *option == name)
 }
 
-/// Git runs programs by its configuration, and configuration can be given on the command line.
+/// Git runs programs that its configuration names, and options can set configuration.
 fn classify_git(arguments: &[ShellWord]) -> CommandKind {
     const LONG: [&str; 9] = [
         "--config-env",
@@ -213,7 +213,7 @@ fn classify_git(arguments: &[ShellWord]) -> CommandKind {
     }
 }
 
-/// A program for awk can run others and write files; so can one in a file.
+/// An awk program can run other programs and write files, and so can one in a file.
 fn classify_awk(arguments: &[ShellWord]) -> CommandKind {
     let telling = ["system", "getline", "|", ">", "@", "close("];
     let tells = |word: &ShellWord| {
@@ -229,8 +229,8 @@ fn classify_awk(arguments: &[ShellWord]) -> CommandKind {
     }
 }
 
-/// Is `printf` given a format that is written out and that neither sets a variable (`%n`, `-v`) nor computes with anything but
-/// numbers? To some shells, a word for a number is an expression.
+/// Does `printf` have a literal format that neither sets a variable (`%n`, `-v`) nor evaluates anything but numbers?
+/// Some shells evaluate a numeric argument as an expression.
 pub(crate) fn is_plain_printf(arguments: &[ShellWord]) -> bool {
     let arguments = match arguments.split_first() {
         Some((first, rest)) if first.as_literal() == Some("--") => rest,
@@ -242,7 +242,7 @@ pub(crate) fn is_plain_printf(arguments: &[ShellWord]) -> bool {
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
         match c {
-            // Other escapes mean different things to different shells.
+            // Shells differ in other escapes.
             '\\' if chars.next().is_none_or(|c| !"abefnrtv\\\"'01234567".contains(c)) => return false,
             '%' => {
                 let mut is_flag = |c: &char| {
@@ -259,7 +259,7 @@ pub(crate) fn is_plain_printf(arguments: &[ShellWord]) -> bool {
             _ => {}
         }
     }
-    // The format is used again until no value is left.
+    // The format is reused until all values are consumed.
     values.iter().zip(numbers.iter().cycle()).all(|(value, number)| !number || is_number(value))
 }
 
@@ -268,7 +268,7 @@ fn is_number(word: &ShellWord) -> bool {
     word.as_literal().map_or(word.text == "$?", |text| text.chars().all(is_digit))
 }
 
-/// Does a comparison of numbers have an operand that is written out and no number? To some shells it is an expression.
+/// Does a numeric comparison have a literal operand that is not a number? Some shells evaluate it as an expression.
 pub(crate) fn has_non_numeric_comparison(arguments: &[ShellWord]) -> bool {
     let compares = |word: &ShellWord| matches!(word.as_literal(), Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"));
     let at = |place: Option<usize>| place.and_then(|place| arguments.get(place));
@@ -279,7 +279,8 @@ pub(crate) fn has_non_numeric_comparison(arguments: &[ShellWord]) -> bool {
     })
 }
 
-/// A script for sed can run programs and write files, by flags that hide well. Only plain ones are taken for harmless.
+/// A sed script can run programs and write files, by flags that are easily overlooked. Only plain scripts are
+/// considered harmless.
 fn classify_sed(arguments: &[ShellWord]) -> CommandKind {
     const WHY: &str = "a script for sed can run programs and write files";
     let mut script_seen = false;
@@ -310,7 +311,7 @@ fn classify_sed(arguments: &[ShellWord]) -> CommandKind {
     CommandKind::Plain
 }
 
-/// `5p`, `1,20p`, `/a/d`, `$d` and single `s///` commands without special flags.
+/// Is the script `5p`, `1,20p`, `/a/d`, `$d` or a single `s///` command without special flags?
 pub(crate) fn is_plain_sed(script: &str) -> bool {
     if script.contains(['\n', '{', '}']) {
         return false;
@@ -335,7 +336,7 @@ pub(crate) fn is_plain_sed(script: &str) -> bool {
         }
         return parts == 2 && chars.all(|flag| flag.is_ascii_digit() || matches!(flag, 'g' | 'p' | 'i' | 'I'));
     }
-    // Addresses without a delimiter within them, then one command.
+    // Addresses that do not contain a delimiter, then one command.
     let Some(command) = script.chars().last().filter(|c| matches!(c, 'p' | 'd' | 'q' | '=')) else {
         return false;
     };

@@ -1,9 +1,9 @@
-//! Just enough of how programs read options to find where they end.
+//! Minimal option parsing: finds where a program's options end.
 
 use super::super::limits::is_variable_name;
 use super::ShellWord;
 
-/// Which options of a program take a value.
+/// The options of a program that take a value.
 pub(super) struct OptionsWithValue {
     pub short: &'static str,
     pub long: &'static [&'static str],
@@ -13,7 +13,7 @@ impl OptionsWithValue {
     pub(super) const NONE: Self = Self { short: "", long: &[] };
 }
 
-/// The index of the first word behind the options, or nothing if a word on the way is not known.
+/// The index of the first word after the options, or `None` if a word before it is not literal.
 pub(super) fn find_first_operand(words: &[ShellWord], options: &OptionsWithValue) -> Option<usize> {
     let mut at = 1;
     while let Some(word) = words.get(at) {
@@ -31,18 +31,18 @@ pub(super) fn find_first_operand(words: &[ShellWord], options: &OptionsWithValue
     Some(words.len())
 }
 
-/// Does the option's value stand in the next word?
+/// Is the option's value in the next word?
 fn takes_next_word(option: &str, options: &OptionsWithValue) -> bool {
     if option.starts_with("--") {
-        // A long option may be cut short.
+        // A long option may be abbreviated.
         return !option.contains('=') && options.long.iter().any(|long| long.starts_with(option));
     }
-    // In a bundle the first letter with a value ends it; the value follows at once or is the next word.
+    // In a bundle, the first letter with a value ends it; the value follows directly or is the next word.
     let letters: Vec<char> = option.chars().skip(1).collect();
     letters.iter().position(|letter| options.short.contains(*letter)).is_some_and(|at| at + 1 == letters.len())
 }
 
-/// The letters of a bundle of short options; nothing for any other word.
+/// The letters of a bundle of short options; empty for any other word.
 pub(super) fn short_option_letters(word: &ShellWord) -> &str {
     match word.known_prefix.strip_prefix('-') {
         Some(letters) if !letters.starts_with('-') => letters,

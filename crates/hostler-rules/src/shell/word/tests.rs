@@ -1,3 +1,5 @@
+//! Quotes, expansions and nested command lines of single words.
+
 use super::{ScannedWord, TextContext, WordForm, scan_word};
 
 fn read(raw: &str) -> ScannedWord {
@@ -29,7 +31,7 @@ fn ansi_quotes_are_decoded() {
 }
 
 #[test]
-fn expansions_leave_a_word_open() {
+fn expansions_make_a_word_non_literal() {
     assert_eq!(read("a$x").word.form, WordForm::AnyWords);
     assert_eq!(read("\"a$x\"").word.form, WordForm::SingleWord);
     assert_eq!(read("\"a$x\"").word.known_prefix, "a");
@@ -42,7 +44,7 @@ fn expansions_leave_a_word_open() {
 }
 
 #[test]
-fn nested_command_lines_are_found() {
+fn nested_command_lines_are_collected() {
     assert_eq!(read("a$(b \")\" $(c))d").scripts, ["b \")\" $(c)"]);
     assert_eq!(read("\"`a \\`b\\``\"").scripts, ["a `b`"]);
     assert_eq!(read("${x:-$(a)}${y/b/`c`}").scripts, ["a", "c"]);
@@ -51,7 +53,7 @@ fn nested_command_lines_are_found() {
 }
 
 #[test]
-fn what_may_run_something_unseen_is_hidden() {
+fn unanalyzable_expansions_are_marked() {
     for raw in ["$((x))", "$[x]", "${a[x]}", "${x@P}", "${(e)x}", "${ ls; }", "${|ls;}", "${x:y}"] {
         assert!(read(raw).unanalyzable.is_some(), "{raw}");
     }
@@ -61,7 +63,7 @@ fn what_may_run_something_unseen_is_hidden() {
 }
 
 #[test]
-fn what_shells_read_differently_is_not_read() {
+fn ambiguous_words_are_errors() {
     for raw in ["\"${x:-'}$(rm y)'}\"", "a;b", "a b", "$(a # )\nb)", "$(cat <<E\nx)", "\"a", "$(a", "`a", "a\\"] {
         assert!(scan_word(raw, TextContext::Word).is_err(), "{raw}");
     }

@@ -1,4 +1,4 @@
-//! What holds for every input.
+//! Properties that hold for every input.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::super::response;
 use super::streams::{cases, delta, finish, sse, translated, translator};
 
 #[test]
-fn a_stream_cut_at_any_byte_is_the_same_stream() {
+fn a_stream_split_at_any_byte_is_translated_equally() {
     for (title, bytes) in cases() {
         let bytes = bytes.as_bytes();
         let (written, outcome) = translated(translator(true), [bytes]);
@@ -26,7 +26,7 @@ fn a_stream_cut_at_any_byte_is_the_same_stream() {
     }
 }
 
-/// Words that the translation looks for, so that random JSON comes near to being a request or an answer.
+/// Keys and values that the translation looks for, so that random JSON resembles a request or a response.
 const WORDS: [&str; 44] = [
     "model",
     "messages",
@@ -102,7 +102,7 @@ fn dialect() -> impl Strategy<Value = ChatDialect> {
     })
 }
 
-/// One block that may stand in this role's message, or now and then something else.
+/// A block that is valid in this role's message, or occasionally an invalid one.
 fn any_block(role: &'static str) -> impl Strategy<Value = Value> {
     let own = match role {
         "user" => prop_oneof![
@@ -133,7 +133,7 @@ fn any_conversation() -> impl Strategy<Value = Value> {
         .prop_map(|messages| json!({"model": "m", "max_tokens": 5, "messages": messages}))
 }
 
-/// What chat completions demand of a conversation.
+/// The order that chat completions require of a conversation.
 fn check_order(chat: &Value) -> Result<(), TestCaseError> {
     let messages = chat["messages"].as_array().cloned().unwrap_or_default();
     for (at, message) in messages.iter().enumerate().filter(|(_, message)| message["role"] == "tool") {
@@ -150,7 +150,7 @@ fn check_order(chat: &Value) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_json_is_translated_or_refused(json in any_json(), dialect in dialect()) {
+    fn any_json_is_translated_or_rejected(json in any_json(), dialect in dialect()) {
         let text = json.to_string();
         let _ = request::translate_request(text.as_bytes(), "m", true, dialect);
         let _ = response::translate_response(text.as_bytes(), "msg_1", "m", ResponseContext::default());
@@ -159,19 +159,19 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_stream_or_none(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
+    fn any_bytes_are_translated_or_rejected(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8)) {
         let _ = translated(translator(true), chunks.iter().map(Vec::as_slice));
     }
 
     #[test]
-    fn results_follow_their_calls_and_roles_take_turns(conversation in any_conversation(), dialect in dialect()) {
+    fn results_follow_their_calls_and_roles_alternate(conversation in any_conversation(), dialect in dialect()) {
         if let Ok(translated) = request::translate_request(conversation.to_string().as_bytes(), "m", false, dialect) {
             check_order(&serde_json::from_slice(&translated.body).unwrap())?;
         }
     }
 
     #[test]
-    fn any_chunking_gives_the_same_events(
+    fn any_chunking_gives_equal_events(
         pieces in prop::collection::vec((0u64..3, "[a-c{}\"]{0,4}", any::<bool>()), 0..8),
         sizes in prop::collection::vec(1usize..60, 1..20),
     ) {

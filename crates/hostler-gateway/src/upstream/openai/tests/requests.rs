@@ -1,4 +1,4 @@
-//! Requests: what goes in, what comes out.
+//! Translation of requests.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn asking(messages: Value) -> Value {
     json!({"model": "the-model", "max_tokens": 100, "messages": messages})
 }
 
-/// A question with further fields.
+/// A request with further fields.
 fn with(fields: Value) -> Value {
     let mut request = asking(json!([{"role": "user", "content": "hi"}]));
     for (name, value) in fields.as_object().unwrap() {
@@ -66,7 +66,7 @@ fn tool(name: &str) -> Value {
     json!({"name": name, "description": "Reads.", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}})
 }
 
-/// What the native build of Claude Code sends for a model whose name it does not know, shortened.
+/// A shortened request of Claude Code's native build for a model whose name it does not know.
 fn agent_request() -> Value {
     let cached = json!({"type": "ephemeral"});
     json!({
@@ -207,7 +207,7 @@ fn cases() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn the_table_of_requests() {
+fn supported_requests_are_translated() {
     let mut page = String::new();
     for (title, request) in cases() {
         let chat = translated(&request, false, SMALL_SERVER).unwrap_or_else(|error| panic!("{title}: {error}"));
@@ -217,17 +217,17 @@ fn the_table_of_requests() {
 }
 
 #[test]
-fn an_agents_request_for_a_small_server() {
+fn an_agents_request_is_translated_for_a_small_server() {
     insta::assert_snapshot!(format!("{:#}", translated(&agent_request(), true, SMALL_SERVER).unwrap()));
 }
 
 #[test]
-fn an_agents_request_for_openai() {
+fn an_agents_request_is_translated_for_openai() {
     insta::assert_snapshot!(format!("{:#}", translated(&agent_request(), true, OPENAI).unwrap()));
 }
 
 #[test]
-fn the_table_of_refused_requests() {
+fn unsupported_requests_are_rejected_with_their_path() {
     let block = |block: Value| asking(json!([user(json!([text("look"), block]))]));
     let pdf = json!({"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="});
     let cases = [
@@ -282,7 +282,7 @@ fn the_table_of_refused_requests() {
 }
 
 #[test]
-fn effort_is_sent_where_the_dialect_has_it() {
+fn effort_is_sent_if_the_dialect_supports_it() {
     for (fields, expected) in [
         (json!({}), Value::Null),
         (json!({"thinking": {"type": "adaptive"}}), Value::Null),
@@ -302,7 +302,7 @@ fn effort_is_sent_where_the_dialect_has_it() {
 }
 
 #[test]
-fn the_answer_is_read_with_what_the_request_said() {
+fn the_response_context_follows_the_request() {
     let expected =
         |request: Value| translate_request(request.to_string().as_bytes(), "m", true, OPENAI).unwrap().response_context;
     let agent = expected(agent_request());

@@ -1,4 +1,4 @@
-//! Whole answers and error bodies.
+//! Translation of complete responses and error bodies.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ fn with_usage(usage: Value) -> Value {
 }
 
 #[test]
-fn the_table_of_whole_answers() {
+fn complete_responses_are_translated() {
     let cases = [
         ("text", with_usage(json!({"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}))),
         (
@@ -95,7 +95,7 @@ fn the_table_of_whole_answers() {
 }
 
 #[test]
-fn reasoning_is_shown_only_if_thinking_was_asked_for() {
+fn reasoning_is_returned_only_if_thinking_was_requested() {
     let completion = saying(json!({"reasoning_content": "hm", "content": "hello"}), "stop");
     let kinds = |reasoning| {
         let message = translated(&completion, reasoning).unwrap();
@@ -107,7 +107,7 @@ fn reasoning_is_shown_only_if_thinking_was_asked_for() {
 }
 
 #[test]
-fn answers_that_are_none_are_told_without_quoting_them() {
+fn errors_of_invalid_responses_do_not_contain_them() {
     let bodies = [
         json!({}),
         json!([]),
@@ -156,7 +156,7 @@ fn an_error_with_a_success_status_is_an_error() {
 }
 
 #[test]
-fn the_table_of_error_bodies() {
+fn error_bodies_are_translated() {
     let too_long = "This model's maximum context length is 8192 tokens.";
     for (status, body, kind, message) in [
         (
@@ -220,7 +220,7 @@ fn the_table_of_error_bodies() {
 }
 
 #[test]
-fn an_error_body_without_a_message_is_left_to_the_gateway() {
+fn an_error_body_without_a_message_is_unchanged() {
     for body in
         ["", "<html>", "{}", "[]", r#"{"error":{}}"#, r#"{"error":{"message":""}}"#, r#"{"detail":[{"msg":"x"}]}"#]
     {

@@ -1,4 +1,4 @@
-//! Streams: chunks in, events out.
+//! Translation of streams.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) fn translator(reasoning: bool) -> StreamTranslator {
     StreamTranslator::new("msg_1".to_owned(), "asked-model".to_owned(), expected)
 }
 
-/// What becomes of these bytes: all that is written, and how it ends.
+/// Translates these bytes; returns the output and how it ends.
 pub(super) fn translated<'a>(
     mut translator: StreamTranslator,
     chunks: impl IntoIterator<Item = &'a [u8]>,
@@ -223,7 +223,7 @@ pub(super) fn cases() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Events on a line each, without what every one of them repeats.
+/// Each event on one line, without the fields that every event repeats.
 fn shown(written: &str) -> String {
     let mut lines = String::new();
     for event in written.split_terminator("\n\n") {
@@ -247,7 +247,7 @@ fn told(outcome: Result<(), UpstreamError>) -> String {
 }
 
 #[test]
-fn the_table_of_streams() {
+fn streams_are_translated() {
     let mut page = String::new();
     for (title, bytes) in cases() {
         let (written, outcome) = translated(translator(true), [bytes.as_bytes()]);
@@ -285,7 +285,7 @@ fn every_block_is_opened_and_closed_once_and_in_order() {
 }
 
 #[test]
-fn a_thought_that_is_not_asked_for_keeps_the_stream_alive() {
+fn reasoning_that_was_not_requested_keeps_the_stream_alive() {
     let bytes = done(&[delta(json!({"reasoning_content": "hm"})), delta(json!({"content": "hello"})), finish("stop")]);
     let (written, _) = translated(translator(false), [bytes.as_bytes()]);
     let names: Vec<String> = shown(&written).lines().map(|line| line.split_once(' ').unwrap().0.to_owned()).collect();
@@ -304,7 +304,7 @@ fn a_thought_that_is_not_asked_for_keeps_the_stream_alive() {
 }
 
 #[test]
-fn the_message_begins_with_the_first_chunk() {
+fn the_message_starts_with_the_first_chunk() {
     let mut translator = translator(true);
     let first = sse(&[delta(json!({"role": "assistant"}))]);
     let written = translator.push(Bytes::from(first));
@@ -329,7 +329,7 @@ async fn a_finished_stream_is_read_to_its_end() {
 }
 
 #[test]
-fn a_stream_of_endless_calls_is_given_up() {
+fn a_stream_with_too_many_tool_calls_fails() {
     let chunks: Vec<Value> = (0..2000).map(|n| calls(json!([piece(n, "", "Read", "{}")]))).collect();
     let (_, outcome) = translated(translator(true), [done(&chunks).as_bytes()]);
     assert!(matches!(outcome, Err(UpstreamError::InvalidResponse { .. })));

@@ -20,7 +20,10 @@ fn the_reference_page_is_generated_from_the_table() {
         std::fs::write(&file, &page).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap();
-    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test protocol_reference");
+    assert!(
+        found == page,
+        "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test protocol_reference"
+    );
 }
 
 /// The rows of a section of the page, cell by cell.

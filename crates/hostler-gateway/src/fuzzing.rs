@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn properties_hold_for_the_fuzz_seeds() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-        let targets: [(&str, Target); 4] = [("sse", sse), ("request_body", body), ("model_id", model), ("bearer_header", bearer)];
+        let targets: [(&str, Target); 4] =
+            [("sse", sse), ("request_body", body), ("model_id", model), ("bearer_header", bearer)];
         for (name, target) in targets {
             let files = std::fs::read_dir(seeds.join(name)).unwrap();
             let count = files.map(|file| target(&std::fs::read(file.unwrap().path()).unwrap())).count();

@@ -142,7 +142,7 @@ impl ConversationCatalog {
         let read = news.len();
         for (new, sketch) in read_in_parallel(news, ChangedFile::read) {
             match sketch {
-                Ok(sketch) => drop(known.insert(new.path.clone(), Arc::new(new.into_cached(sketch)))),
+                Ok(sketch) => drop(known.insert(new.path.clone(), Arc::new(new.to_cached(sketch)))),
                 Err(error) if is_deleted(&error, &new.path) => drop(known.remove(&new.path)),
                 Err(error) => {
                     known.extend(new.cached.map(|before| (new.path.clone(), before)));
@@ -316,7 +316,7 @@ impl ChangedFile {
         }
     }
 
-    fn into_cached(&self, sketch: PartialScan) -> CachedFile {
+    fn to_cached(&self, sketch: PartialScan) -> CachedFile {
         CachedFile::new(self.id, &self.path, self.modified, self.size, sketch)
     }
 }

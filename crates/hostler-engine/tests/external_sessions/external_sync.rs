@@ -133,7 +133,7 @@ async fn own_turns_of_an_earlier_version_are_not_appended() {
     listener.until("chat/turnComplete").await;
     rig.engine.shutdown().await;
     let database = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
-    database.execute("UPDATE snapshots SET body = json_remove(body, '$.heard')", []).unwrap();
+    database.execute("UPDATE snapshots SET body = json_remove(body, '$.syncedThrough')", []).unwrap();
     drop(database);
     archive.add_conversation(session, &rig.work, 3);
     let rig = rig.restart().await;

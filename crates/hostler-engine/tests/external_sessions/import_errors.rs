@@ -135,7 +135,7 @@ async fn import_started_by_an_earlier_version_is_completed() {
     drop(viewer);
     rig.engine.shutdown().await;
     let database = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
-    let changed = database.execute("UPDATE snapshots SET body = json_remove(body, '$.toldFrom')", []).unwrap();
+    let changed = database.execute("UPDATE snapshots SET body = json_remove(body, '$.importCursor')", []).unwrap();
     assert_eq!(changed, 1);
     drop(database);
     rig.options.archive.as_ref().unwrap().allow_loads(usize::MAX);

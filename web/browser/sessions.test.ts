@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { activityOf, hasFlag, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
+import { activityOf, hasFlag, ROOT_CHANNEL, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
 import { configureHost } from '../src/sessions/session-commands.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { writeExternalTranscript } from './support/external-transcript.ts';
@@ -169,6 +169,9 @@ test(
   browserTest(async (harness, { client }) => {
     writeExternalTranscript(harness.host, 3);
     await configureHost(client.host, { showExternalSessions: 'none' });
+    // The host finds and indexes the transcript in the background.
+    const search = { channel: ROOT_CHANNEL, query: '"question 3"', all: true, wait: true };
+    await expect.poll(async () => (await client.host.client.request('hostler/search', search)).items.length).toBe(1);
     const page = await harness.openPage('/');
     await page.getByRole('searchbox', { name: 'Find a session' }).fill('"question 3"');
     await page.getByRole('button', { name: /^Search all messages/ }).click();

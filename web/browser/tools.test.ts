@@ -4,12 +4,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { until } from '../tests/support/fake-server.ts';
 import { findViolations } from './support/axe.ts';
 import type { BrowserHarness, Device } from './support/harness.ts';
 import { sharedHarness } from './support/harness-tests.ts';
 import { sessionPath } from './support/locations.ts';
 import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';
-import type { OpenedSession } from './support/second-client.ts';
+import { hasEndedTurns, type OpenedSession } from './support/second-client.ts';
 
 const browserTest = sharedHarness();
 
@@ -137,7 +138,8 @@ test(
     await page.getByRole('button', { name: /^Ran touch/ }).click();
     await page.getByRole('group', { name: 'Code in sh' }).getByText('as-edited').waitFor();
 
-    // Other input is edited as JSON.
+    // Other input is edited as JSON. A message that arrives before the turn ends would be refused.
+    await until(chat.view, hasEndedTurns(1));
     const write = { file_path: file('note.txt'), content: 'as asked' };
     await chat.send(scriptMessage(scriptToolCall('Write', write), scriptText('Noted.')));
     await card(page, 'Write').getByRole('button', { name: 'Edit input' }).click();

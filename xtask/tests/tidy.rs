@@ -1,11 +1,15 @@
-//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths.
+//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths, language.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+#[path = "tidy/language.rs"]
+mod language;
+#[path = "tidy/source_files.rs"]
+mod source_files;
 
+use std::collections::BTreeSet;
+
+use source_files::{SourceFile, find, sources};
 use xtask::workspace::Workspace;
 
 /// Which crate may depend on which, from the bottom up. Dev-dependencies are not restricted.
@@ -195,7 +199,7 @@ fn no_todo_macros_remain() {
 #[test]
 fn no_machine_paths_are_in_the_project() {
     let anywhere = [concat!("/wo", "rk/")];
-    assert_none("paths of somebody's machine", &find(&sources(), |_| true, &anywhere));
+    assert_none("paths of a developer's machine", &find(&sources(), |_| true, &anywhere));
 
     let temporary = concat!("\"/t", "mp/");
     let product = |source: &SourceFile| source.is_rust() && !source.is_test();
@@ -220,72 +224,4 @@ fn shared_temporary_directories_are_used_in_listed_places_only() {
     let makers =
         [concat!("tempfile::temp", "dir()"), concat!("NamedTempFile::n", "ew()"), concat!("tempfile::temp", "file()")];
     assert_none("temporary files in no directory of their own", &find(&sources(), product, &makers));
-}
-
-/// Text file of the project, with its path from the root.
-struct SourceFile {
-    name: String,
-    text: String,
-}
-
-impl SourceFile {
-    fn is_rust(&self) -> bool {
-        Path::new(&self.name).extension() == Some(OsStr::new("rs"))
-    }
-
-    fn is_test(&self) -> bool {
-        self.name.ends_with("_tests.rs")
-            || Path::new(&self.name)
-                .iter()
-                .any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
-    }
-
-    /// Returns the lines that are compiled into the product, with their numbers.
-    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        let unit_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
-        let is_test = self.is_test();
-        self.text
-            .lines()
-            .take_while(move |line| is_test || !unit_tests(line))
-            .enumerate()
-            .map(|(at, line)| (at + 1, line))
-    }
-}
-
-fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles: &[&str]) -> Vec<String> {
-    let mut found = Vec::new();
-    for source in sources.iter().filter(|source| which(source)) {
-        for (number, line) in source.lines() {
-            if needles.iter().any(|needle| line.contains(needle)) {
-                found.push(format!("{}:{number}: {}", source.name, line.trim()));
-            }
-        }
-    }
-    found
-}
-
-/// Returns all text files of the project, except build output, installed packages and version control.
-fn sources() -> Vec<SourceFile> {
-    let root = workspace().root;
-    let mut found = Vec::new();
-    collect(&root, &root, &mut found);
-    assert!(found.len() > 20, "the project was not found");
-    found
-}
-
-fn collect(root: &Path, directory: &Path, found: &mut Vec<SourceFile>) {
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path: PathBuf = entry.unwrap().path();
-        let name = path.file_name().unwrap_or_default();
-        // In a second worktree `.git` is a file that names the first one.
-        if ["target", "node_modules", "dist", ".vite", ".git", "captures"].iter().any(|skipped| name == *skipped) {
-            continue;
-        }
-        if path.is_dir() {
-            collect(root, &path, found);
-        } else if let Ok(text) = std::fs::read_to_string(&path) {
-            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            found.push(SourceFile { name, text });
-        }
-    }
 }

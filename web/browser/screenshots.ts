@@ -27,7 +27,7 @@ function views({ finished, waiting, failed, working }: SampleSessions): Screensh
   return [
     { name: 'home', path: '/', readyLocator: (page) => sessionsPane(page).getByText('The lamp goes out too early') },
     { name: 'new', path: '/new', readyLocator: (page) => page.getByRole('heading', { name: /new session/i }) },
-    { name: 'search', path: '/search?q=lamp', readyLocator: (page) => page.getByRole('heading', { name: /search/i }) },
+    { name: 'search', path: '/search?q=lamp', readyLocator: (page) => page.locator('mark') },
     { name: 'finished', path: sessionPath(finished), readyLocator: (page) => page.getByText('Nothing else calls it.') },
     {
       name: 'diff',

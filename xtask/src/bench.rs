@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: numbers beside a baseline or a peer, as ratios. No result passes or fails by time.
+//! `cargo xtask bench`: measures Hostler beside a baseline or another program, as ratios. No result passes or fails.
 
 use std::process::{Command, ExitCode};
 
@@ -36,21 +36,21 @@ impl Benchmark {
     }
 }
 
-/// Which benchmark.
+/// Which benchmark, and its size.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Its name; without one, they are listed.
+    /// Name of the benchmark; without a name, all of them are listed.
     name: Option<String>,
-    /// Measures other programs in the same run; they are fetched into the cache directory once.
+    /// Measures other programs in the same run; they are installed into the cache directory.
     #[arg(long)]
     peers: bool,
-    /// How many sessions `list` and `transcripts` list, and `search` searches.
+    /// Number of sessions for `list_sessions`, `search` and `transcripts`.
     #[arg(long)]
     sessions: Option<usize>,
-    /// How many turns the chat has that `open` or `web` opens.
+    /// Number of turns of the chat that `open_chat` or `web` opens.
     #[arg(long)]
     turns: Option<usize>,
-    /// How large the transcript is that `transcripts` opens, or `open`, instead of a stored chat.
+    /// Size of the transcript in MB that `transcripts` opens, or `open_chat` instead of a stored chat.
     #[arg(long)]
     mb: Option<usize>,
 }
@@ -59,12 +59,12 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         package: Some("hostler"),
         name: "turn",
-        about: "warm and cold first delta, delta latency and 2 000 deltas, beside driving the executable directly",
+        about: "warm and cold first delta, delta latency and 2 000 deltas, beside Claude Code without the host",
     },
     Benchmark {
         package: Some("hostler"),
         name: "resume",
-        about: "a message to a session whose idle agent was closed, beside a cold start of the executable alone",
+        about: "a message to a session whose idle agent was closed, beside a cold start of Claude Code alone",
     },
     Benchmark {
         package: Some("hostler"),
@@ -74,57 +74,57 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         package: Some("hostler"),
         name: "fanout",
-        about: "one action to 1, 200 and 1 000 readers; deliveries a second and their cost",
+        about: "one action to 1, 200 and 1 000 subscribers: deliveries per second and CPU time",
     },
     Benchmark {
         package: Some("hostler"),
         name: "churn",
-        about: "clients that come, make a session and leave: time of each, and what is left of them",
+        about: "clients that connect, create a session and disconnect: time per client, and memory that is not freed",
     },
     Benchmark {
         package: Some("hostler"),
         name: "slow_client",
-        about: "readers beside one that does not read, during 60 000 actions",
+        about: "latency of other clients while one client does not read, during 60 000 actions",
     },
     Benchmark {
         package: Some("hostler"),
         name: "gateway",
-        about: "first event, events a second, CPU and memory of `hostler proxy`, beside the upstream without it (--peers)",
+        about: "first event, events per second, CPU and memory of `hostler proxy`, beside direct requests (--peers: other proxies)",
     },
     Benchmark {
         package: Some("hostler"),
         name: "list_sessions",
-        about: "the list of 10 000 sessions (--sessions N): stored, beside SQLite alone; found, beside the official SDK; a new name",
+        about: "list 10 000 sessions (--sessions N): stored, beside SQLite alone; external, beside the official SDK; a rename",
     },
     Benchmark {
         package: Some("hostler"),
         name: "open_chat",
-        about: "a chat of 20 000 turns (--turns N), beside SQLite alone; or a found one (--mb N), beside the official SDK",
+        about: "open a stored chat of 20 000 turns (--turns N), beside SQLite alone; or an external one (--mb N), beside the SDK",
     },
     Benchmark {
         package: Some("hostler"),
         name: "search",
-        about: "words of 1 000 transcripts (--sessions N) found; the index made, its size, memory; beside grep and ripgrep",
+        about: "search 1 000 transcripts (--sessions N), beside grep and ripgrep; time, size and memory of the index",
     },
     Benchmark {
         package: Some("hostler-store"),
         name: "journal",
-        about: "actions a second through the journal, beside SQLite alone",
+        about: "actions per second through the journal, beside SQLite alone",
     },
     Benchmark {
         package: Some("hostler-claude"),
         name: "transcripts",
-        about: "the reader alone: 5 000 transcripts listed (--sessions N), one of 50 MB opened (--mb N); beside the official SDK",
+        about: "the transcript reader alone: list 5 000 (--sessions N), open one of 50 MB (--mb N), beside the official SDK",
     },
     Benchmark {
         package: Some("hostler-attachments"),
         name: "attachments",
-        about: "a 4K screenshot and a 48 MP photo made deliverable: time and peak memory (--peers: beside sharp)",
+        about: "resize a 4K screenshot and a 48 MP photo: time and peak memory (--peers: beside sharp)",
     },
     Benchmark {
         package: None,
         name: "web",
-        about: "the page: frames dropped at 200 deltas/s, beside none; 5 000 turns (--turns N) usable, beside one; its size",
+        about: "the web page: dropped frames at 200 deltas/s, time to open 5 000 turns (--turns N), size",
     },
 ];
 
@@ -132,25 +132,25 @@ const BENCHMARKS: [Benchmark; 14] = [
 pub fn run(options: &Options) -> Result<ExitCode> {
     let Some(name) = options.name.as_deref() else {
         for benchmark in BENCHMARKS {
-            println!("{:<10} {}", benchmark.name, benchmark.about);
+            println!("{:<14} {}", benchmark.name, benchmark.about);
         }
         return Ok(ExitCode::SUCCESS);
     };
     let benchmark = BENCHMARKS
         .iter()
         .find(|benchmark| benchmark.name == name)
-        .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
-    ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
+        .with_context(|| format!("unknown benchmark: {name}. Run `cargo xtask bench` to list all"))?;
+    ensure!(!options.peers || !benchmark.peers().is_empty(), "--peers does not apply to {name}");
     ensure!(
         options.sessions.is_none() || ["list_sessions", "search", "transcripts"].contains(&name),
-        "the benchmark \"{name}\" lists no sessions"
+        "--sessions does not apply to {name}"
     );
-    ensure!(options.turns.is_none() || ["open_chat", "web"].contains(&name), "the benchmark \"{name}\" opens no chat");
+    ensure!(options.turns.is_none() || ["open_chat", "web"].contains(&name), "--turns does not apply to {name}");
+    ensure!(options.mb.is_none() || ["open_chat", "transcripts"].contains(&name), "--mb does not apply to {name}");
     ensure!(
-        options.mb.is_none() || ["open_chat", "transcripts"].contains(&name),
-        "the benchmark \"{name}\" opens no transcript"
+        options.mb.is_none() || options.turns.is_none(),
+        "--turns (stored chat) and --mb (external chat) exclude each other"
     );
-    ensure!(options.mb.is_none() || options.turns.is_none(), "a chat is stored (--turns) or found (--mb)");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
     let mut bench = benchmark_command(&workspace, benchmark)?;
@@ -166,7 +166,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                     bench.arg(format!("--{peer}")).arg(home);
                 }
                 // The other peers are still measured, and the output reports the missing one.
-                Err(error) => println!("{peer} is not measured: {error:#}\n"),
+                Err(error) => println!("skipped {peer}: {error:#}\n"),
             }
         }
     }

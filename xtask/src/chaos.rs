@@ -8,29 +8,29 @@ use crate::setup;
 use crate::steps::run_command;
 use crate::workspace::Workspace;
 
-/// Whom the host drives.
+/// Agent that the host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Agent {
-    /// The fast fake one.
+    /// A fast fake agent.
     Fake,
     /// The native build of Claude Code.
     Native,
     /// The build of Claude Code that runs on Node.js.
     Js,
-    /// Mostly the fake one, now and then a real one.
+    /// Mostly the fake agent, sometimes a real one.
     Mixed,
 }
 
-/// How much.
+/// Size and seed of the test.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How many runs are made in all.
+    /// Total number of runs.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// The seed of the first run; the next ones count up from it. The same seed deals the same run.
+    /// Seed of the first run; each further run uses the next number. The same seed repeats the same run.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Whom the host drives.
+    /// Agent that the host runs.
     #[arg(long, value_enum, default_value_t = Agent::Mixed)]
     agent: Agent,
 }

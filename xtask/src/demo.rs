@@ -13,11 +13,8 @@ use crate::workspace::Workspace;
 pub fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     WebProject::new(&workspace).ensure_page()?;
-    let built = workspace
-        .cargo_command()
-        .args(["build", "--package", "hostler"])
-        .status()
-        .context("cargo could not be started")?;
+    let built =
+        workspace.cargo_command().args(["build", "--package", "hostler"]).status().context("failed to start cargo")?;
     if !built.success() {
         return Ok(exit_code(built));
     }

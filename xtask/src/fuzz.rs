@@ -15,7 +15,7 @@ const MAX_INPUT_BYTES: u64 = 1024;
 /// How long to run.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// For how many seconds each target runs.
+    /// Number of seconds for each target.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
     /// Runs only this target.
@@ -34,18 +34,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // One target may need only a few of the crates.
     build.arg("--fuzz-dir").arg(&directory).args(&options.target);
     steps.run_step("build", OnFailure::Abort, || {
-        run_command(&mut build).context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
+        run_command(&mut build).context("failed to build the targets; libFuzzer also needs a C++ compiler")
     });
     for target in targets {
         let corpus = workspace.target_directory.join("fuzz-corpus").join(&target);
-        std::fs::create_dir_all(&corpus).with_context(|| format!("{} could not be created", corpus.display()))?;
+        std::fs::create_dir_all(&corpus).with_context(|| format!("failed to create {}", corpus.display()))?;
         let mut run = cargo_fuzz_command(&cargo_fuzz, &workspace, "run");
         run.arg("--fuzz-dir").arg(&directory).arg(&target);
         // New inputs go to the first directory; the seeds in the second one are not changed.
         let seeds = directory.join("seeds").join(&target);
-        let most = largest_seed_bytes(&seeds)?;
+        let max_bytes = largest_seed_bytes(&seeds)?;
         run.arg(corpus).arg(seeds).arg("--");
-        run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={most}"));
+        run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={max_bytes}"));
         run.args(["-print_final_stats=1", "-verbosity=0"]);
         steps.run_step(target, OnFailure::Continue, || run_command(&mut run));
     }
@@ -61,7 +61,8 @@ fn cargo_fuzz_command(cargo_fuzz: &Path, workspace: &Workspace, verb: &str) -> C
 }
 
 fn list_targets(directory: &Path) -> Result<Vec<String>> {
-    let entries = std::fs::read_dir(directory.join("fuzz_targets")).context("there are no fuzz targets")?;
+    let entries =
+        std::fs::read_dir(directory.join("fuzz_targets")).context("failed to read the directory of fuzz targets")?;
     let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let mut names: Vec<String> = paths
         .iter()
@@ -74,7 +75,8 @@ fn list_targets(directory: &Path) -> Result<Vec<String>> {
 
 /// Returns the required input size: libFuzzer truncates longer seeds, and a truncated seed loses its effect.
 fn largest_seed_bytes(seeds: &Path) -> Result<u64> {
-    let entries = std::fs::read_dir(seeds).with_context(|| format!("there are no seeds in {}", seeds.display()))?;
+    let entries =
+        std::fs::read_dir(seeds).with_context(|| format!("failed to read the seeds in {}", seeds.display()))?;
     let sizes = entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len()));
     Ok(sizes.fold(MAX_INPUT_BYTES, u64::max))
 }
@@ -83,7 +85,7 @@ fn select_targets(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String
     match only {
         None => Ok(targets),
         Some(only) if targets.iter().any(|target| target == only) => Ok(vec![only.to_owned()]),
-        Some(only) => bail!("there is no target called \"{only}\"; there are {}", targets.join(", ")),
+        Some(only) => bail!("unknown target: {only}. Known targets: {}", targets.join(", ")),
     }
 }
 
@@ -109,6 +111,6 @@ mod tests {
             assert!(std::fs::read_dir(directory.join("seeds").join(name)).unwrap().count() > 0, "{name}");
         }
         let error = select_targets(names, Some("nonsense")).unwrap_err().to_string();
-        assert!(error.contains("there is no target called \"nonsense\"; there are"), "{error}");
+        assert!(error.contains("unknown target: nonsense. Known targets: "), "{error}");
     }
 }

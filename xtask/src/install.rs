@@ -12,12 +12,12 @@ use crate::workspace::Workspace;
 /// Where to install.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Installs into DIR/bin [default: cargo's own directory]
+    /// Installs into DIR/bin [default: the directory of `cargo install`]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 }
 
-/// Builds the page and hands the rest to `cargo install`.
+/// Builds the page, then runs `cargo install`.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::default();

@@ -1,4 +1,4 @@
-//! Finds processes and temporary files that a test run left.
+//! Finds processes and temporary files that outlive a test run.
 //!
 //! Processes are recognized by a value in their environment that is unique to the run. It is passed under two
 //! names, because agents do not inherit any `HOSTLER_…` variable. Files are recognized by their location in the
@@ -27,7 +27,7 @@ impl TestRun {
         let id = Uuid::new_v4().simple().to_string();
         // Short: sockets are created here, and their paths are limited to about a hundred bytes.
         let temporary = temporary.join(format!("hostler-test-{}", id.get(..8).unwrap_or(&id)));
-        std::fs::create_dir(&temporary).with_context(|| format!("{} could not be created", temporary.display()))?;
+        std::fs::create_dir(&temporary).with_context(|| format!("failed to create {}", temporary.display()))?;
         Ok(Self { id, temp_dir: temporary })
     }
 
@@ -36,26 +36,26 @@ impl TestRun {
         command.env("HOSTLER_TEST_RUN", &self.id).env("TEST_RUN", &self.id).env("TMPDIR", &self.temp_dir)
     }
 
-    /// Fails if the run left processes or files; removes its files either way.
+    /// Fails if processes or files of the run remain; removes its files either way.
     pub(crate) fn check_for_leaks(&self) -> Result<()> {
         if !Path::new("/proc/self").exists() {
-            eprintln!("xtask: this system has no /proc: whether the tests left processes behind was NOT checked");
+            eprintln!("warning: this system has no /proc, so leaked processes are not checked");
         }
-        let mut left: Vec<String> =
+        let mut leaks: Vec<String> =
             self.leaked_processes().iter().map(|process| format!("process {process}")).collect();
-        left.extend(self.leaked_files()?.iter().map(|file| format!("file {}", file.display())));
-        if left.is_empty() {
+        leaks.extend(self.leaked_files()?.iter().map(|file| format!("file {}", file.display())));
+        if leaks.is_empty() {
             return Ok(());
         }
-        bail!("the tests left behind:\n  {}", left.join("\n  "))
+        bail!("the tests leaked:\n  {}", leaks.join("\n  "))
     }
 
     fn leaked_processes(&self) -> Vec<String> {
         let deadline = Instant::now() + PROCESS_EXIT_GRACE;
         loop {
-            let left = self.marked_processes();
-            if left.is_empty() || Instant::now() >= deadline {
-                return left;
+            let leaked = self.marked_processes();
+            if leaked.is_empty() || Instant::now() >= deadline {
+                return leaked;
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -82,7 +82,7 @@ impl TestRun {
     }
 
     fn leaked_files(&self) -> Result<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(&self.temp_dir).context("the run's temporary directory is gone")?;
+        let entries = std::fs::read_dir(&self.temp_dir).context("failed to read the temporary directory of the run")?;
         Ok(entries.flatten().map(|entry| entry.path()).filter(|path| !is_expected_file(path)).collect())
     }
 }
@@ -93,7 +93,7 @@ impl Drop for TestRun {
     }
 }
 
-/// Locks of conversations are kept by design; caches belong to Claude Code or Node.js.
+/// Locks of conversations remain by design; caches belong to Claude Code or Node.js.
 fn is_expected_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_lock_directory = name.strip_prefix("hostler-").is_some_and(|uid| uid.parse::<u32>().is_ok());

@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod install;
 mod leak_check;
 mod pinned_packages;
+pub mod recording;
 mod required_programs;
 pub mod setup;
 pub mod smoke;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo|install|setup|test|fuzz|soak|smoke|vscode|web|chaos|bench`.
+//! The command line of `cargo xtask`: one subcommand per module of the library.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "command line program")]
@@ -17,32 +17,34 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Builds Hostler with its page and runs its demo; everything after `demo` goes to `hostler demo`.
+    /// Builds Hostler with the web page and runs `hostler demo` with the given arguments.
     #[command(disable_help_flag = true)]
     Demo {
-        /// Passed on.
+        /// Arguments of `hostler demo`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Installs Hostler for this user, with its page inside.
+    /// Installs `hostler`, including the web page, with `cargo install`.
     Install(xtask::install::Options),
-    /// Fetches what the tests need, for running them with cargo's own commands: tools, the page, agents, SDKs.
+    /// Installs what the tests need, so that `cargo test` works: tools, the web page, agents, SDKs.
     Setup,
-    /// Runs every check: tools, page, build, agents, SDKs, format, lints, docs, tests, doctests, browser, leaks.
+    /// Runs every check: format, lints, docs, doctests, tests, the web page in a browser, leaked processes and files.
     Test(xtask::test::Options),
-    /// Throws random bytes at the parsers for a bounded time.
+    /// Fuzzes the parsers for a limited time.
     Fuzz(xtask::fuzz::Options),
-    /// Makes very many requests to the gateway, with faults, and checks that nothing is left of them.
+    /// Sends many requests with faults through the gateway and checks that no resource leaks.
     Soak(xtask::soak::Options),
-    /// Shows a picture to a real model and asks for its colour: needs a key, and never runs by itself.
+    /// Sends an image to a real model and checks the answer; needs a key and is not part of `test`.
     Smoke(xtask::smoke::Options),
-    /// Opens VS Code's workbench on a host of its own, drives it like a person, and keeps screenshots.
+    /// Runs VS Code's workbench in a browser against a temporary host and saves screenshots.
     Vscode(xtask::vscode::Options),
-    /// Builds the web page into `web/dist`, checks it, drives it in a browser, or takes its picture.
+    /// Builds the web page into `web/dist`, checks it, tests it in a browser, or takes screenshots.
     Web(xtask::web::Options),
-    /// Breaks the host, its agents, its disk and its connections at random moments, and checks what was promised.
+    /// Records the animation in the README from the web page of a temporary host.
+    Recording(xtask::recording::Options),
+    /// Injects faults into host, agents, disk and connections at random times and checks that no accepted change is lost.
     Chaos(xtask::chaos::Options),
-    /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
+    /// Runs a benchmark in the release profile and prints it beside its baseline; lists the benchmarks without a name.
     Bench(xtask::bench::Options),
 }
 
@@ -63,6 +65,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Smoke(options) => xtask::smoke::run(&options),
         Command::Vscode(options) => xtask::vscode::run(&options),
         Command::Web(options) => xtask::web::run(&options),
+        Command::Recording(options) => xtask::recording::run(&options),
         Command::Soak(options) => xtask::soak::run(&options),
         Command::Chaos(options) => xtask::chaos::run(&options),
         Command::Bench(options) => xtask::bench::run(&options),

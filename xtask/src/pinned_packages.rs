@@ -66,21 +66,21 @@ fn ensure_package_in(tools: &Path, name: &str, finish: impl FnOnce(&Path) -> Res
     if is_installed(&home, &marker) {
         return Ok(home);
     }
-    eprintln!("fetching {} {} …", marker.pin.package, marker.pin.version);
-    std::fs::create_dir_all(tools).with_context(|| format!("{} could not be created", tools.display()))?;
+    eprintln!("installing {} {} …", marker.pin.package, marker.pin.version);
+    std::fs::create_dir_all(tools).with_context(|| format!("failed to create {}", tools.display()))?;
     let staging = StagingDirectory(tools.join(format!(".staging-{name}-{}", Uuid::new_v4().simple())));
-    std::fs::create_dir(&staging.0).with_context(|| format!("{} could not be created", staging.0.display()))?;
+    std::fs::create_dir(&staging.0).with_context(|| format!("failed to create {}", staging.0.display()))?;
     fetch_package(&marker.pin, &staging.0)?;
     finish(&staging.0)?;
     std::fs::write(staging.0.join(MARKER_FILE), serde_json::to_vec_pretty(&marker)?)?;
 
     // An install with another marker is removed; another process may have installed the package meanwhile.
     if home.exists() && !is_installed(&home, &marker) {
-        std::fs::remove_dir_all(&home).with_context(|| format!("{} could not be removed", home.display()))?;
+        std::fs::remove_dir_all(&home).with_context(|| format!("failed to remove {}", home.display()))?;
     }
     match std::fs::rename(&staging.0, &home) {
         Err(error) if !is_installed(&home, &marker) => {
-            Err(error).with_context(|| format!("{} could not be put into place", home.display()))
+            Err(error).with_context(|| format!("failed to move the install to {}", home.display()))
         }
         _ => Ok(home),
     }
@@ -93,8 +93,7 @@ fn is_installed(home: &Path, expected: &InstallMarker) -> bool {
 }
 
 fn expected_marker(name: &str) -> Result<InstallMarker> {
-    let mut pins: BTreeMap<String, PackagePin> =
-        serde_json::from_str(PINS).context("pins.json is not what it should be")?;
+    let mut pins: BTreeMap<String, PackagePin> = serde_json::from_str(PINS).context("failed to parse pins.json")?;
     let pin = pins.remove(name).with_context(|| format!("pins.json has no {name}"))?;
     let runtime = (pin.from == Registry::Pypi).then(python_version).transpose()?;
     Ok(InstallMarker { pin, runtime })
@@ -103,7 +102,7 @@ fn expected_marker(name: &str) -> Result<InstallMarker> {
 /// Returns the minor version, such as `3.11`: compiled modules fit one minor version.
 fn python_version() -> Result<String> {
     let script = "import sys; print('%d.%d' % sys.version_info[:2])";
-    let output = Command::new("python3").args(["-c", script]).output().context("python3 could not be started")?;
+    let output = Command::new("python3").args(["-c", script]).output().context("failed to start python3")?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -131,11 +130,11 @@ fn fetch_package(pin: &PackagePin, into: &Path) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     // Runs outside of any project, so that no project configuration affects the install.
     command.current_dir(into).stdin(Stdio::null()).stdout(Stdio::null());
-    let status = command.status().with_context(|| format!("{program} could not be started"))?;
+    let status = command.status().with_context(|| format!("failed to start {program}"))?;
     if !status.success() {
         bail!(
-            "{} {} could not be installed: {program} ended with {status} (see above). It is fetched once and then \
-             kept; check the network, and that {program} works",
+            "failed to install {} {}: {program} ended with {status} (see above). Check the network connection and \
+             that {program} works, then run this command again",
             pin.package,
             pin.version
         );
@@ -196,7 +195,7 @@ mod tests {
         std::fs::create_dir(&home).unwrap();
         assert!(!is_installed(&home, &marker), "a directory alone is not an install");
         std::fs::write(home.join(MARKER_FILE), serde_json::to_vec(&marker).unwrap()).unwrap();
-        assert_eq!(ensure_package_in(tools.path(), "sdk-node", |_| panic!("it is finished")).unwrap(), home);
+        assert_eq!(ensure_package_in(tools.path(), "sdk-node", |_| panic!("the install is complete")).unwrap(), home);
     }
 
     #[test]

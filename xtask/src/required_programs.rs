@@ -9,13 +9,13 @@ use crate::system_packages;
 /// Program and its purpose.
 const REQUIRED_PROGRAMS: [(&str, &str); 8] = [
     ("cargo", "builds everything"),
-    ("git", "sessions run in git repositories"),
-    ("node", "runs npm, the web page's tests and the JavaScript build of Claude Code (Node.js 20.19 or newer)"),
-    ("npm", "fetches Claude Code and what the web page is made of"),
-    ("python3", "plays agents and clients that are not ours"),
-    ("bash", "is a shell whose commands terminals tell of"),
-    ("zsh", "is a shell whose commands terminals tell of"),
-    ("fish", "is a shell whose commands terminals tell of"),
+    ("git", "creates repositories for sessions"),
+    ("node", "runs npm, the tests of the web page and the JavaScript build of Claude Code (version 20.19 or later)"),
+    ("npm", "installs Claude Code and the packages of the web page"),
+    ("python3", "runs fake agents and third-party clients"),
+    ("bash", "is a shell with command detection in terminals"),
+    ("zsh", "is a shell with command detection in terminals"),
+    ("fish", "is a shell with command detection in terminals"),
 ];
 
 /// Programs that are available under the same name as system packages only.
@@ -39,7 +39,7 @@ fn check_programs() -> Result<()> {
         return Ok(());
     }
     let list: String = missing.iter().map(|(program, purpose)| format!("\n  {program}: {purpose}")).collect();
-    bail!("these programs are needed on PATH and were not found:{list}")
+    bail!("required programs are not on PATH; install them and run this command again:{list}")
 }
 
 /// Returns whether cargo-nextest is installed; without it, `cargo test` does the same more slowly.

@@ -11,14 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use crate::steps::exit_code;
 use crate::workspace::Workspace;
 
-/// Which model looks at the picture.
+/// Which model receives the image.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Who answers: the key comes from HOSTLER_UPSTREAM_KEY, the provider's usual variable or the system keyring. `scripted`
-    /// needs none, and says the right word only if the very picture arrived.
+    /// Upstream that answers. Its key comes from HOSTLER_UPSTREAM_KEY, the provider's own variable or the system
+    /// keyring; `scripted` needs no key and answers correctly only if it receives exactly this image.
     #[arg(long, value_parser = ["anthropic", "copilot", "openai", "scripted"])]
     upstream: String,
-    /// The model's id [default: the agent's usual one]
+    /// Model id [default: the default model of the agent]
     #[arg(long)]
     model: Option<String>,
 }
@@ -26,44 +26,40 @@ pub struct Options {
 /// Builds the binary, sends the image with a separate state directory, and looks for the color in the response.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let built = workspace
-        .cargo_command()
-        .args(["build", "--package", "hostler"])
-        .status()
-        .context("cargo could not be started")?;
+    let built =
+        workspace.cargo_command().args(["build", "--package", "hostler"]).status().context("failed to start cargo")?;
     if !built.success() {
         return Ok(exit_code(built));
     }
-    let scratch = tempfile::tempdir().context("there is no place for the picture")?;
-    let picture = red_square::red_square_png();
-    std::fs::write(scratch.path().join("square.png"), &picture).context("the picture could not be written")?;
+    let scratch = tempfile::tempdir().context("failed to create a temporary directory")?;
+    let image = red_square::red_square_png();
+    std::fs::write(scratch.path().join("square.png"), &image).context("failed to write the image")?;
     let mut hostler = Command::new(workspace.hostler_binary("debug"));
     hostler.args(["run", "--attach", "square.png", "--state-dir"]).arg(scratch.path().join("state"));
     if let Some(model) = &options.model {
         hostler.args(["--model", model]);
     }
-    hostler.arg("--").arg(vision_prompt(&options.upstream, &picture));
+    hostler.arg("--").arg(vision_prompt(&options.upstream, &image));
     hostler.env("HOSTLER_UPSTREAM", &options.upstream).current_dir(scratch.path());
-    let answered =
-        hostler.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("hostler could not be started")?;
+    let answered = hostler.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("failed to start hostler")?;
     let answer = String::from_utf8_lossy(&answered.stdout);
-    println!("The picture: a red square, {} bytes. The answer: {}", picture.len(), answer.trim());
+    println!("Image: a red square, {} bytes. Answer: {}", image.len(), answer.trim());
     if !answered.status.success() {
         return Ok(exit_code(answered.status));
     }
     if !mentions_red(&answer) {
-        println!("The colour is not in it: the picture did not arrive, or the model did not look.");
+        println!("Failed: the answer does not name the color, so the model may not have received the image.");
         return Ok(ExitCode::FAILURE);
     }
-    println!("The model saw it.");
+    println!("Passed: the model received the image.");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the prompt. The scripted model does not see images: its prompt contains the expected bytes.
-fn vision_prompt(upstream: &str, picture: &[u8]) -> String {
+fn vision_prompt(upstream: &str, image: &[u8]) -> String {
     match upstream {
-        "scripted" => format!("!see {} red", STANDARD.encode(picture)),
-        _ => "What colour is this square? Answer with one word.".to_owned(),
+        "scripted" => format!("!see {} red", STANDARD.encode(image)),
+        _ => "What color is this square? Answer with one word.".to_owned(),
     }
 }
 

@@ -8,13 +8,13 @@ use anyhow::Result;
 use crate::steps::run_command;
 use crate::workspace::Workspace;
 
-/// How much.
+/// Size and seed of the test.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How many requests are made in all.
+    /// Total number of requests.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     requests: u64,
-    /// Where the dice begin; the same seed deals the same faults.
+    /// Seed of the random faults; the same seed repeats the same faults.
     #[arg(long)]
     seed: Option<u64>,
 }

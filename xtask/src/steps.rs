@@ -72,8 +72,8 @@ impl Steps {
             })
             .collect();
         let total: Duration = self.results.iter().map(|(_, _, time)| *time).sum();
-        let verdict = if self.has_passed() { "everything is green" } else { "something is wrong" };
-        lines.push(format!("{verdict}, {:.1} s", total.as_secs_f64()));
+        let result = if self.has_passed() { "all steps passed" } else { "some steps failed" };
+        lines.push(format!("{result}, {:.1} s", total.as_secs_f64()));
         lines.join("\n")
     }
 }
@@ -81,9 +81,9 @@ impl Steps {
 /// Runs a command to its end; fails unless it succeeds.
 pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("{program} could not be started"))?;
+    let status = command.status().with_context(|| format!("failed to start {program}"))?;
     if !status.success() {
-        bail!("{program} ended with {status}");
+        bail!("{program} failed: {status}");
     }
     Ok(())
 }
@@ -93,13 +93,13 @@ pub(crate) fn run_command(command: &mut Command) -> Result<()> {
 pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
     use std::os::unix::process::CommandExt as _;
     let program = command.get_program().to_string_lossy().into_owned();
-    Err(command.exec()).with_context(|| format!("{program} could not be started"))
+    Err(command.exec()).with_context(|| format!("failed to start {program}"))
 }
 
 #[cfg(not(unix))]
 pub(crate) fn exec_command(mut command: Command) -> Result<ExitCode> {
     let program = command.get_program().to_string_lossy().into_owned();
-    command.status().map(exit_code).with_context(|| format!("{program} could not be started"))
+    command.status().map(exit_code).with_context(|| format!("failed to start {program}"))
 }
 
 /// Returns the exit code of a child.

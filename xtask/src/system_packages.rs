@@ -14,7 +14,7 @@ pub(crate) fn ensure_chromium() -> Result<PathBuf> {
         return Ok(found);
     }
     install_packages(&["chromium"])?;
-    find_browser().context("no chromium was found on PATH, although it was installed just now")
+    find_browser().context("chromium was installed, but is not on PATH")
 }
 
 fn find_browser() -> Option<PathBuf> {
@@ -30,7 +30,7 @@ fn find_program_in(directories: &std::ffi::OsStr, program: &str) -> Option<PathB
     std::env::split_paths(directories).map(|place| place.join(program)).find(|place| place.is_file())
 }
 
-/// Installs Debian packages, where apt exists and this user may use it.
+/// Installs Debian packages, if apt-get exists and this user may run it.
 pub(crate) fn install_packages(packages: &[&str]) -> Result<()> {
     let names = packages.join(" ");
     eprintln!("installing {names} with apt-get …");
@@ -40,8 +40,8 @@ pub(crate) fn install_packages(packages: &[&str]) -> Result<()> {
         || (run_apt(&["update"], AptOutput::Errors) && run_apt(&install, AptOutput::Errors));
     if !installed {
         bail!(
-            "{names}: missing, and apt-get could not install it. Install it (`sudo apt-get update && sudo apt-get \
-             install {names}`, or what your system calls it) and run this again"
+            "apt-get failed to install {names}. Install it yourself (`sudo apt-get update && sudo apt-get install \
+             {names}`, or with the package manager of your system) and run this command again"
         );
     }
     Ok(())
@@ -55,7 +55,7 @@ enum AptOutput {
 }
 
 /// Runs apt-get; returns whether it succeeded.
-fn run_apt(arguments: &[&str], told: AptOutput) -> bool {
+fn run_apt(arguments: &[&str], output: AptOutput) -> bool {
     let mut apt = if is_root() {
         Command::new("apt-get")
     } else {
@@ -65,7 +65,7 @@ fn run_apt(arguments: &[&str], told: AptOutput) -> bool {
         sudo
     };
     apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
-    if told == AptOutput::Hidden {
+    if output == AptOutput::Hidden {
         apt.stderr(Stdio::null());
     }
     apt.status().is_ok_and(|status| status.success())

@@ -13,16 +13,16 @@ use crate::pinned_packages;
 use crate::steps::{exec_command, run_command};
 use crate::workspace::Workspace;
 
-/// How the workbench is driven, and what is kept of it.
+/// How the workbench runs, and what is recorded.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Where screenshots and logs go [default: `vscode` in cargo's target directory]
+    /// Writes screenshots and logs to DIR [default: `vscode` in cargo's target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Leaves everything running afterwards, for a person, and says at which address; Ctrl-C ends it.
+    /// Leaves everything running after the last step and prints the address; Ctrl-C ends it.
     #[arg(long)]
     keep: bool,
-    /// Shows the browser on this machine's screen.
+    /// Shows the browser window.
     #[arg(long)]
     headed: bool,
     /// Writes every frame between workbench and host to `frames.jsonl` beside the screenshots.
@@ -39,8 +39,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     run_command(Command::new(&hostler).args(["agents", "install", "claude"]))?;
 
     let out = options.out.clone().unwrap_or_else(|| workspace.target_directory.join("vscode"));
-    std::fs::create_dir_all(&out).with_context(|| format!("{} could not be created", out.display()))?;
-    let orders = json!({
+    std::fs::create_dir_all(&out).with_context(|| format!("failed to create {}", out.display()))?;
+    let settings = json!({
         "hostler": hostler,
         "server": parts.server,
         "playwright": parts.browser,
@@ -52,6 +52,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "frames": options.frames,
     });
     let mut node = Command::new(parts.node.join("bin/node"));
-    node.arg(workspace.root.join("xtask/vscode/journey.mjs")).arg(orders.to_string());
+    node.arg(workspace.root.join("xtask/vscode/journey.mjs")).arg(settings.to_string());
     exec_command(node)
 }

@@ -15,19 +15,19 @@ use crate::steps::{OnFailure, Steps, run_command};
 use crate::system_packages;
 use crate::workspace::Workspace;
 
-/// What is done with the page.
+/// What to do with the page; without an option, it is built.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Checks types and lints and runs the tests, also against the real host, instead of building the page.
     #[arg(long, group = "what")]
     check: bool,
-    /// Drives the page in the system's Chromium, on a host of its own: all tests, or the files whose names contain a word.
-    #[arg(long, value_name = "WORD", num_args = 0..=1, default_missing_value = "", group = "what")]
+    /// Tests the page in the system's Chromium, on a temporary host: all files, or those whose names contain FILTER.
+    #[arg(long, value_name = "FILTER", num_args = 0..=1, default_missing_value = "", group = "what")]
     browser: Option<String>,
-    /// Takes pictures of the main views, in light, dark and on a phone.
+    /// Writes screenshots of the main views to DIR: light, dark, and on a phone.
     #[arg(long, value_name = "DIR", group = "what")]
     screenshots: Option<PathBuf>,
-    /// The host that is used [default: one that is built for it]
+    /// Uses this `hostler` binary [default: one that is built first]
     #[arg(long, value_name = "PATH", requires = "what")]
     hostler: Option<PathBuf>,
 }
@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         return Ok(steps.finish());
     }
     let hostler = match &options.hostler {
-        Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
+        Some(path) => path.canonicalize().with_context(|| format!("failed to find {}", path.display()))?,
         None => {
             steps.run_step("host", OnFailure::Abort, || build_host(&workspace, "dev"));
             workspace.hostler_binary("debug")
@@ -57,14 +57,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if options.check {
         steps.run_step("tests", OnFailure::Continue, || run_command(&mut web.test_command(&hostler)));
     }
-    if let Some(word) = &options.browser {
-        let word = (!word.is_empty()).then_some(word.as_str());
-        steps.run_step("browser", OnFailure::Continue, || web.browser_tests(&hostler, word, |command| command));
+    if let Some(filter) = &options.browser {
+        let filter = (!filter.is_empty()).then_some(filter.as_str());
+        steps.run_step("browser", OnFailure::Continue, || web.browser_tests(&hostler, filter, |command| command));
     }
     if let Some(directory) = &options.screenshots {
         steps.run_step("screenshots", OnFailure::Continue, || {
-            std::fs::create_dir_all(directory)
-                .with_context(|| format!("{} could not be created", directory.display()))?;
+            std::fs::create_dir_all(directory).with_context(|| format!("failed to create {}", directory.display()))?;
             run_command(web.browser_script("screenshots", &hostler)?.arg("--").arg(directory.canonicalize()?))
         });
     }
@@ -121,26 +120,37 @@ impl WebProject {
         npm
     }
 
-    /// Runs the tests in the system's browser: all of them, or the files whose names contain a word.
+    /// Runs the tests in the system's browser: all of them, or the files whose names contain a filter.
     pub(crate) fn browser_tests(
         &self,
         hostler: &Path,
-        word: Option<&str>,
+        filter: Option<&str>,
         mark: impl Fn(&mut Command) -> &mut Command,
     ) -> Result<()> {
         let report = self.browser_output.join("results.json");
         let mut npm = self.browser_script("browser", hostler)?;
-        npm.args(["--", "--reporter=default", "--reporter=json", "--outputFile.json"]).arg(&report).args(word);
+        npm.args(["--", "--reporter=default", "--reporter=json", "--outputFile.json"]).arg(&report).args(filter);
         Report::Vitest(report).succeed(mark(&mut npm))
     }
 
     /// Returns a script that automates the page in the system's browser.
     pub(crate) fn browser_script(&self, name: &str, hostler: &Path) -> Result<Command> {
-        let mut npm = self.npm_script(name);
-        npm.env("HOSTLER_BIN", hostler)
+        self.with_browser(self.npm_script(name), hostler)
+    }
+
+    /// Returns a TypeScript program that automates the page in the system's browser; its arguments follow.
+    pub(crate) fn browser_program(&self, file: &str, hostler: &Path) -> Result<Command> {
+        let mut node = Command::new("node");
+        node.args(["browser/run.mjs", file]).current_dir(&self.directory);
+        self.with_browser(node, hostler)
+    }
+
+    fn with_browser(&self, mut command: Command, hostler: &Path) -> Result<Command> {
+        command
+            .env("HOSTLER_BIN", hostler)
             .env("CHROMIUM", system_packages::ensure_chromium()?)
             .env("BROWSER_OUT", &self.browser_output);
-        Ok(npm)
+        Ok(command)
     }
 
     /// Returns one of the scripts in `package.json`.

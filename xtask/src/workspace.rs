@@ -63,11 +63,11 @@ impl Workspace {
         let output = cargo(manifest_directory())
             .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
             .output()
-            .context("cargo could not be started")?;
+            .context("failed to start cargo")?;
         if !output.status.success() {
             bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        serde_json::from_slice(&output.stdout).context("cargo metadata answered in an unknown form")
+        serde_json::from_slice(&output.stdout).context("failed to parse the output of cargo metadata")
     }
 
     /// Returns a cargo command that runs in the workspace.

@@ -114,8 +114,8 @@ fn dependencies_point_down_only() {
         };
         let ours = package.dependency_names().filter(|name| LAYERS.iter().any(|(layer, _)| layer == name));
         let ours: Vec<_> = ours.collect();
-        let stranger = ours.iter().filter(|name| !allowed.contains(name));
-        wrong.extend(stranger.map(|name| format!("{} uses {name}", package.name)));
+        let unexpected = ours.iter().filter(|name| !allowed.contains(name));
+        wrong.extend(unexpected.map(|name| format!("{} uses {name}", package.name)));
         // The table must not allow dependencies that do not exist.
         let unused = allowed.iter().filter(|name| !ours.contains(name));
         wrong.extend(unused.map(|name| format!("{} does not use {name}", package.name)));
@@ -148,7 +148,7 @@ fn every_crate_has_a_description_and_a_license() {
     let mut wrong = Vec::new();
     for package in workspace().packages {
         if package.license.as_deref() != Some("MIT OR Apache-2.0") {
-            wrong.push(format!("{} has another licence or none", package.name));
+            wrong.push(format!("{} has another license or none", package.name));
         }
         if package.description.is_none_or(|description| description.is_empty()) {
             wrong.push(format!("{} has no description", package.name));

@@ -1,6 +1,6 @@
-// Drives VS Code on Hostler step by step: each step waits for what a person would see, and takes a screenshot.
+// Operates VS Code with Hostler step by step: each step waits for its visible result and takes a screenshot.
 //
-// Called by `cargo xtask vscode` with one argument: the paths of all parts.
+// Called by `cargo xtask vscode` with one argument: its options as JSON.
 
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,14 +8,14 @@ import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
-import { relay } from './frames.mjs';
-import { Host, atTheEnd, endAll, scratch, workbenchServer } from './parts.mjs';
+import { startFrameRecorder } from './frames.mjs';
+import { Host, cleanUp, createTemporaryDirectory, onCleanup, startWorkbenchServer } from './processes.mjs';
 import { Workbench } from './workbench.mjs';
 
 const options = JSON.parse(process.argv[2]);
 const AGENT = 'Claude';
 
-/** Long enough to be seen while it comes. */
+/** Long enough to be visible while it streams. */
 const STORY = [
   'Hello from the **stable**. This is who lives here:', '',
   '* *Bella*, who is calm and kind and lets everybody ride,',
@@ -25,14 +25,14 @@ const STORY = [
 ].join('\\n');
 
 let page;
-let taken = 0;
-/** Somebody wants it to end: whatever fails from then on is no news. */
-let stopped = false;
-/** Everything was seen, and a person looks at it now. */
-let kept = false;
+let screenshots = 0;
+/** Whether a signal ended the run; errors after it are not reported. */
+let isStopped = false;
+/** Whether all steps passed and everything keeps running. */
+let isInspecting = false;
 
 async function main() {
-  const home = scratch();
+  const home = createTemporaryDirectory();
   const project = makeProject(home);
   const host = new Host(options, home, project);
   let workbench;
@@ -41,140 +41,140 @@ async function main() {
     await host.start();
   });
   const url = await step("VS Code's server starts", async () => {
-    const port = options.frames ? await relay(options, host) : host.port;
-    return await workbenchServer(options, home, port);
+    const port = options.frames ? await startFrameRecorder(options, host) : host.port;
+    return await startWorkbenchServer(options, home, port);
   });
   await step('the workbench opens', async () => {
     page = await openBrowser(home);
     workbench = new Workbench(page);
     await workbench.open(url, project);
-    await workbench.trust();
+    await workbench.trustFolder();
     await workbench.chooseAgent(AGENT);
-    await workbench.makeRoom();
+    await workbench.widenChat();
   });
-  await step('an answer streams in', async () => {
-    await workbench.say(script('Say hello', '!pace 60', `!say ${STORY}`));
-    await workbench.answered('Bella');
-    await workbench.listed('Say hello', 'Working');
-    await picture('streaming');
-    await workbench.answered('All is well');
-    await workbench.settled();
-    await workbench.listed('Say hello', /now|ago/);
+  await step('an answer streams', async () => {
+    await workbench.send(script('Say hello', '!pace 60', `!say ${STORY}`));
+    await workbench.waitForAnswer('Bella');
+    await workbench.waitForListed('Say hello', 'Working');
+    await takeScreenshot('streaming');
+    await workbench.waitForAnswer('All is well');
+    await workbench.waitForTurnEnd();
+    await workbench.waitForListed('Say hello', /now|ago/);
   }, 'answer');
-  await step('a command waits to be allowed', async () => {
-    await workbench.say(script('Saddle up', `!tool Bash ${json({ command: 'echo saddle for Bella | tee saddles.txt', description: 'Get the saddles' })}`, '!say All are **saddled**.'));
-    await workbench.asked('tee saddles.txt');
-    await workbench.listed('Say hello', 'Input needed');
+  await step('a command waits for approval', async () => {
+    await workbench.send(script('Saddle up', `!tool Bash ${json({ command: 'echo saddle for Bella | tee saddles.txt', description: 'Get the saddles' })}`, '!say All are **saddled**.'));
+    await workbench.waitForPermissionRequest('tee saddles.txt');
+    await workbench.waitForListed('Say hello', 'Input needed');
   }, 'allow');
-  await step('it runs when it is allowed', async () => {
+  await step('the command runs after approval', async () => {
     await workbench.allow();
-    await workbench.answered('saddled');
-    await workbench.settled();
-    await workbench.unfold();
-    await workbench.hasFile('saddles.txt');
+    await workbench.waitForAnswer('saddled');
+    await workbench.waitForTurnEnd();
+    await workbench.expandSteps();
+    await workbench.waitForFile('saddles.txt');
   }, 'allowed');
   await step('a question is asked', async () => {
     const question = { question: 'Which horse shall we ride?', header: 'Horse', multiSelect: false, options: [
       { label: 'Bella', description: 'Calm and kind' },
       { label: 'Dolly', description: 'Fast and proud' },
     ] };
-    await workbench.say(script('Which one?', `!tool AskUserQuestion ${json({ questions: [question] })}`, '!say Off we go.'));
-    await workbench.questioned('Which horse shall we ride?');
-    await workbench.listed('Say hello', 'Input needed');
+    await workbench.send(script('Which one?', `!tool AskUserQuestion ${json({ questions: [question] })}`, '!say Off we go.'));
+    await workbench.waitForQuestion('Which horse shall we ride?');
+    await workbench.waitForListed('Say hello', 'Input needed');
   }, 'question');
-  await step('and answered', async () => {
+  await step('the question is answered', async () => {
     await workbench.choose('Dolly');
-    await workbench.answered('Off we go.');
-    await workbench.settled();
+    await workbench.waitForAnswer('Off we go.');
+    await workbench.waitForTurnEnd();
   }, 'answered');
   await step('an edit is shown before it is made', async () => {
     const file = path.join(project, 'horses.md');
-    await workbench.say(script(
+    await workbench.send(script(
       'Add Ella', `!tool Read ${json({ file_path: file })}`,
       `!tool Edit ${json({ file_path: file, old_string: '* Dolly', new_string: '* Dolly\n* Ella' })}`, '!say Ella has **joined**.',
     ));
-    await workbench.asked('horses.md');
+    await workbench.waitForPermissionRequest('horses.md');
     await workbench.viewChanges('horses.md', 'Ella');
   }, 'edit');
-  await step('and made when it is allowed', async () => {
+  await step('the edit is made after approval', async () => {
     await workbench.allow();
-    await workbench.answered('joined');
-    await workbench.settled();
+    await workbench.waitForAnswer('joined');
+    await workbench.waitForTurnEnd();
     if (!fs.readFileSync(path.join(project, 'horses.md'), 'utf8').includes('* Ella')) throw new Error('the file was not changed');
-    await workbench.unfold();
+    await workbench.expandSteps();
   }, 'edited');
-  await step('a person runs a command of their own', async () => {
-    await workbench.say('!ls -1');
-    await workbench.shows('!ls -1');
-    await workbench.ran('ls -1');
-    await workbench.settled();
+  await step('the user runs a shell command', async () => {
+    await workbench.send('!ls -1');
+    await workbench.waitForText('!ls -1');
+    await workbench.waitForTerminal('ls -1');
+    await workbench.waitForTurnEnd();
   }, 'command');
-  await step('a second session begins', async () => {
+  await step('a second session starts', async () => {
     await page.getByRole('button', { name: 'New Session' }).click();
-    await workbench.say(script('Feed the horses', '!say They eat **hay**.'));
-    await workbench.lookAway();
-    await workbench.answered('hay');
-    await workbench.settled();
-    await workbench.listed('Feed the horses', /now|ago/);
-    await workbench.listed('Say hello', /now|ago/);
+    await workbench.send(script('Feed the horses', '!say They eat **hay**.'));
+    await workbench.moveMouseAway();
+    await workbench.waitForAnswer('hay');
+    await workbench.waitForTurnEnd();
+    await workbench.waitForListed('Feed the horses', /now|ago/);
+    await workbench.waitForListed('Say hello', /now|ago/);
   }, 'sessions');
-  await step('everything is there after a reload', async () => {
+  await step('the sessions are listed after a reload', async () => {
     await workbench.reload();
     await workbench.closeEditors();
     await workbench.openSession('Say hello');
-    await workbench.ran('ls -1');
-    await workbench.shows('joined');
+    await workbench.waitForTerminal('ls -1');
+    await workbench.waitForText('joined');
   }, 'reloaded');
-  await step('and after the host has been started anew', async () => {
+  await step('the sessions are listed after a restart of the host', async () => {
     await host.stop();
     await host.start();
-    await workbench.say(script('Still there?', '!say Still **here**.'));
-    await workbench.answered('here');
-    await workbench.settled();
-    await workbench.listed('Say hello', /now|ago/);
-    await workbench.listed('Feed the horses', /now|ago/);
+    await workbench.send(script('Still there?', '!say Still **here**.'));
+    await workbench.waitForAnswer('here');
+    await workbench.waitForTurnEnd();
+    await workbench.waitForListed('Say hello', /now|ago/);
+    await workbench.waitForListed('Feed the horses', /now|ago/);
   }, 'restarted');
 
   if (options.keep) {
-    kept = true;
-    console.error(`\nEverything keeps running: ${url}/?folder=${encodeURIComponent(project)}\nCtrl-C ends it.`);
+    isInspecting = true;
+    console.error(`\nEverything is still running: ${url}/?folder=${encodeURIComponent(project)}\nCtrl-C ends it.`);
     await new Promise(() => {});
   }
 }
 
-/** Does a step, says so, and keeps a picture of how it ended: of a failure, too. */
+/** Runs a step, prints its result and takes a screenshot, also of a failure. */
 async function step(what, work, name) {
   process.stderr.write(`${what} … `);
-  const begun = Date.now();
+  const startedAt = Date.now();
   try {
     const result = await work();
-    if (name) await picture(name);
-    console.error(`${((Date.now() - begun) / 1000).toFixed(1)} s`);
+    if (name) await takeScreenshot(name);
+    console.error(`${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
     return result;
   } catch (error) {
-    if (stopped) throw error;
-    console.error('no');
-    const shown = page && (await picture('failed').catch(() => undefined));
-    const why = reason(error);
-    throw new Error(`This did not happen: ${what}. ${why}${shown ? `\nWhat was to be seen instead: ${shown}` : ''}`);
+    if (isStopped) throw error;
+    console.error('failed');
+    const shown = page && (await takeScreenshot('failed').catch(() => undefined));
+    const reason = describeError(error);
+    throw new Error(`Failed step: ${what}. ${reason}${shown ? `\nScreenshot: ${shown}` : ''}`);
   }
 }
 
-/** The first line of an error, and what was waited for. */
-function reason(error) {
+/** The first line of an error, and what it waited for. */
+function describeError(error) {
   const lines = error.message.replace(/\u001b\[\d+m/g, '').split('\n');
   const waited = lines.find((line) => line.includes('waiting for'));
   return waited ? `${lines[0]} (${waited.replace(/^[\s-]*/, '')})` : lines[0];
 }
 
-async function picture(name) {
-  taken += 1;
-  const file = path.join(options.out, `${String(taken).padStart(2, '0')}-${name}.png`);
+async function takeScreenshot(name) {
+  screenshots += 1;
+  const file = path.join(options.out, `${String(screenshots).padStart(2, '0')}-${name}.png`);
   await page.screenshot({ path: file });
   return file;
 }
 
-/** A repository with a file in it. */
+/** Creates a repository with one file. */
 function makeProject(home) {
   const project = path.join(home, 'stable');
   fs.mkdirSync(project);
@@ -199,13 +199,13 @@ async function openBrowser(home) {
     handleSIGTERM: false,
     handleSIGHUP: false,
   });
-  atTheEnd(() => context.close());
+  onCleanup(() => context.close());
   return context.pages()[0];
 }
 
-/** A message for the scripted model: words for people, then what the model is to do. */
-function script(words, ...lines) {
-  return [words, ...lines].join('\n');
+/** A message for the scripted model: a text for people, then the directives. */
+function script(text, ...directives) {
+  return [text, ...directives].join('\n');
 }
 
 function json(value) {
@@ -217,20 +217,20 @@ for (const old of fs.readdirSync(options.out)) {
 }
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal));
 const interrupted = Promise.race(signals).then(() => {
-  stopped = true;
-  console.error(kept ? '' : '\nended before its time');
-  return kept ? 0 : 130;
+  isStopped = true;
+  console.error(isInspecting ? '' : '\ninterrupted');
+  return isInspecting ? 0 : 130;
 });
 const journey = main().then(
   () => {
-    console.error(`\nEverything was seen; the pictures are in ${options.out}`);
+    console.error(`\nAll steps passed. Screenshots: ${options.out}`);
     return 0;
   },
   (error) => {
-    if (!stopped) console.error(`\n${error.message}`);
+    if (!isStopped) console.error(`\n${error.message}`);
     return 1;
   },
 );
 const code = await Promise.race([journey, interrupted]);
-await endAll();
+await cleanUp();
 process.exit(code);

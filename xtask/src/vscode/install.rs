@@ -52,19 +52,19 @@ fn build_server(server: &Path, node: &Path) -> Result<()> {
     }
     let mut path = vec![node.join("bin")];
     path.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
-    let path = std::env::join_paths(path).context("PATH cannot be extended")?;
+    let path = std::env::join_paths(path).context("failed to extend PATH")?;
     let npm = |arguments: &[&str]| {
         let mut npm = Command::new("npm");
         npm.args(arguments).current_dir(server).env("PATH", &path).env("npm_config_nodedir", node);
         npm.stdin(Stdio::null()).stdout(Stdio::null());
-        let status = npm.status().context("npm could not be started")?;
+        let status = npm.status().context("failed to start npm")?;
         if !status.success() {
-            bail!("VS Code's server could not be built: `npm {}` ended with {status} (see above)", arguments.join(" "));
+            bail!("failed to build VS Code's server: `npm {}` ended with {status} (see above)", arguments.join(" "));
         }
         Ok(())
     };
-    eprintln!("fetching what VS Code's server is made of (600 MB) …");
+    eprintln!("installing the npm packages of VS Code's server (600 MB) …");
     npm(&[&["install", "--omit=dev"][..], &NPM_FLAGS].concat())?;
-    eprintln!("building its native modules; this takes some minutes, once …");
+    eprintln!("building its native modules, which takes some minutes …");
     npm(&["rebuild", "--no-progress", "--no-update-notifier", "--loglevel=error"])
 }

@@ -1,4 +1,4 @@
-//! npm packages of the page. They are kept outside of the clone, one install for each lockfile, shared by all
+//! npm packages of the page. They are installed outside of the clone, once for each lockfile, and shared by all
 //! clones:
 //!
 //! ```text
@@ -32,8 +32,8 @@ fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     if read(&home).is_ok_and(|found| found == lock) {
         return Ok(home);
     }
-    eprintln!("fetching what the web page is made of (180 MB) …");
-    std::fs::create_dir_all(tools).with_context(|| format!("{} could not be created", tools.display()))?;
+    eprintln!("installing the npm packages of the web page (180 MB) …");
+    std::fs::create_dir_all(tools).with_context(|| format!("failed to create {}", tools.display()))?;
     let staging = tempfile::Builder::new().prefix(".staging-web-").tempdir_in(tools)?;
     for name in ["package.json", "package-lock.json", ".npmrc"] {
         std::fs::copy(web.join(name), staging.path().join(name)).with_context(|| format!("{name} is missing"))?;
@@ -43,7 +43,7 @@ fn ensure_install(web: &Path, tools: &Path) -> Result<PathBuf> {
     match std::fs::rename(staging.path(), &home) {
         // Another process may have installed them meanwhile.
         Err(error) if !read(&home).is_ok_and(|found| found == lock) => {
-            Err(error).with_context(|| format!("{} could not be put into place", home.display()))
+            Err(error).with_context(|| format!("failed to move the install to {}", home.display()))
         }
         _ => Ok(home),
     }
@@ -65,11 +65,11 @@ fn npm_install(directory: &Path) -> Result<()> {
     ]);
     npm.args(["--global=false", "--loglevel=error", "--fetch-retries=2"]);
     npm.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
-    let status = npm.status().context("npm could not be started")?;
+    let status = npm.status().context("failed to start npm")?;
     if !status.success() {
         bail!(
-            "what the web page is made of could not be installed: npm ended with {status} (see above). It is fetched \
-             once and then kept; check the network, and that npm works"
+            "failed to install the npm packages of the web page: npm ended with {status} (see above). Check the network \
+             connection and that npm works, then run this command again"
         );
     }
     Ok(())
@@ -82,14 +82,17 @@ fn replace_symlink(link: &Path, to: &Path) -> Result<()> {
         return Ok(());
     }
     if link.is_symlink() {
-        std::fs::remove_file(link).with_context(|| format!("{} could not be removed", link.display()))?;
+        std::fs::remove_file(link).with_context(|| format!("failed to remove {}", link.display()))?;
     }
-    std::os::unix::fs::symlink(to, link).with_context(|| format!("{} could not be made", link.display()))
+    std::os::unix::fs::symlink(to, link).with_context(|| format!("failed to create {}", link.display()))
 }
 
 #[cfg(not(unix))]
 fn replace_symlink(link: &Path, _to: &Path) -> Result<()> {
-    bail!("{} cannot be a link here: run `npm ci` in its directory, then this again", link.display())
+    bail!(
+        "{} cannot be a link on this system. Run `npm ci` in its directory, then run this command again",
+        link.display()
+    )
 }
 
 #[cfg(all(test, unix))]
@@ -102,7 +105,7 @@ mod tests {
         std::fs::write(web.path().join("package-lock.json"), "one").unwrap();
         // The install fails: there is no package.json.
         assert!(ensure_node_modules(web.path(), tools.path()).is_err());
-        assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "nothing half-made is left");
+        assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "an unfinished install is removed");
 
         let mut hasher = DefaultHasher::new();
         b"one".to_vec().hash(&mut hasher);

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 /// Entries of `web` that do not become part of the page.
-const IGNORED_ENTRIES: [&str; 7] = ["node_modules", "dist", ".vite", "tests", "browser", "bench", "README.md"];
+const IGNORED_ENTRIES: [&str; 8] =
+    ["node_modules", "dist", ".vite", "tests", "browser", "bench", "scripts", "README.md"];
 
 /// Builds the page unless it is up to date; returns whether it was built.
 pub(super) fn ensure_built(web: &Path, build: impl FnOnce() -> Result<()>) -> Result<bool> {
@@ -24,7 +25,7 @@ pub(super) fn ensure_built(web: &Path, build: impl FnOnce() -> Result<()>) -> Re
     }
     build()?;
     std::fs::create_dir_all(web.join(".vite"))?;
-    std::fs::write(&stamp, made()?).with_context(|| format!("{} could not be written", stamp.display()))?;
+    std::fs::write(&stamp, made()?).with_context(|| format!("failed to write {}", stamp.display()))?;
     Ok(true)
 }
 
@@ -38,7 +39,7 @@ fn fingerprint(directory: &Path, without: &[&str]) -> Result<u64> {
 }
 
 fn collect_files(directory: &Path, without: &[&str], files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
-    let unreadable = || format!("{} cannot be read", directory.display());
+    let unreadable = || format!("failed to read {}", directory.display());
     for entry in std::fs::read_dir(directory).with_context(unreadable)? {
         let entry = entry.with_context(unreadable)?;
         let path = entry.path();
@@ -48,7 +49,7 @@ fn collect_files(directory: &Path, without: &[&str], files: &mut BTreeMap<PathBu
         if path.is_dir() {
             collect_files(&path, &[], files)?;
         } else {
-            let content = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            let content = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
             files.insert(path, content);
         }
     }
@@ -83,10 +84,10 @@ mod tests {
         assert!(built(), "a source is new");
         write("tests/more.test.ts", "");
         assert!(!built(), "tests are no part of the page");
-        write("dist/index.html", "somebody else's");
-        assert!(built(), "somebody else has built");
+        write("dist/index.html", "another build");
+        assert!(built(), "the output has changed");
         std::fs::remove_dir_all(&dist).unwrap();
-        assert!(built(), "there is none");
+        assert!(built(), "the output is missing");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// Programs of a run: started here, and ended here in every case.
+// Starts the host and VS Code's server, and ends everything that a run started.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,33 +7,33 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 
-const PATIENCE = 60_000;
+const READY_TIMEOUT_MS = 60_000;
 
-/** Ends a program whose reason has gone: it holds this end of a pipe, and we hold the other as long as we live. */
+/** Ends a program when its stdin closes, which happens at the latest when this process ends. */
 const LIFELINE = 'data:text/javascript,process.stdin.resume().on("end",()=>process.exit())';
 
-/** What is to be undone, newest first. */
-const endings = [];
+/** Cleanup functions; the newest runs first. */
+const cleanups = [];
 
-/** Undoes everything that was done so far. */
-export async function endAll() {
-  while (endings.length > 0) await endings.pop()();
+/** Runs all cleanup functions. */
+export async function cleanUp() {
+  while (cleanups.length > 0) await cleanups.pop()();
 }
 
-/** Something to do at the end. */
-export function atTheEnd(ending) {
-  endings.push(ending);
+/** Adds a cleanup function. */
+export function onCleanup(cleanup) {
+  cleanups.push(cleanup);
 }
 
-/** A directory that is gone afterwards. */
-export function scratch() {
+/** Creates a temporary directory, which cleanup removes. */
+export function createTemporaryDirectory() {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'hostler-vscode-'));
-  atTheEnd(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  onCleanup(() => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
   return directory;
 }
 
-/** A port that nobody has right now. */
-export async function freePort() {
+/** Finds an unused port. */
+async function findFreePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();
@@ -42,23 +42,23 @@ export async function freePort() {
   return port;
 }
 
-/** Hostler on the scripted model. */
+/** Hostler with the scripted model. */
 export class Host {
   constructor(options, home, project) {
     Object.assign(this, { options, home, project, port: 0 });
-    atTheEnd(() => this.stop());
+    onCleanup(() => this.stop());
   }
 
   get url() {
     return `ws://127.0.0.1:${this.port}/`;
   }
 
-  /** Starts it; a second time on the port that it had. */
+  /** Starts the host; after a stop, on the same port. */
   async start() {
     const log = path.join(this.options.out, 'hostler.log');
     const args = ['serve', '--listen', `127.0.0.1:${this.port}`, '--no-token', '--upstream', 'scripted', '--exit-on-stdin-eof'];
     this.child = start(this.options.hostler, args, { cwd: this.project, env: environment(this.home, this.options), log });
-    const ready = await said(this.child, 'Hostler', /^READY:(\d+)$/m, log);
+    const ready = await waitForOutput(this.child, 'Hostler', /^READY:(\d+)$/m, log);
     this.port = Number(ready[1]);
   }
 
@@ -68,9 +68,9 @@ export class Host {
   }
 }
 
-/** VS Code's server, which shows the workbench and passes on what it says to the host. */
-export async function workbenchServer(options, home, hostPort) {
-  const port = await freePort();
+/** Starts VS Code's server, which serves the workbench and relays its connection to the host. */
+export async function startWorkbenchServer(options, home, hostPort) {
+  const port = await findFreePort();
   const log = path.join(options.out, 'server.log');
   const args = [
     '--import', LIFELINE, 'out/server-main.js', '--host', '127.0.0.1', '--port', String(port),
@@ -79,16 +79,16 @@ export async function workbenchServer(options, home, hostPort) {
     '--agent-host-bridge-host', '127.0.0.1', '--agent-host-bridge-port', String(hostPort),
   ];
   const child = start(process.execPath, args, { cwd: options.server, env: environment(home, options), log });
-  atTheEnd(() => stop(child));
-  await said(child, "VS Code's server", /listening on (\d+)/i, log);
+  onCleanup(() => stop(child));
+  await waitForOutput(child, "VS Code's server", /listening on (\d+)/i, log);
   return `http://127.0.0.1:${port}`;
 }
 
-/** Nobody's settings but those of this run; the agents that are installed are the machine's. */
+/** The environment of a run: its own home and settings, and the agents that are installed on this machine. */
 function environment(home, options) {
-  const kept = ['PATH', 'LANG', 'LC_ALL', 'TERM', 'TZ'].filter((name) => process.env[name] !== undefined);
+  const inherited = ['PATH', 'LANG', 'LC_ALL', 'TERM', 'TZ'].filter((name) => process.env[name] !== undefined);
   return {
-    ...Object.fromEntries(kept.map((name) => [name, process.env[name]])),
+    ...Object.fromEntries(inherited.map((name) => [name, process.env[name]])),
     HOME: home,
     SHELL: '/bin/bash',
     TMPDIR: home,
@@ -100,7 +100,7 @@ function environment(home, options) {
   };
 }
 
-/** In a process group of its own: Ctrl-C is ours to pass on, in our order. */
+/** Starts a program in its own process group, so that Ctrl-C does not reach it before the cleanup does. */
 function start(program, args, { cwd, env, log }) {
   const child = spawn(program, args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
   const file = fs.createWriteStream(log, { flags: 'a' });
@@ -111,13 +111,13 @@ function start(program, args, { cwd, env, log }) {
   return child;
 }
 
-/** Waits until a program has printed something. */
-async function said(child, name, pattern, log) {
+/** Waits until a program prints a line that matches a pattern. */
+async function waitForOutput(child, name, pattern, log) {
   let text = '';
   return await new Promise((resolve, reject) => {
-    const fail = (why) => reject(new Error(`${name} ${why}; its output is in ${log}`));
-    const timer = setTimeout(() => fail('did not become ready'), PATIENCE);
-    child.once('error', () => fail('could not be started'));
+    const fail = (reason) => reject(new Error(`${name} ${reason}. Its output is in ${log}`));
+    const timer = setTimeout(() => fail('did not become ready in time'), READY_TIMEOUT_MS);
+    child.once('error', () => fail('failed to start'));
     child.once('exit', (code, signal) => fail(`ended with ${signal ?? code} before it was ready`));
     child.stdout.on('data', (chunk) => {
       text += chunk;
@@ -130,19 +130,19 @@ async function said(child, name, pattern, log) {
   });
 }
 
-/** Closes the lifeline; what does not go by itself within some seconds is ended with its group. */
+/** Closes the stdin of a program; kills its process group if it does not exit within 8 seconds. */
 async function stop(child) {
   if (child?.pid === undefined) return;
   if (child.exitCode === null && child.signalCode === null) {
-    const gone = once(child, 'exit');
+    const exited = once(child, 'exit');
     child.stdin.end();
     const timer = setTimeout(() => child.kill('SIGKILL'), 8_000);
-    await gone;
+    await exited;
     clearTimeout(timer);
   }
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // No process is left in the group, as expected.
+    // The process group is empty, as expected.
   }
 }

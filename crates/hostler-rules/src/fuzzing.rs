@@ -8,6 +8,7 @@
     reason = "a violated property panics"
 )]
 
+mod composition;
 mod corpus;
 mod mutation;
 mod sandbox;
@@ -142,19 +143,29 @@ fn severity(verdict: DecisionOutcome) -> u8 {
     }
 }
 
+/// Last bytes of [`shell_reads`] from this one on compose a line; lower ones mutate one.
+const COMPOSED_FROM: usize = 128;
+
 /// A line that is allowed in a mode that asks or plans starts no other program, writes nothing and reads nothing
-/// outside the project: a real bash runs it in a sandbox. The bytes mutate a line of the corpus; the last one selects
-/// the kind of repository and whether a file must not be read.
-pub fn shell_reads(data: &[u8]) {
+/// outside the project: a real bash runs it in a sandbox. The bytes mutate a line of the corpus or compose a new one;
+/// the last byte selects which of both, the kind of repository, and whether a file must not be read. Returns whether
+/// the line was allowed.
+pub fn shell_reads(data: &[u8]) -> bool {
     const KINDS: usize = RepositoryKind::ALL.len();
     thread_local! {
         static CORPUS: Corpus = Corpus::load();
         // With and without the rule; each is created on first use.
         static SANDBOXES: RefCell<[Option<Sandbox>; 2 * KINDS]> = const { RefCell::new([const { None }; 2 * KINDS]) };
     }
-    let Some((last, data)) = data.split_last() else { return };
-    let line = CORPUS.with(|corpus| mutation::mutate(&corpus.read_only_lines(), &corpus.lines(), data));
-    let kind = usize::from(*last) % (2 * KINDS);
+    let Some((last, data)) = data.split_last() else { return false };
+    let line = CORPUS.with(|corpus| {
+        if usize::from(*last) >= COMPOSED_FROM {
+            composition::compose(&corpus.read_only_lines(), data)
+        } else {
+            mutation::mutate(&corpus.read_only_lines(), &corpus.lines(), data)
+        }
+    });
+    let kind = usize::from(*last) % COMPOSED_FROM % (2 * KINDS);
     let (rules, unread) = match kind / KINDS {
         0 => (RuleSet::default(), Vec::new()),
         _ => (with_rule(&RuleSet::default(), Effect::Deny, "Read(secret.txt)"), vec!["secret.txt".to_owned()]),
@@ -162,12 +173,13 @@ pub fn shell_reads(data: &[u8]) {
     SANDBOXES.with_borrow_mut(|sandboxes| {
         let repository = RepositoryKind::ALL[kind % KINDS];
         let sandbox = sandboxes[kind].get_or_insert_with(|| Sandbox::new(repository));
-        if [PermissionMode::Default, PermissionMode::Plan]
+        let is_allowed = [PermissionMode::Default, PermissionMode::Plan]
             .iter()
-            .any(|mode| is_allowed(&rules, *mode, &line, sandbox, ""))
-        {
+            .any(|mode| is_allowed(&rules, *mode, &line, sandbox, ""));
+        if is_allowed {
             let found = sandbox.find_violations(&line, "", &unread);
             assert!(found.is_empty(), "{line:?} in {repository:?}, unread {unread:?}: {found:?}");
         }
-    });
+        is_allowed
+    })
 }

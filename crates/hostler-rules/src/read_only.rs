@@ -173,6 +173,14 @@ pub(crate) fn resolve_word(
     reader.resolve_name(PathWord { text, has_tilde: word.has_tilde }).unwrap_or_default()
 }
 
+/// The programs of the allow-list, each with its options that take a text.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn programs_with_text_options() -> Vec<(&'static str, Vec<&'static str>)> {
+    let text_options =
+        |program: &ReadOnlyProgram| program.options.split_whitespace().filter_map(|option| option.strip_suffix(':'));
+    READ_ONLY_PROGRAMS.iter().map(|program| (program.name, text_options(program).collect())).collect()
+}
+
 struct ReadAnalyzer<'s> {
     scene: &'s DecisionContext<'s>,
     /// Directories that the shell may be in; `None` if unknown.

@@ -130,19 +130,23 @@ const CHARACTERS: [&str; 40] = [
 ];
 
 /// Bytes that are consumed one by one; zeros follow after the last one.
-struct ByteChoices<'a>(std::slice::Iter<'a, u8>);
+pub(super) struct ByteChoices<'a>(std::slice::Iter<'a, u8>);
 
-impl ByteChoices<'_> {
-    fn next(&mut self) -> usize {
+impl<'a> ByteChoices<'a> {
+    pub(super) fn new(data: &'a [u8]) -> Self {
+        Self(data.iter())
+    }
+
+    pub(super) fn next(&mut self) -> usize {
         usize::from(self.0.next().copied().unwrap_or_default())
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         let wide = (self.next() << 8) | self.next();
         wide.checked_rem(limit).unwrap_or_default()
     }
 
-    fn one_of<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    pub(super) fn one_of<'l>(&mut self, list: &[&'l str]) -> &'l str {
         let at = self.below(list.len());
         list.get(at).copied().unwrap_or_default()
     }
@@ -150,7 +154,7 @@ impl ByteChoices<'_> {
 
 /// The line that the bytes encode. The first ones select a line, more often a read-only one; the rest mutates it.
 pub(super) fn mutate(readers: &[&str], lines: &[&str], data: &[u8]) -> String {
-    let mut choices = ByteChoices(data.iter());
+    let mut choices = ByteChoices::new(data);
     let first = if choices.next() % 4 == 0 { lines } else { readers };
     let mut line = choices.one_of(first).to_owned();
     for _ in 0..choices.below(5) {

@@ -21,7 +21,7 @@ const CANARY: &str = "canary-of-the-outside";
 /// Programs that run for real: read-only ones, and those that run a given command. They look up that command in the
 /// same `PATH`.
 const REAL_PROGRAMS: &str = "[ arch awk b2sum base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
-    false fd fgrep file find fmt fold getconf git grep groups head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
+    false fd fdfind fgrep file find fmt fold getconf git grep groups head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
     paste pathchk printenv printf ps pwd readlink realpath rev rg sed seq sh sha1sum sha224sum sha256sum sha384sum \
     sha512sum shasum sleep sort stat stdbuf strings sum tac tail test time timeout tr tree true tsort tty type uname unexpand expand \
     uniq uptime wc which whoami xargs xxd";
@@ -144,6 +144,11 @@ impl Sandbox {
     /// The home directory of the user.
     pub(super) fn home(&self) -> PathBuf {
         self.base.join("home")
+    }
+
+    /// Whether a program of this name runs for real.
+    pub(super) fn has_program(&self, name: &str) -> bool {
+        fs::read_link(self.base.join("bin").join(name)).is_ok_and(|target| !target.ends_with(".trap"))
     }
 
     /// Runs the line in a directory of the project, and waits for its background processes. Every item of the result is
@@ -296,6 +301,12 @@ impl Sandbox {
                     bin.join(".trap")
                 };
                 drop(symlink(target, bin.join(&name)));
+            }
+        }
+        // Debian installs `fd` under another name.
+        for (name, other) in [("fd", "fdfind"), ("fdfind", "fd")] {
+            if let (false, Ok(target)) = (bin.join(name).exists(), fs::read_link(bin.join(other))) {
+                symlink(target, bin.join(name)).unwrap();
             }
         }
         names.retain(|name| !bin.join(name).exists());

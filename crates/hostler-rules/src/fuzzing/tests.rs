@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::corpus::{ExpectedOutcome, decide_line};
 use super::*;
+use crate::read_only::programs_with_text_options;
 
 /// Finds a violated property without running the fuzzer.
 #[test]
@@ -68,6 +69,41 @@ fn corpus_lines_are_decided_as_expected_in_every_mode() {
         }
     }
     assert!(wrong.is_empty(), "{} decisions:\n  {}", wrong.len(), wrong.join("\n  "));
+}
+
+/// A line whose program is missing would prove nothing.
+#[test]
+fn programs_of_the_allow_list_are_installed() {
+    let sandbox = Sandbox::new(RepositoryKind::Clean);
+    let is_builtin = |name: &str| ["type", ":"].contains(&name);
+    let missing: Vec<_> = programs_with_text_options()
+        .into_iter()
+        .map(|(name, _)| name)
+        .chain(["find", "git", "printf", "ps", "timeout", "nice", "env", "xargs"])
+        .filter(|name| !is_builtin(name) && !sandbox.has_program(name))
+        .collect();
+    assert!(missing.is_empty(), "these programs are needed on PATH and were not found: {}", missing.join(", "));
+}
+
+#[test]
+fn values_of_text_options_are_not_read_as_files() {
+    let mut sandbox = Sandbox::new(RepositoryKind::Clean);
+    let (mut allowed, mut wrong) = (0, Vec::new());
+    for (program, options) in programs_with_text_options() {
+        for option in options {
+            for value in ["../outside/passwd", "ln1", "made"] {
+                for line in [format!("{program} {option} {value}"), format!("{program} {option} {value} a.txt")] {
+                    if is_allowed(&RuleSet::default(), PermissionMode::Default, &line, &sandbox, "") {
+                        allowed += 1;
+                        let found = sandbox.find_violations(&line, "", &[]);
+                        wrong.extend((!found.is_empty()).then(|| format!("{line:?}: {found:?}")));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines:\n  {}", wrong.len(), wrong.join("\n  "));
+    assert!(allowed > 300, "{allowed} allowed lines prove little");
 }
 
 #[test]
@@ -166,21 +202,39 @@ fn shell_reads_properties_hold_for_seeds() {
     let seeds: Vec<_> =
         std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
     assert!(seeds.len() > 2);
-    seeds.iter().for_each(|seed| shell_reads(seed));
+    for seed in seeds {
+        shell_reads(&seed);
+    }
+}
+
+/// Checks this many generated lines, the same ones in every run; `PROPTEST_CASES` checks more. Returns how many of them
+/// were allowed.
+fn run_generated_lines(cases: u32, last: std::ops::RangeInclusive<u8>) -> usize {
+    let config = ProptestConfig {
+        cases: ProptestConfig::default().cases.max(cases),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let bytes = (proptest::collection::vec(any::<u8>(), 4..48), last);
+    let allowed = std::cell::Cell::new(0);
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+        .run(&bytes, |(mut data, last)| {
+            data.push(last);
+            allowed.set(allowed.get() + usize::from(shell_reads(&data)));
+            Ok(())
+        })
+        .unwrap();
+    allowed.get()
 }
 
 #[test]
 fn allowed_mutated_lines_only_read_the_project() {
-    let config = ProptestConfig {
-        cases: ProptestConfig::default().cases.max(2_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let bytes = proptest::collection::vec(any::<u8>(), 4..40);
-    TestRunner::new(config)
-        .run(&bytes, |data| {
-            shell_reads(&data);
-            Ok(())
-        })
-        .unwrap();
+    let allowed = run_generated_lines(2_000, 0..=127);
+    assert!(allowed > 300, "{allowed} allowed lines prove little");
+}
+
+#[test]
+fn allowed_composed_lines_only_read_the_project() {
+    let allowed = run_generated_lines(3_000, 128..=255);
+    assert!(allowed > 300, "{allowed} allowed lines prove little");
 }

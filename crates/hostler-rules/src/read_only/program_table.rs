@@ -104,9 +104,14 @@ const GREP_OPTIONS: &str = "-E -F -G -P -e:! -i -v -w -x -c -L -l -m: -o -q -s -
     --initial-tab --null --null-data --after-context: --before-context: --context: --text --binary-files: --exclude: \
     --exclude-dir: --include: --recursive* --line-buffered -f@! --file@! --version --help";
 
+const FD_OPTIONS: &str = "-H -I -u -s -i -g -F -a -p -d: -t: -e: -E: -S: -c: -1 -0 --hidden --no-ignore --no-ignore-vcs --unrestricted \
+    --case-sensitive --ignore-case --glob --regex --fixed-strings --absolute-path --full-path --max-depth: --min-depth: \
+    --exact-depth: --type: --extension: --exclude: --size: --changed-within: --changed-before: --color: --max-results: \
+    --print0 --version --help";
+
 const CHECKSUM_OPTIONS: &str = "-b -t -z --binary --text --tag --zero";
 
-pub(super) const READ_ONLY_PROGRAMS: [ReadOnlyProgram; 62] = [
+pub(super) const READ_ONLY_PROGRAMS: [ReadOnlyProgram; 63] = [
     content_program(
         "cat",
         "-A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs \
@@ -291,12 +296,7 @@ pub(super) const READ_ONLY_PROGRAMS: [ReadOnlyProgram; 62] = [
     info_program("true", "", Texts),
     info_program("false", "", Texts),
     info_program(":", "", Texts),
-    with_unsafe_options(listing_program(
-        "fd",
-        "-H -I -u -s -i -g -F -a -p -d: -t: -e: -E: -S: -c: -1 -0 --hidden --no-ignore --no-ignore-vcs --unrestricted \
-         --case-sensitive --ignore-case --glob --regex --fixed-strings --absolute-path --full-path --max-depth: --min-depth: \
-         --exact-depth: --type: --extension: --exclude: --size: --changed-within: --changed-before: --color: --max-results: \
-         --print0 --version --help",
-        TextThenPaths,
-    )),
+    with_unsafe_options(listing_program("fd", FD_OPTIONS, TextThenPaths)),
+    // The name of `fd` on Debian.
+    with_unsafe_options(listing_program("fdfind", FD_OPTIONS, TextThenPaths)),
 ];

@@ -62,9 +62,9 @@ fn print(name: &str, [time, peak, bytes]: [f64; 3]) {
 /// Milliseconds, MiB above the memory in use before, bytes.
 fn run(command: &mut Command) -> [f64; 3] {
     let output = command.output().expect("a program that starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<f64> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    numbers.try_into().unwrap_or_else(|_| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)))
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = stdout.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("{stdout}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Prepares an image repeatedly, as the host does.
@@ -81,10 +81,10 @@ fn measure(file: &Path) {
     let mut times = Vec::new();
     let mut sent = 0;
     for _ in 0..ROUNDS {
-        let item = ReceivedAttachment::new("picture", AttachmentSource::Bytes(bytes.as_slice().into()));
+        let item = ReceivedAttachment::new("image", AttachmentSource::Bytes(bytes.as_slice().into()));
         let start = Instant::now();
         let plan =
-            plan_attachments(vec![item], &limits, ConversationSize::default()).expect("a picture that can be sent");
+            plan_attachments(vec![item], &limits, ConversationSize::default()).expect("an image that can be sent");
         times.push(start.elapsed().as_secs_f64() * 1000.0);
         sent = plan.blocks().iter().map(AttachmentBlock::content_bytes).sum();
     }

@@ -9,7 +9,7 @@ use crate::rejection_reason::RejectionReason;
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, RejectionReason> {
     STANDARD.decode(text).map_err(|_| {
         RejectionReason::corrupt(
-            "its contents are not canonical base64 (padded, without white space or stray bits); send it again",
+            "the contents are not canonical base64 (padded, no whitespace, no extra bits); send the file again",
         )
     })
 }

@@ -47,23 +47,23 @@ impl AttachmentPlanError {
 
 impl AttachmentDiagnostics {
     fn from_summaries(files: &[AttachmentSummary]) -> Self {
-        let mut told = Self { files: files.len(), ..Self::default() };
+        let mut diagnostics = Self { files: files.len(), ..Self::default() };
         for file in files {
             let bytes = file.bytes.unwrap_or_default();
-            told.warnings.extend(file.warnings.iter().map(|warning| warning.kind));
+            diagnostics.warnings.extend(file.warnings.iter().map(|warning| warning.kind));
             if let Some(code) = file.code {
-                told.error_codes.push(code);
-                told.rejected_bytes += bytes;
+                diagnostics.error_codes.push(code);
+                diagnostics.rejected_bytes += bytes;
                 continue;
             }
-            told.sent_bytes += bytes;
+            diagnostics.sent_bytes += bytes;
             match file.content_type {
-                Some("application/pdf") => told.pdfs += 1,
-                Some("text/plain") => told.texts += 1,
-                Some(_) => told.images += 1,
-                None => told.references += 1,
+                Some("application/pdf") => diagnostics.pdfs += 1,
+                Some("text/plain") => diagnostics.texts += 1,
+                Some(_) => diagnostics.images += 1,
+                None => diagnostics.references += 1,
             }
         }
-        told
+        diagnostics
     }
 }

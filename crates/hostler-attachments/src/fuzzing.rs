@@ -30,13 +30,13 @@ pub fn attachments(data: &[u8]) {
         || plan_attachments(vec![ReceivedAttachment::new("x", source())], &limits(), ConversationSize::default());
     match planned() {
         Ok(plan) => {
-            let (blocks, again) = (plan.blocks(), planned().expect("what was taken is taken again").blocks());
+            let (blocks, again) = (plan.blocks(), planned().expect("accepted contents are accepted again").blocks());
             assert!(blocks == again, "the same file became different blocks");
             blocks.iter().for_each(|block| drop(serde_json::to_string(&MessagesApiBlock(block)).unwrap()));
             assert_within_limits(&plan.attachments[0].block, &plan.attachments[0].kind);
         }
         Err(rejection) => {
-            let [refusal] = rejection.errors.as_slice() else { panic!("one file, one refusal") };
+            let [refusal] = rejection.errors.as_slice() else { panic!("one file has one error") };
             let ours = [
                 AttachmentErrorCode::TooLarge,
                 AttachmentErrorCode::TypeUnsupported,
@@ -54,14 +54,14 @@ fn assert_within_limits(block: &AttachmentBlock, kind: &AttachmentKind) {
             assert!(
                 data.len() <= limits().image_bytes && *width.max(height) <= AttachmentLimits::MAX_IMAGE_EDGE_PIXELS
             );
-            let image = image::load_from_memory(data).expect("a picture that can be read");
+            let image = image::load_from_memory(data).expect("a decodable image");
             assert_eq!((image.width(), image.height()), (*width, *height));
         }
         (AttachmentBlock::Pdf { .. }, AttachmentKind::Pdf { pages }) => {
             assert!((1..=limits().pdf_pages).contains(pages))
         }
         (AttachmentBlock::Text { text, .. }, AttachmentKind::Text) => assert!(!text.contains('\0')),
-        (block, kind) => panic!("{block:?} is no {kind:?}"),
+        (block, kind) => panic!("{block:?} does not match {kind:?}"),
     }
 }
 

@@ -51,8 +51,8 @@ pub fn plan_attachments_cancellable(
     size_checks::check_payload_size(&mut files, limits, history);
     let outcome = finish_plan(files, &sizes);
     match &outcome {
-        Ok(plan) => tracing::debug!(diagnostics = ?plan.diagnostics(), "attachments are planned"),
-        Err(rejection) => tracing::debug!(diagnostics = ?rejection.diagnostics(), "attachments are refused"),
+        Ok(plan) => tracing::debug!(diagnostics = ?plan.diagnostics(), "planned attachments"),
+        Err(rejection) => tracing::debug!(diagnostics = ?rejection.diagnostics(), "rejected attachments"),
     }
     Some(outcome)
 }
@@ -99,7 +99,7 @@ fn received_bytes(item: &ReceivedAttachment) -> usize {
     match &item.source {
         AttachmentSource::Base64(text) => base64::decoded_size(text),
         AttachmentSource::Bytes(bytes) => bytes.len(),
-        AttachmentSource::Text(words) => words.len(),
+        AttachmentSource::Text(text) => text.len(),
         AttachmentSource::Reference(FileReference { selection, .. }) => {
             selection.as_ref().and_then(|selection| selection.text.as_ref()).map_or(0, String::len)
         }
@@ -116,11 +116,11 @@ fn plan_attachment(
         AttachmentSource::Base64(text) => base64::decode(&text)?.into(),
         AttachmentSource::Bytes(data) => data,
         AttachmentSource::Reference(reference) => return Ok(plan_reference(name, reference)),
-        AttachmentSource::Text(words) => return Ok(plan_text(name, words)),
+        AttachmentSource::Text(text) => return Ok(plan_text(name, text)),
     };
     if size_hint.is_some_and(|hint| hint != data.len() as u64) {
         return Err(RejectionReason::corrupt(format!(
-            "it has {} and not the size that it was announced with; send it again",
+            "the file has {}, which is not the declared size; send it again",
             rejection_reason::format_bytes(data.len())
         )));
     }
@@ -140,15 +140,15 @@ fn plan_image(
     header: &ImageHeader,
     limits: &AttachmentLimits,
 ) -> Result<PlannedAttachment, RejectionReason> {
-    let picture = image::optimize(&data, header, limits)?;
-    let variant = (picture.data != data).then(|| VariantKey::for_model(&data, limits));
+    let optimized = image::optimize(&data, header, limits)?;
+    let variant = (optimized.data != data).then(|| VariantKey::for_model(&data, limits));
     Ok(PlannedAttachment {
         name: name.clone(),
-        kind: AttachmentKind::Image { width: picture.width, height: picture.height },
+        kind: AttachmentKind::Image { width: optimized.width, height: optimized.height },
         original: Some(OriginalContent { media_type: header.image_type.media_type(), data }),
         variant,
-        block: AttachmentBlock::Image { image_type: picture.image_type, data: picture.data },
-        warnings: picture.warnings,
+        block: AttachmentBlock::Image { image_type: optimized.image_type, data: optimized.data },
+        warnings: optimized.warnings,
         reference: None,
     })
 }
@@ -171,18 +171,18 @@ fn plan_text_file(
 ) -> PlannedAttachment {
     let mut file = plan_text(name, text);
     if from_utf16 {
-        file.warnings.push(AttachmentWarning::new("decoded", "it is UTF-16 text and is sent as UTF-8"));
+        file.warnings.push(AttachmentWarning::new("decoded", "converted from UTF-16 to UTF-8"));
     }
     file.original = Some(OriginalContent { media_type: "text/plain", data });
     file
 }
 
-fn plan_text(name: &DisplayName, words: String) -> PlannedAttachment {
-    let is_empty = words.is_empty();
+fn plan_text(name: &DisplayName, text: String) -> PlannedAttachment {
+    let is_empty = text.is_empty();
     let mut file =
-        without_original(name, AttachmentKind::Text, AttachmentBlock::Text { title: name.clone(), text: words.into() });
+        without_original(name, AttachmentKind::Text, AttachmentBlock::Text { title: name.clone(), text: text.into() });
     if is_empty {
-        file.warnings.push(AttachmentWarning::new("empty", "it is empty"));
+        file.warnings.push(AttachmentWarning::new("empty", "the file is empty"));
     }
     file
 }

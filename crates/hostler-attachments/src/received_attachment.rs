@@ -74,7 +74,7 @@ pub struct LineSelection {
 // are shown.
 impl fmt::Debug for ReceivedAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Item")
+        f.debug_struct("ReceivedAttachment")
             .field("name", &DisplayName::new(&self.name))
             .field("source", &self.source)
             .finish_non_exhaustive()
@@ -87,7 +87,7 @@ impl fmt::Debug for AttachmentSource {
             Self::Base64(text) => write!(f, "Base64({} bytes)", text.len()),
             Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
             Self::Reference(reference) => write!(f, "Reference({:?})", reference.kind),
-            Self::Text(words) => write!(f, "Words({} bytes)", words.len()),
+            Self::Text(text) => write!(f, "Text({} bytes)", text.len()),
         }
     }
 }

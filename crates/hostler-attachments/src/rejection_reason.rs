@@ -4,7 +4,7 @@ use crate::{AttachmentError, AttachmentErrorCode, DisplayName};
 
 /// Advice for contents that cannot be sent.
 pub(crate) const ATTACH_PATH_HINT: &str =
-    "put it into the workspace and attach its path instead, so that the agent can open it";
+    "put it in the workspace and attach its path instead, so that the agent can open it";
 
 /// A reason without a name. Its message contains only numbers and fixed text, never parts of the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,24 +14,24 @@ pub(crate) struct RejectionReason {
 }
 
 impl RejectionReason {
-    pub(crate) fn too_large(sentence: impl Into<String>) -> Self {
-        Self { code: AttachmentErrorCode::TooLarge, message: sentence.into() }
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self { code: AttachmentErrorCode::TooLarge, message: message.into() }
     }
 
-    pub(crate) fn unsupported_type(sentence: impl Into<String>) -> Self {
-        Self { code: AttachmentErrorCode::TypeUnsupported, message: sentence.into() }
+    pub(crate) fn unsupported_type(message: impl Into<String>) -> Self {
+        Self { code: AttachmentErrorCode::TypeUnsupported, message: message.into() }
     }
 
-    pub(crate) fn corrupt(sentence: impl Into<String>) -> Self {
-        Self { code: AttachmentErrorCode::Corrupt, message: sentence.into() }
+    pub(crate) fn corrupt(message: impl Into<String>) -> Self {
+        Self { code: AttachmentErrorCode::Corrupt, message: message.into() }
     }
 
-    pub(crate) fn optimization_failed(sentence: impl Into<String>) -> Self {
-        Self { code: AttachmentErrorCode::OptimizationFailed, message: sentence.into() }
+    pub(crate) fn optimization_failed(message: impl Into<String>) -> Self {
+        Self { code: AttachmentErrorCode::OptimizationFailed, message: message.into() }
     }
 
-    pub(crate) fn payload_too_large(sentence: impl Into<String>) -> Self {
-        Self { code: AttachmentErrorCode::PayloadTooLarge, message: sentence.into() }
+    pub(crate) fn payload_too_large(message: impl Into<String>) -> Self {
+        Self { code: AttachmentErrorCode::PayloadTooLarge, message: message.into() }
     }
 
     pub(crate) fn for_attachment(self, name: &DisplayName) -> AttachmentError {

@@ -14,21 +14,21 @@ pub(crate) fn check_received_sizes(sizes: &[usize], limits: &AttachmentLimits) -
         if at >= limits.files {
             let most = limits.files;
             return Err(RejectionReason::too_large(format!(
-                "a message takes at most {most} files; send the others in another one"
+                "a message can have at most {most} files; send the others in another message"
             )));
         }
         if *size > limits.file_bytes {
             let (size, most) =
                 (rejection_reason::format_bytes(*size), rejection_reason::format_bytes(limits.file_bytes));
             return Err(RejectionReason::too_large(format!(
-                "it has {size}, and at most {most} are taken; {}",
+                "the file has {size}, more than the maximum of {most}; {}",
                 rejection_reason::ATTACH_PATH_HINT
             )));
         }
         if total.saturating_add(*size) > limits.total_bytes {
             let most = rejection_reason::format_bytes(limits.total_bytes);
             return Err(RejectionReason::too_large(format!(
-                "the files of a message may have {most} together; send it in another one"
+                "the files of a message can have at most {most} in total; send this file in another message"
             )));
         }
         total += size;
@@ -50,16 +50,16 @@ pub(crate) fn check_payload_size(
         let more_bytes = bytes.saturating_add(serialized_size(&file.block));
         let fault = if file.image_count() > 0 && more_images > limits.images_per_request {
             RejectionReason::payload_too_large(format!(
-                "the conversation would hold more than {} pictures; compact it, drop pictures of earlier messages, or \
+                "the conversation would contain more than {} images; compact it, remove images of earlier messages, or \
                  send fewer",
                 limits.images_per_request
             ))
         } else if more_bytes > limits.agent_line_bytes {
-            RejectionReason::payload_too_large("the message would be larger than the agent takes; send it in parts")
+            RejectionReason::payload_too_large("the message would be larger than the agent accepts; send it in parts")
         } else if more_bytes.saturating_add(history.bytes) > limits.request_bytes {
             RejectionReason::payload_too_large(
-                "the conversation would be larger than the model's provider takes; compact it, drop pictures of earlier \
-                 messages, or send less",
+                "the conversation would be larger than the model provider accepts; compact it, remove images of \
+                 earlier messages, or send less",
             )
         } else {
             (images, bytes) = (more_images, more_bytes);

@@ -35,7 +35,7 @@ fn decode_utf8(bytes: &[u8]) -> Result<String, RejectionReason> {
     }
     let text = std::str::from_utf8(bytes).map_err(|_| {
         RejectionReason::unsupported_type(format!(
-            "it is neither UTF-8 text nor a kind of file that can be sent; save it as UTF-8 if it is text, or {ATTACH_PATH_HINT}"
+            "the file is neither UTF-8 text nor a supported type; save it as UTF-8 if it is text, or {ATTACH_PATH_HINT}"
         ))
     })?;
     Ok(text.to_owned())
@@ -47,11 +47,13 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, Reject
 }
 
 fn invalid_utf16() -> RejectionReason {
-    RejectionReason::corrupt("it begins like UTF-16 text but is not; save it as UTF-8 and attach it again")
+    RejectionReason::corrupt(
+        "the file starts like UTF-16 text but is not valid; save it as UTF-8 and attach the new file",
+    )
 }
 
 fn binary_content() -> RejectionReason {
-    RejectionReason::unsupported_type(format!("it is binary and of a kind that cannot be sent; {ATTACH_PATH_HINT}"))
+    RejectionReason::unsupported_type(format!("the file is binary and of an unsupported type; {ATTACH_PATH_HINT}"))
 }
 
 #[cfg(test)]

@@ -36,11 +36,11 @@ fn decompression_bombs_take_no_more_memory_than_the_allowed_pixels() {
     let black = encoded(&DynamicImage::new_rgb8(2000, 2000), ImageFormat::Png);
     let layers = webp::animated(&encoded(&DynamicImage::new_rgba8(2000, 2000), ImageFormat::WebP), 2000, 2000, 400);
     for (name, bytes) in [
-        ("a picture of few pixels that unpacks to 256 megabytes", png::lying(64, 64, &zeros)),
-        ("a picture of all pixels that unpacks to 256 megabytes", png::lying(2000, 2000, &zeros)),
-        ("a colour profile that unpacks to 256 megabytes", png::with_chunks(&black, &profile)),
+        ("an image of few pixels that expands to 256 megabytes", png::lying(64, 64, &zeros)),
+        ("an image of all pixels that expands to 256 megabytes", png::lying(2000, 2000, &zeros)),
+        ("a color profile that expands to 256 megabytes", png::with_chunks(&black, &profile)),
         ("a comment that unpacks to 256 megabytes", png::with_chunks(&black, &text)),
-        ("a picture that is all there is room for", black),
+        ("an image of the maximum size", black),
         ("a head that promises four gigapixels", png::lying(65_535, 65_535, &zeros)),
         ("a frame larger than its film", gif::lying((4, 4), (65_535, 65_535))),
         ("a film that unpacks to 320 megabytes", gif::animated(2000, 2000, 20)),

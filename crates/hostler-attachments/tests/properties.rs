@@ -26,7 +26,7 @@ fn holds(plan: &AttachmentPlan, limits: &AttachmentLimits) {
         match (&file.block, &file.kind) {
             (AttachmentBlock::Image { data, .. }, AttachmentKind::Image { width, height }) => {
                 assert!(data.len() <= limits.image_bytes);
-                let image = image::load_from_memory(data).expect("a picture that can be read");
+                let image = image::load_from_memory(data).expect("a decodable image");
                 assert_eq!((image.width(), image.height()), (*width, *height));
                 assert!(*width.max(height) <= AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
             }
@@ -112,7 +112,7 @@ proptest! {
         let image = noise(width, height, alpha && format != ImageFormat::Jpeg);
         let plan = plan_attachments(vec![file("x", encoded(&image, format))], &limits(), ConversationSize::default()).unwrap();
         holds(&plan, &limits());
-        let AttachmentKind::Image { width: sent_width, height: sent_height } = plan.attachments[0].kind else { panic!("a picture") };
+        let AttachmentKind::Image { width: sent_width, height: sent_height } = plan.attachments[0].kind else { panic!("an image") };
         prop_assert!(sent_width <= width.min(100) && sent_height <= height.min(100), "never larger");
     }
 }

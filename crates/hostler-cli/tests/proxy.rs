@@ -150,11 +150,11 @@ async fn login_reads_key_from_stdin_saves_it_and_does_not_print_it() {
 async fn login_without_keyring_prints_the_file_and_overriding_sources() {
     let mut stage = CommandFixture::new().with_var("OPENAI_API_KEY", "sk-other");
     stage.stdin = b"sk-planted".to_vec();
-    stage.credential_vault.refusal = Some("the system keyring cannot be used: there is none");
+    stage.credential_vault.refusal = Some("the system keyring is not available: no keyring service is running");
     assert_eq!(stage.run(&["agents", "login", "openai"], &launcher()).await, Exit::Done);
     let said = stage.err.text();
     let file = stage.state_dir().join("credentials").join("openai");
-    assert!(said.starts_with("The system keyring cannot be used: there is none. A file is used instead.\n"), "{said}");
+    assert!(said.starts_with("The system keyring is not available: no keyring service is running. A file is used instead.\n"), "{said}");
     assert!(said.contains(&format!("is in {}, which only you can read.", file.display())), "{said}");
     assert!(said.contains("which wins: the variable OPENAI_API_KEY."), "{said}");
     assert!(!said.contains("sk-"), "{said}");

@@ -206,8 +206,8 @@ mod tests {
             host_wide: false,
             used: 2_500_000_000,
             allowed: 2_000_000_000,
-            description: "the session's limit of $2.00 is reached: $2.50 is used".to_owned(),
-            advice: "Raise the session's limit to go on.".to_owned(),
+            description: "the session's limit of $2.00 is reached: $2.50 used".to_owned(),
+            advice: "Raise the session's limit to continue.".to_owned(),
         };
         SessionBudget {
             usage: SessionUsage {
@@ -234,7 +234,7 @@ mod tests {
             "held": {
                 "limit": "dollars", "scope": "session", "used": 2.5, "allowed": 2.0, "since": "2026-11-15T08:00:00Z",
                 "message":
-                    "the session's limit of $2.00 is reached: $2.50 is used. Raise the session's limit to go on.",
+                    "the session's limit of $2.00 is reached: $2.50 used. Raise the session's limit to continue.",
             },
         }});
         assert_eq!(Value::from(meta.clone()), expected);

@@ -70,8 +70,8 @@ fn reached(allowed: u64) -> LimitReached {
         host_wide: false,
         used: allowed,
         allowed,
-        description: format!("the session's limit of {allowed} requests is reached: {allowed} are used"),
-        advice: "Raise the session's limit to go on.".to_owned(),
+        description: format!("the session's limit of {allowed} requests is reached: {allowed} used"),
+        advice: "Raise the session's limit to continue.".to_owned(),
     }
 }
 
@@ -331,7 +331,7 @@ async fn unraised_budget_fails_the_turn_with_instructions() {
         bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
         let turn = bed.client.turns()["ended"][0].to_string();
         assert!(turn.contains("\"limit\"") && turn.contains("limit of 2 requests is reached"), "{turn}");
-        assert!(turn.contains("Raise the session's limit to go on. Then send a message"), "{turn}");
+        assert!(turn.contains("Raise the session's limit to continue. Then send a message"), "{turn}");
         bed.engine.shutdown().await;
     }
     // A provider's own rejection is unchanged.

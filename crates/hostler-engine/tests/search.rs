@@ -406,7 +406,7 @@ async fn index_that_rejects_writes_still_answers_and_reports_the_error() {
     assert_eq!(known.sessions.len(), 1);
     assert_eq!(
         (known.index_error.as_deref(), known.pending_sessions),
-        (Some("the search index could not be used: no room"), 1)
+        (Some("the search index failed: no room"), 1)
     );
     index.execute_batch("DROP TRIGGER full").unwrap();
     until_found(&rig, "cherries", &["t3"]).await;

@@ -132,10 +132,10 @@ fn split_path(path: &Path) -> Result<(&Path, &OsStr), FileError> {
     }
     let bytes = path.as_os_str().as_bytes();
     if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
-        return Err(FileError::InvalidName("the path ends like a directory's"));
+        return Err(FileError::InvalidName("the path ends with a slash, as for a directory"));
     }
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),
-        _ => Err(FileError::InvalidName("the path ends with no name")),
+        _ => Err(FileError::InvalidName("the path does not end with a file name")),
     }
 }

@@ -17,18 +17,18 @@ const MAX_URI_BYTES: usize = 3 * 4096;
 /// # Errors
 /// If the text is not such a URI, or no file can have the name.
 pub fn file_uri_to_path(uri: &str) -> Result<PathBuf, FileError> {
-    let (scheme, rest) = uri.split_once(':').ok_or(FileError::InvalidName("a resource is named by a URI"))?;
+    let (scheme, rest) = uri.split_once(':').ok_or(FileError::InvalidName("not a URI; use file:///path"))?;
     if !scheme.eq_ignore_ascii_case("file") {
-        return Err(FileError::InvalidName("this host knows the files of its own machine, as file:///path"));
+        return Err(FileError::InvalidName("unsupported URI scheme; use file:///path"));
     }
     if uri.len() > MAX_URI_BYTES {
-        return Err(FileError::InvalidName("the URI is too long for a path"));
+        return Err(FileError::InvalidName("the URI is too long"));
     }
     if rest.contains(['?', '#']) {
-        return Err(FileError::InvalidName("a file URI has neither a query nor a fragment; encode the character"));
+        return Err(FileError::InvalidName("a file URI has no query and no fragment; percent-encode ? and #"));
     }
     if rest.chars().any(|c| c.is_control() || matches!(c, ' ' | '\\')) {
-        return Err(FileError::InvalidName("the URI holds a character that has to be encoded"));
+        return Err(FileError::InvalidName("the URI contains a character that must be percent-encoded"));
     }
     let path = match rest.strip_prefix("//") {
         None => rest,
@@ -36,7 +36,7 @@ pub fn file_uri_to_path(uri: &str) -> Result<PathBuf, FileError> {
             let slash = rest.find('/').ok_or(FileError::InvalidName("the URI has no path"))?;
             let (host, path) = rest.split_at(slash);
             if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
-                return Err(FileError::InvalidName("the URI names another machine"));
+                return Err(FileError::InvalidName("the URI has the host name of another machine"));
             }
             path
         }
@@ -58,13 +58,13 @@ fn percent_decode(path: &str) -> Result<Vec<u8>, FileError> {
         }
         let mut digit = || letters.next().and_then(|digit| char::from(digit).to_digit(16));
         let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(FileError::InvalidName("a percent sign is followed by two digits"));
+            return Err(FileError::InvalidName("% must be followed by two hexadecimal digits"));
         };
         match u8::try_from(high * 16 + low) {
-            Ok(0) => return Err(FileError::InvalidName("no file's name holds a zero byte")),
-            Ok(b'/') => return Err(FileError::InvalidName("no file's name holds a slash")),
+            Ok(0) => return Err(FileError::InvalidName("a file name must not contain a null byte")),
+            Ok(b'/') => return Err(FileError::InvalidName("a file name must not contain a slash")),
             Ok(byte) => bytes.push(byte),
-            Err(_) => return Err(FileError::InvalidName("a percent sign is followed by two digits")),
+            Err(_) => return Err(FileError::InvalidName("% must be followed by two hexadecimal digits")),
         }
     }
     Ok(bytes)

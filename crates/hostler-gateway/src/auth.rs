@@ -41,21 +41,21 @@ impl BearerNonce {
         let refused = |message| ApiError::new(ApiErrorKind::Authentication, message);
         let header = headers
             .get(header::AUTHORIZATION)
-            .ok_or_else(|| refused("The request has no authorization header; send the gateway's bearer."))?;
+            .ok_or_else(|| refused("The Authorization header is missing. Send the gateway's bearer."))?;
         let bearer = header
             .to_str()
             .ok()
             .and_then(|value| value.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
             .map(|(_, bearer)| bearer.trim_start())
-            .ok_or_else(|| refused("The authorization header must have the form `Bearer <nonce>.<id>`."))?;
+            .ok_or_else(|| refused("Invalid Authorization header. Use the form `Bearer <nonce>.<id>`."))?;
         let (nonce, id) = bearer.split_once('.').unwrap_or((bearer, ""));
         // The nonce is compared before the id is parsed, so that a caller without the nonce learns nothing.
         if !bool::from(nonce.as_bytes().ct_eq(self.0.expose_secret().as_bytes())) {
-            return Err(refused("The bearer is not one of this gateway's; it may be from before a restart."));
+            return Err(refused("Invalid bearer. It was not issued by this gateway, or was issued before a restart."));
         }
         if id.is_empty() {
-            return Err(refused("The bearer has no id behind its dot; send `Bearer <nonce>.<id>`."));
+            return Err(refused("Invalid bearer: no ID after the dot. Use the form `Bearer <nonce>.<id>`."));
         }
         Ok(id)
     }

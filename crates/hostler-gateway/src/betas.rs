@@ -17,12 +17,12 @@ pub(crate) fn filter_for_upstream(headers: &HeaderMap, betas: BetaPolicy, allowe
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .filter(|beta| !beta.is_empty());
-    let told = sent.filter(|beta| match betas {
+    let forwarded = sent.filter(|beta| match betas {
         BetaPolicy::All => true,
         BetaPolicy::Allowed => allowed.iter().any(|prefix| is_dated_version_of(beta, prefix)),
         BetaPolicy::None => false,
     });
-    told.map(str::to_owned).collect()
+    forwarded.map(str::to_owned).collect()
 }
 
 /// Whether `beta` is `allowed` plus a date. A name without a date does not identify a version and is not sent.

@@ -156,11 +156,11 @@ impl TrackedConnection {
                 if state.in_request { Instant::now() + self.tracker.limits.head_timeout } else { state.close_at }
             };
             tokio::select! {
-                () = self.evicted.cancelled() => return "it made room for another connection",
+                () = self.evicted.cancelled() => return "evicted for another connection",
                 () = sleep_until(until) => {
                     let state = self.state();
                     if !state.in_request && state.close_at <= Instant::now() {
-                        return "no request came in time";
+                        return "no request arrived in time";
                     }
                 }
             }

@@ -78,9 +78,68 @@ pub enum CredentialStatus {
 }
 
 /// Why a configured credential is unavailable. Never contains the credential.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct CredentialError(pub String);
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CredentialError {
+    /// No credential is stored.
+    #[error("{message}")]
+    Missing {
+        /// What is missing and what to do, from the configuration.
+        message: String,
+    },
+    /// The credential's file cannot be read, or has no usable content.
+    #[error("failed to read the credential file {}: {reason}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
+    /// The credential's file cannot be written or deleted.
+    #[error("failed to change {}: {reason}", .path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        reason: String,
+    },
+    /// The system keyring cannot be used.
+    #[error("the system keyring is not available: {reason}")]
+    KeyringUnavailable {
+        /// The cause.
+        reason: String,
+    },
+    /// The system keyring did not respond in time.
+    #[error("the system keyring did not respond; unlock it and try again")]
+    KeyringTimeout,
+    /// The credential is in the system keyring, which the configuration excludes.
+    #[error("the credential of {name} is in the system keyring, which the configuration does not allow")]
+    KeyringDisabled {
+        /// The upstream.
+        name: String,
+    },
+    /// The name cannot belong to an upstream.
+    #[error("{name:?} is not a valid upstream name; use lowercase letters, digits and hyphens")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+}
+
+impl CredentialError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "credentialMissing",
+            Self::Unreadable { .. } => "credentialUnreadable",
+            Self::Unwritable { .. } => "credentialUnwritable",
+            Self::KeyringUnavailable { .. } => "keyringUnavailable",
+            Self::KeyringTimeout => "keyringTimeout",
+            Self::KeyringDisabled { .. } => "keyringDisabled",
+            Self::InvalidName { .. } => "invalidUpstreamName",
+        }
+    }
+}
 
 /// A credential that never changes, or none at all.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +157,7 @@ pub struct MissingCredential(pub String);
 
 impl CredentialSource for MissingCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        Err(CredentialError(self.0.clone()))
+        Err(CredentialError::Missing { message: self.0.clone() })
     }
 }
 
@@ -115,8 +174,8 @@ impl FileCredential {
         Self { path, cached: Mutex::default() }
     }
 
-    fn file_error(&self, why: impl fmt::Display) -> CredentialError {
-        CredentialError(format!("the credential file {} cannot be used: {why}", self.path.display()))
+    fn file_error(&self, reason: impl ToString) -> CredentialError {
+        CredentialError::Unreadable { path: self.path.clone(), reason: reason.to_string() }
     }
 }
 
@@ -131,12 +190,12 @@ impl CredentialSource for FileCredential {
             return Ok(Some(secret.clone()));
         }
         if about.len() > MAX_CREDENTIAL_FILE_BYTES {
-            return Err(self.file_error("it is too large"));
+            return Err(self.file_error("the file is too large"));
         }
         let text = SecretString::from(std::fs::read_to_string(&self.path).map_err(|error| self.file_error(error))?);
         let secret = SecretString::from(text.expose_secret().trim());
         if secret.expose_secret().is_empty() {
-            return Err(self.file_error("it is empty"));
+            return Err(self.file_error("the file is empty"));
         }
         *read = Some((stamp, secret.clone()));
         Ok(Some(secret))
@@ -186,12 +245,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let source = FileCredential::new(path.clone());
-        let said = |source: &FileCredential| source.current().unwrap_err().to_string();
-        assert!(said(&source).contains("key"), "{}", said(&source));
+        let error = |source: &FileCredential| source.current().unwrap_err().to_string();
+        assert!(error(&source).contains("key"), "{}", error(&source));
         std::fs::write(&path, " \n").unwrap();
-        assert!(said(&source).contains("empty"));
+        assert!(error(&source).contains("empty"));
         std::fs::write(&path, vec![b'x'; 70_000]).unwrap();
-        assert!(said(&source).contains("too large"));
+        assert!(error(&source).contains("too large"));
         std::fs::write(&path, [0xff, 0xfe]).unwrap();
         assert!(source.current().is_err());
         assert!(!format!("{source:?}").contains("another"));

@@ -2,6 +2,7 @@
 //! caused them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -97,7 +98,7 @@ pub(crate) fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
         Ok(json) => json.into(),
         // Two borrowed strings always serialize; this arm avoids a second error path in the callers.
         Err(_) => Bytes::from_static(
-            br#"{"type":"error","error":{"type":"api_error","message":"The error could not be described."}}"#,
+            br#"{"type":"error","error":{"type":"api_error","message":"The gateway failed to serialize the error."}}"#,
         ),
     }
 }
@@ -117,6 +118,16 @@ pub(crate) fn error_body_message(json: &[u8]) -> Option<String> {
 /// The envelope as a server-sent `error` event, which reports a failure in a stream that has started.
 pub(crate) fn error_event(kind: ApiErrorKind, message: &str) -> Bytes {
     sse::encode_event("error", &error_body(kind, message))
+}
+
+/// The message of a failed upstream request: what failed, then the reason.
+pub(crate) fn upstream_failure_message(kind: ApiErrorKind, reason: impl fmt::Display) -> String {
+    let failure = match kind {
+        ApiErrorKind::Authentication => "Authentication failed",
+        ApiErrorKind::Permission => "Permission denied",
+        _ => "Upstream request failed",
+    };
+    format!("{failure}: {reason}.")
 }
 
 /// A failure before the first byte of the response, which becomes an ordinary HTTP response.

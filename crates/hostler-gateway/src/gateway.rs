@@ -115,7 +115,7 @@ pub struct ModelSelection {
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The gateway cannot listen on the address.
-    #[error("the gateway cannot listen on {address}: {source}; choose another address or port 0")]
+    #[error("the gateway failed to listen on {address}: {source}; choose another address or port 0")]
     Listen {
         /// The configured address.
         address: SocketAddr,
@@ -123,11 +123,23 @@ pub enum GatewayError {
         source: std::io::Error,
     },
     /// The system provided no random bytes.
-    #[error("the gateway cannot make its nonce: the system gives no random bytes ({0})")]
+    #[error("the gateway failed to create its nonce: the system provides no random bytes: {0}")]
     Random(getrandom::Error),
     /// The ledger cannot be opened.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+}
+
+impl GatewayError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Listen { .. } => "gatewayListenFailed",
+            Self::Random(_) => "randomUnavailable",
+            Self::Ledger(error) => error.code(),
+        }
+    }
 }
 
 /// A running gateway. Dropping it stops it as well, without waiting for its tasks.
@@ -148,7 +160,7 @@ impl Gateway {
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let ledger = open_ledger(config.state_dir.clone()).await?;
-        let desk = Arc::new(AdmissionControl::new(ledger, config.limits, config.over_limit_policy));
+        let admission = Arc::new(AdmissionControl::new(ledger, config.limits, config.over_limit_policy));
         let stop = CancellationToken::new();
         let offers = UpstreamRegistry::new(config.upstreams, None);
         let model_cache = config.state_dir.as_deref().map(ModelCache::new);
@@ -159,11 +171,11 @@ impl Gateway {
             nonce,
             host_names: HostHeaderCheck::new(address, config.allowed_hosts),
             connections: Arc::new(ConnectionTracker::new(config.connections)),
-            registry: Arc::new(LeaseRegistry::new(config.accept_unregistered, Arc::clone(&desk), stop.clone())),
+            registry: Arc::new(LeaseRegistry::new(config.accept_unregistered, Arc::clone(&admission), stop.clone())),
             upstreams: RwLock::new(Arc::new(offers)),
             model_cache,
             allowed_betas: RwLock::new(config.allowed_betas.into()),
-            admission: desk,
+            admission,
             prices: RwLock::new(config.prices),
             observer: config.observer,
             metrics: Metrics::default(),
@@ -175,7 +187,7 @@ impl Gateway {
         });
         let tasks = TaskTracker::new();
         tasks.spawn(server::accept_connections(listener, Arc::clone(&shared), tasks.clone()));
-        tracing::info!(%address, "the gateway listens");
+        tracing::info!(%address, "gateway listening");
         Ok(Self { shared, address, tasks })
     }
 
@@ -320,9 +332,9 @@ impl Gateway {
         self.tasks.close();
         self.tasks.wait().await;
         if self.shared.admission.ledger().is_open() {
-            let desk = Arc::clone(&self.shared.admission);
-            if let Err(error) = tokio::task::spawn_blocking(move || desk.ledger().close()).await {
-                tracing::error!(%error, "the ledger was not closed");
+            let admission = Arc::clone(&self.shared.admission);
+            if let Err(error) = tokio::task::spawn_blocking(move || admission.ledger().close()).await {
+                tracing::error!(%error, "failed to close the ledger");
             }
         }
     }
@@ -395,9 +407,10 @@ impl GatewayState {
         offers.fetch_models().await;
         if self.model_cache.is_some() {
             let (shared, known) = (Arc::clone(self), Arc::clone(&offers));
-            let kept = tokio::task::spawn_blocking(move || shared.model_cache.as_ref().map(|cache| cache.save(&known)));
+            let saved =
+                tokio::task::spawn_blocking(move || shared.model_cache.as_ref().map(|cache| cache.save(&known)));
             // Fails only if the task panics or the runtime ends.
-            let _ = kept.await;
+            let _ = saved.await;
         }
         offers
     }

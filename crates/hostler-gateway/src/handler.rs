@@ -38,7 +38,7 @@ pub(crate) async fn handle_request(
 ) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     if let Err(refused) = shared.host_names.check(&parts) {
-        tracing::debug!(method = %parts.method, path = parts.uri.path(), "a request for another host was refused");
+        tracing::debug!(method = %parts.method, path = parts.uri.path(), "rejected a request with a foreign Host header");
         discard_body(body).await;
         return refused.into_response();
     }
@@ -59,7 +59,7 @@ pub(crate) async fn handle_request(
         }
     };
     let response = answered.unwrap_or_else(|error| {
-        tracing::debug!(method = %parts.method, path = parts.uri.path(), status = %error.status(), "a request failed");
+        tracing::debug!(method = %parts.method, path = parts.uri.path(), status = %error.status(), "request failed");
         error.into_response()
     });
     passage.set_status(response.status());
@@ -87,11 +87,11 @@ fn authenticate(
     let holder = shared.registry.find(id).ok_or_else(|| {
         ApiError::new(
             ApiErrorKind::Authentication,
-            "The bearer belongs to no agent that is running; it may have been revoked.",
+            "The bearer does not belong to a running agent. It may have been revoked.",
         )
     })?;
     connection.mark_authenticated().map_err(|TooManyRequests| {
-        let message = "The gateway answers as many requests as it may; try again in a moment.";
+        let message = "Too many concurrent requests. Try again in a moment.";
         ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ApiErrorKind::Overloaded, message)
     })?;
     Ok(holder)
@@ -124,8 +124,8 @@ async fn handle_authenticated(
         }
         (method, path) => {
             let message = format!(
-                "There is no {method} {path} here; the gateway serves POST /v1/messages, POST /v1/messages/count_tokens \
-                 and GET /v1/models."
+                "{method} {path} not found. The gateway serves POST /v1/messages, POST /v1/messages/count_tokens and \
+         GET /v1/models."
             );
             Err(ApiError::new(ApiErrorKind::NotFound, &message))
         }
@@ -154,7 +154,10 @@ async fn route_request(
     let model = match offer.resolve(asked).await {
         Ok(ModelResolution::Model(model)) => model,
         Ok(ModelResolution::Unknown) => {
-            let message = format!("The upstream {} has no model {asked:?}; see /v1/models.", offer.name);
+            let message = format!(
+                "Model {asked:?} not found at the upstream {}. GET /v1/models lists the available models.",
+                offer.name
+            );
             return Err(ApiError::new(ApiErrorKind::NotFound, &message));
         }
         Err(error) => return Err(upstream_error(holder, offer, error)),
@@ -218,7 +221,7 @@ async fn handle_count_tokens(
     match answer.body {
         UpstreamResponseBody::Whole(body) => Ok(build_response(answer.headers, Either::Left(Full::new(body)))),
         UpstreamResponseBody::Events(_) => {
-            let reason = "a count was asked for and a stream came".to_owned();
+            let reason = "expected a token count, received a stream".to_owned();
             Err(upstream_error(holder, &offer, UpstreamError::InvalidResponse { reason }))
         }
     }
@@ -241,14 +244,14 @@ fn build_response(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBo
 /// The response to a request over a limit.
 fn limit_error(holder: &LeaseHolder, too_much: LimitExceeded) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
-    tracing::info!(session, chat, reached = %too_much.limit, "a request was refused");
+    tracing::info!(session, chat, reached = %too_much.limit, "rejected a request over a limit");
     too_much.into_api_error()
 }
 
 /// Converts a failed upstream call into a response, and logs it with its lease.
 fn upstream_error(holder: &LeaseHolder, offer: &RegisteredUpstream, error: UpstreamError) -> ApiError {
     let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
-    tracing::warn!(session, chat, upstream = offer.name, %error, "the upstream call failed");
+    tracing::warn!(session, chat, upstream = offer.name, %error, code = error.code(), "upstream request failed");
     relay::into_api_error(error)
 }
 
@@ -263,14 +266,14 @@ async fn read_body(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiEr
         let mut read = BytesMut::with_capacity(announced);
         loop {
             let frame = tokio::time::timeout(timeout, body.frame()).await.map_err(|_| {
-                let message = "The request's body did not arrive in time; send it again.";
+                let message = "The request body did not arrive in time. Send the request again.";
                 ApiError::with_status(StatusCode::REQUEST_TIMEOUT, ApiErrorKind::InvalidRequest, message)
             })?;
             let Some(frame) = frame else {
                 return Ok(read.freeze());
             };
             let frame = frame.map_err(|error| {
-                ApiError::new(ApiErrorKind::InvalidRequest, &format!("The body could not be read to its end: {error}."))
+                ApiError::new(ApiErrorKind::InvalidRequest, &format!("Failed to read the request body: {error}."))
             })?;
             let data = frame.into_data().unwrap_or_default();
             if read.len() + data.len() > MAX_BODY_BYTES {
@@ -280,7 +283,7 @@ async fn read_body(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiEr
         }
     }
     discard_body(body).await;
-    Err(ApiError::new(ApiErrorKind::RequestTooLarge, "The body is larger than 32 MB; send less in one request."))
+    Err(ApiError::new(ApiErrorKind::RequestTooLarge, "The request body is larger than 32 MB. Send a smaller request."))
 }
 
 /// Reads and discards the body, within limits. If a connection is closed while its peer still writes, the peer gets a

@@ -36,7 +36,7 @@ impl HostHeaderCheck {
         if host.is_some_and(|host| self.is_allowed(host)) && target.is_none_or(|target| self.is_allowed(target)) {
             return Ok(());
         }
-        let message = "The gateway does not answer to the name in the request's Host header. Use the address that it listens \
+        let message = "The gateway does not accept the request's Host header. Use the address that it listens \
                        on, or add the name to allowed-hosts.";
         Err(ApiError::with_status(StatusCode::FORBIDDEN, ApiErrorKind::Permission, message))
     }

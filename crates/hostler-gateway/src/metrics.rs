@@ -74,30 +74,30 @@ impl Metrics {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         let name = "hostler_gateway_requests_in_flight";
-        write_metric_header(&mut text, name, "gauge", "Requests that are being answered.");
+        write_metric_header(&mut text, name, "gauge", "Requests in progress.");
         write_sample(&mut text, name, in_flight);
         let name = "hostler_gateway_requests_total";
         write_metric_header(
             &mut text,
             name,
             "counter",
-            "Requests that are over; status 0 if the client left before one was known.",
+            "Completed requests; status 0 if the client disconnected before a status was known.",
         );
         for ((upstream, status, ending), count) in &counts.requests {
             let labels = format!("upstream=\"{upstream}\",status=\"{status}\",ending=\"{}\"", ending.as_str());
             write_sample(&mut text, &format!("{name}{{{labels}}}"), count);
         }
         let name = "hostler_gateway_tokens_total";
-        write_metric_header(&mut text, name, "counter", "Tokens that the upstreams counted.");
+        write_metric_header(&mut text, name, "counter", "Tokens reported by the upstreams.");
         for ((upstream, kind), count) in &counts.tokens {
             write_sample(&mut text, &format!("{name}{{upstream=\"{upstream}\",kind=\"{kind}\"}}"), count);
         }
         counts.first_event.write(
             "hostler_gateway_first_event_seconds",
-            "From a request to its first event.",
+            "Time from a request to its first event.",
             &mut text,
         );
-        counts.duration.write("hostler_gateway_request_seconds", "From a request to its end.", &mut text);
+        counts.duration.write("hostler_gateway_request_seconds", "Time from a request to its end.", &mut text);
         text
     }
 }

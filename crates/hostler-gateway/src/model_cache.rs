@@ -59,7 +59,7 @@ impl ModelCache {
         if lists != before
             && let Err(error) = self.write(&lists)
         {
-            tracing::warn!(%error, "the list of models cannot be kept for the next start");
+            tracing::warn!(%error, "failed to store the model list for the next start");
         }
     }
 

@@ -85,7 +85,10 @@ pub(crate) async fn get_model(
     });
     match found {
         Some(model) => json_response(&ListedModel::new(model)),
-        None => Err(ApiError::new(ApiErrorKind::NotFound, &format!("There is no model {id:?}; see /v1/models."))),
+        None => Err(ApiError::new(
+            ApiErrorKind::NotFound,
+            &format!("Model {id:?} not found. GET /v1/models lists the available models."),
+        )),
     }
 }
 
@@ -97,7 +100,7 @@ async fn available_models(shared: &Arc<GatewayState>, holder: &LeaseHolder) -> V
 
 fn json_response(value: &impl Serialize) -> Result<Response<ResponseBody>, ApiError> {
     let body = serde_json::to_vec(value)
-        .map_err(|error| ApiError::new(ApiErrorKind::Api, &format!("The list could not be written: {error}.")))?;
+        .map_err(|error| ApiError::new(ApiErrorKind::Api, &format!("Failed to serialize the model list: {error}.")))?;
     let mut response = Response::new(Either::Left(Full::new(Bytes::from(body))));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)

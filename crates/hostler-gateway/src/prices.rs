@@ -59,8 +59,16 @@ impl ModelPrice {
 
 /// Why a pattern is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no models; write a model id, or the beginning of one and a * at its end")]
+#[error("invalid model pattern {0:?}; use a model ID, or a prefix of one followed by *")]
 pub struct InvalidPricePattern(String);
+
+impl InvalidPricePattern {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        "invalidPricePattern"
+    }
+}
 
 /// Prices by model.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -146,7 +146,7 @@ impl Body for StreamRelay {
             match passed {
                 Ok(whole) => this.pending.extend_from_slice(&whole),
                 Err(failure) => this.end_stream(|| {
-                    tracing::warn!(error = %failure, "a stream broke off");
+                    tracing::warn!(error = %failure, code = failure.code(), "stream from the upstream failed");
                     describe_failure(&failure)
                 }),
             }
@@ -263,19 +263,19 @@ pub(crate) fn into_api_error(failure: UpstreamError) -> ApiError {
 
 /// The error kind and message of a failure, for the client.
 fn describe_failure(failure: &UpstreamError) -> (ApiErrorKind, String) {
-    match failure {
-        UpstreamError::ErrorResponse(refusal) => {
-            (ApiErrorKind::from_status(refusal.status), format!("Upstream: {failure}."))
-        }
-        UpstreamError::MissingCredential { .. } => (ApiErrorKind::Authentication, format!("Upstream: {failure}.")),
-        UpstreamError::TimedOut => (ApiErrorKind::Timeout, format!("Upstream: {failure}.")),
+    let kind = match failure {
+        UpstreamError::ErrorResponse(response) => ApiErrorKind::from_status(response.status),
+        UpstreamError::MissingCredential { .. } => ApiErrorKind::Authentication,
+        UpstreamError::TimedOut => ApiErrorKind::Timeout,
         UpstreamError::Internal { reason } => {
             let id = Uuid::new_v4();
-            tracing::error!(%id, reason, "the gateway itself failed");
-            (ApiErrorKind::Api, format!("The gateway itself failed; its log has the reason under {id}."))
+            tracing::error!(%id, reason, "internal error of the gateway");
+            let message = format!("Internal error of the gateway. The host's log has the cause under {id}.");
+            return (ApiErrorKind::Api, message);
         }
         UpstreamError::Unreachable { .. }
         | UpstreamError::Interrupted { .. }
-        | UpstreamError::InvalidResponse { .. } => (ApiErrorKind::Api, format!("Upstream: {failure}.")),
-    }
+        | UpstreamError::InvalidResponse { .. } => ApiErrorKind::Api,
+    };
+    (kind, error::upstream_failure_message(kind, failure))
 }

@@ -33,8 +33,9 @@ impl MessagesRequestFields {
     /// Validates a body; the error is the 400 response.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, ApiError> {
         let invalid = |message: &str| ApiError::new(ApiErrorKind::InvalidRequest, message);
-        let raw: RawRequestFields<'_> = serde_json::from_slice(body)
-            .map_err(|error| invalid(&format!("The body is not a JSON object: {}.", redact_json_error(&error))))?;
+        let raw: RawRequestFields<'_> = serde_json::from_slice(body).map_err(|error| {
+            invalid(&format!("The request body is not a JSON object: {}.", redact_json_error(&error)))
+        })?;
         let (model, model_at) = raw
             .model
             .and_then(|value| Some((serde_json::from_str::<String>(value.get()).ok()?, value_range(body, value))))
@@ -62,8 +63,8 @@ impl MessagesRequestFields {
 pub(crate) fn rename_model(json: &[u8], rename: impl Fn(&str) -> Option<String>) -> Option<Bytes> {
     let answer: ResponseModel<'_> = serde_json::from_slice(json).ok()?;
     let model = answer.model.or(answer.message.and_then(|message| message.model))?;
-    let said: String = serde_json::from_str(model.get()).ok()?;
-    let known = rename(&said).filter(|known| *known != said)?;
+    let current: String = serde_json::from_str(model.get()).ok()?;
+    let known = rename(&current).filter(|known| *known != current)?;
     Some(replace_range(json, &value_range(json, model), &known))
 }
 

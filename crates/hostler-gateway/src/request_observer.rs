@@ -158,10 +158,10 @@ impl RequestLog {
 impl RequestObserver for RequestLog {
     fn observe(&self, request: ObservedRequest) {
         {
-            let mut kept = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push_back(request);
-            while kept.len() > self.capacity {
-                kept.pop_front();
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.push_back(request);
+            while requests.len() > self.capacity {
+                requests.pop_front();
             }
         }
         self.seen_count.send_modify(|seen| *seen += 1);

@@ -33,7 +33,7 @@ pub(crate) async fn accept_connections(listener: TcpListener, shared: Arc<Gatewa
                     tasks.spawn(serve_connection(stream, connection, Arc::clone(&shared)));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the gateway could not accept a connection");
+                    tracing::warn!(%error, "failed to accept a connection to the gateway");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -45,7 +45,7 @@ pub(crate) async fn accept_connections(listener: TcpListener, shared: Arc<Gatewa
 /// Serves one connection until it closes.
 async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shared: Arc<GatewayState>) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set");
+        tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
     let stop = shared.stop.clone();
     let service = service_fn(|request| {
@@ -64,7 +64,7 @@ async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shar
         tokio::select! {
             ended = connection.as_mut() => break Ok(ended),
             reason = place.wait_until_overdue(), if !is_last_request => {
-                tracing::debug!(reason, "a connection was closed");
+                tracing::debug!(reason, "closed a connection");
                 // An authenticated request may have started at this moment; it is answered, and then the connection
                 // closes.
                 if !place.is_busy() {
@@ -82,9 +82,9 @@ async fn serve_connection(stream: TcpStream, place: Arc<TrackedConnection>, shar
     };
     match ended {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        Ok(Err(error)) => tracing::debug!(%error, "connection failed"),
         Err(_) => {
-            tracing::debug!("a connection did not take its last bytes in time and was dropped")
+            tracing::debug!("dropped a connection that did not read its last bytes in time")
         }
     }
 }

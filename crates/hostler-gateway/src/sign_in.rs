@@ -44,14 +44,26 @@ pub struct ProtectedResourceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
     /// No upstream uses this resource.
-    #[error("no upstream of this host takes a sign-in to {0:?}")]
+    #[error("no upstream of this host uses the resource {0:?}")]
     UnknownResource(String),
     /// The token is malformed; no upstream was called.
-    #[error("{0}")]
-    InvalidToken(String),
+    #[error("the token is invalid: {0}")]
+    InvalidToken(&'static str),
     /// The upstream rejected the token.
     #[error("{0}")]
     Rejected(String),
+}
+
+impl SignInError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownResource(_) => "unknownResource",
+            Self::InvalidToken(_) => "invalidToken",
+            Self::Rejected(_) => "tokenRejected",
+        }
+    }
 }
 
 /// Tokens by resource identifier.
@@ -164,7 +176,7 @@ impl SignInStore {
         entry.token = None;
         entry.is_expired = true;
         drop(brought);
-        tracing::info!(resource, "a sign-in is over");
+        tracing::info!(resource, "sign-in ended");
         self.notify_changed();
         true
     }
@@ -275,7 +287,7 @@ fn is_same_secret(one: &SecretString, other: &SecretString) -> bool {
 
 impl fmt::Debug for ProvidedCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BroughtCredential")
+        f.debug_struct("ProvidedCredential")
             .field("resource", &self.resource)
             .field("own", &self.host_credential)
             .finish()
@@ -392,7 +404,7 @@ mod tests {
         assert_eq!((source.status(), changes.has_changed().unwrap()), (CredentialStatus::Ready, true));
         changes.mark_unchanged();
         source.mark_accepted(&"own".into());
-        assert!(!changes.has_changed().unwrap(), "every call may say so");
+        assert!(!changes.has_changed().unwrap(), "a repeated report is not a change");
     }
 
     /// A credential of the host that is not available at once.
@@ -405,7 +417,7 @@ mod tests {
         }
 
         fn try_current(&self) -> Result<Option<SecretString>, CredentialError> {
-            Err(CredentialError("not yet".to_owned()))
+            Err(CredentialError::KeyringTimeout)
         }
 
         fn status(&self) -> CredentialStatus {

@@ -32,14 +32,26 @@ impl fmt::Debug for Upstreams {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamsError {
     /// There is no upstream.
-    #[error("at least one upstream is needed")]
+    #[error("no upstream is configured; configure at least one")]
     Empty,
     /// A name occurs twice.
-    #[error("two upstreams are called {0:?}; give one of them another name")]
+    #[error("two upstreams have the name {0:?}; rename one of them")]
     DuplicateName(String),
     /// A name cannot be used in `@name:model`.
-    #[error("{0:?} is no name for an upstream; use lower-case letters, digits and dashes")]
+    #[error("{0:?} is not a valid upstream name; use lowercase letters, digits and hyphens")]
     InvalidName(String),
+}
+
+impl UpstreamsError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Empty => "noUpstream",
+            Self::DuplicateName(_) => "duplicateUpstreamName",
+            Self::InvalidName(_) => "invalidUpstreamName",
+        }
+    }
 }
 
 impl Upstreams {
@@ -103,9 +115,9 @@ impl UpstreamRegistry {
     /// Creates the registry; upstreams that are unchanged since `before` keep their model lists.
     pub(crate) fn new(upstreams: Upstreams, before: Option<&Self>) -> Self {
         let offer = |NamedUpstream { name, upstream }| {
-            let kept = before.and_then(|before| before.get(&name));
-            match kept.filter(|kept| Arc::ptr_eq(&kept.upstream, &upstream)) {
-                Some(kept) => Arc::clone(kept),
+            let previous = before.and_then(|before| before.get(&name));
+            match previous.filter(|previous| Arc::ptr_eq(&previous.upstream, &upstream)) {
+                Some(previous) => Arc::clone(previous),
                 None => Arc::new(RegisteredUpstream { name, upstream, models: ModelList::default() }),
             }
         };
@@ -152,7 +164,7 @@ impl UpstreamRegistry {
     pub(crate) async fn fetch_models(&self) {
         let asking = self.0.iter().map(|offer| async move {
             if let Err(error) = offer.models.get_or_fetch(&*offer.upstream).await {
-                tracing::info!(upstream = offer.name, %error, "the upstream's models are not known");
+                tracing::info!(upstream = offer.name, %error, "failed to fetch the upstream's model list");
             }
         });
         futures::future::join_all(asking).await;
@@ -197,11 +209,15 @@ pub(crate) fn join_model_id(name: &str, model: &str) -> String {
 }
 
 fn unknown_upstream_error(name: &str) -> ApiError {
-    ApiError::new(ApiErrorKind::NotFound, &format!("There is no upstream called {name:?}; see /v1/models."))
+    ApiError::new(
+        ApiErrorKind::NotFound,
+        &format!("No upstream named {name:?}. GET /v1/models lists the available models."),
+    )
 }
 
 fn upstream_not_allowed_error(name: &str, own: &str) -> ApiError {
-    let message = format!("This bearer reaches the upstream {own:?} and not {name:?}; see /v1/models.");
+    let message =
+        format!("This bearer is valid for the upstream {own:?}, not for {name:?}. GET /v1/models lists the models.");
     ApiError::new(ApiErrorKind::Permission, &message)
 }
 

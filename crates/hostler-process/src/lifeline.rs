@@ -119,7 +119,7 @@ fn take_number(body: &mut &[u8]) -> io::Result<u32> {
 }
 
 fn malformed_launch() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the launch message makes no sense")
+    io::Error::new(io::ErrorKind::InvalidData, "invalid launch message")
 }
 
 fn none_if_closed<T>(error: io::Error) -> io::Result<Option<T>> {
@@ -179,8 +179,8 @@ impl FromStr for SupervisorReport {
         fn number<T: FromStr>(text: &str) -> Result<T, ParseReportError> {
             text.parse().map_err(|_| ParseReportError)
         }
-        let words: Vec<&str> = line.split(' ').collect();
-        Ok(match words[..] {
+        let fields: Vec<&str> = line.split(' ').collect();
+        Ok(match fields[..] {
             ["started", pid] => Self::Started { pid: number(pid)? },
             ["failed", "directory", errno] => Self::Failed { step: StartStep::Directory, errno: number(errno)? },
             ["failed", "program", errno] => Self::Failed { step: StartStep::Program, errno: number(errno)? },

@@ -19,7 +19,7 @@ const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The line was skipped to its end; the next call continues with the line after it.
-    #[error("a line of {length} bytes was skipped because it is longer than the {limit} bytes allowed")]
+    #[error("skipped a line of {length} bytes, which is longer than the limit of {limit} bytes")]
     TooLong {
         /// The length of the skipped line, without its line feed.
         length: u64,
@@ -27,7 +27,7 @@ pub enum LineError {
         limit: usize,
     },
     /// The stream itself failed.
-    #[error("the agent's output could not be read: {0}")]
+    #[error("failed to read the agent's output: {0}")]
     Io(#[from] io::Error),
 }
 

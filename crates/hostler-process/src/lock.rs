@@ -24,25 +24,37 @@ const MAX_LOCK_ATTEMPTS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process runs this conversation.
-    #[error("the conversation is already running in {holder}; close it there first")]
+    #[error("the conversation is already open in {holder}; close it there first")]
     Held {
         /// The holder's description of itself.
         holder: String,
     },
     /// The conversation's name cannot be a file name.
-    #[error("a conversation needs a name of 1 to {MAX_LOCK_NAME_BYTES} bytes, this one has {length}")]
+    #[error("the conversation's name has {length} bytes; it must have 1 to {MAX_LOCK_NAME_BYTES}")]
     InvalidName {
         /// Its length as a file name, in bytes.
         length: usize,
     },
     /// The lock file could not be used.
-    #[error("the lock file {path} cannot be used: {source}")]
+    #[error("failed to lock {path}: {source}")]
     Io {
         /// The lock file.
         path: PathBuf,
         /// The cause.
         source: io::Error,
     },
+}
+
+impl LockError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Held { .. } => "conversationBusy",
+            Self::InvalidName { .. } => "invalidConversationName",
+            Self::Io { .. } => "lockFailed",
+        }
+    }
 }
 
 /// The right to run a conversation. Dropping it releases the right; [`spawn`](crate::spawn) shares it with the
@@ -154,7 +166,7 @@ fn lock_file(path: &Path) -> io::Result<LockAttempt> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Err(io::Error::other("it is removed again and again"))
+    Err(io::Error::other("the file is removed repeatedly"))
 }
 
 fn read_holder(file: &mut File) -> io::Result<String> {

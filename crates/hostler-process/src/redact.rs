@@ -67,9 +67,9 @@ fn redact_trailing_prefix(text: &mut String, secret: &str) {
         let Some(beginning) = secret.get(..end) else {
             continue;
         };
-        if let Some(kept) = text.strip_suffix(beginning) {
-            let kept = kept.len();
-            text.truncate(kept);
+        if let Some(rest) = text.strip_suffix(beginning) {
+            let length = rest.len();
+            text.truncate(length);
             text.push_str(REDACTED);
             return;
         }

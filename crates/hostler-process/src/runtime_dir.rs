@@ -34,7 +34,7 @@ fn create_private_directory(dir: PathBuf) -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(io::Error::new(
                 error.kind(),
-                format!("the runtime directory {} cannot be created: {error}", dir.display()),
+                format!("failed to create the runtime directory {}: {error}", dir.display()),
             ));
         }
         _ => {}
@@ -45,7 +45,7 @@ fn create_private_directory(dir: PathBuf) -> io::Result<PathBuf> {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
-                "the runtime directory {} belongs to somebody else; remove it or set XDG_RUNTIME_DIR",
+                "the runtime directory {} belongs to another user; remove it or set XDG_RUNTIME_DIR",
                 dir.display()
             ),
         ));

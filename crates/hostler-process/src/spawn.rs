@@ -61,13 +61,13 @@ pub struct SpawnSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// The program, or the interpreter that it names, does not exist.
-    #[error("{} was not found; check the path or install the agent", .0.display())]
+    #[error("{} not found; check the path or install the agent", .0.display())]
     NotFound(PathBuf),
     /// The file exists but cannot be executed.
-    #[error("{} cannot be executed; check its permissions and that it was built for this machine", .0.display())]
+    #[error("{} is not executable; check its permissions and that it is built for this machine", .0.display())]
     NotExecutable(PathBuf),
     /// The working directory does not exist or cannot be entered.
-    #[error("the working directory {} cannot be entered: {reason}", .path.display())]
+    #[error("failed to enter the working directory {}: {reason}", .path.display())]
     NoWorkingDirectory {
         /// The directory.
         path: PathBuf,
@@ -75,11 +75,25 @@ pub enum SpawnError {
         reason: io::Error,
     },
     /// The supervisor failed, not the agent.
-    #[error("the agent's supervisor did not work: {0}")]
+    #[error("the supervisor failed: {0}")]
     Supervisor(String),
     /// Another system error.
-    #[error("the agent could not be started: {0}")]
+    #[error("failed to start the agent: {0}")]
     Io(#[from] io::Error),
+}
+
+impl SpawnError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "programNotFound",
+            Self::NotExecutable(_) => "programNotExecutable",
+            Self::NoWorkingDirectory { .. } => "workingDirectoryMissing",
+            Self::Supervisor(_) => "supervisorFailed",
+            Self::Io(_) => "spawnFailed",
+        }
+    }
 }
 
 /// A started agent. The three parts may be used from different tasks.
@@ -165,7 +179,7 @@ async fn start_under_supervisor(
             let _ = seen.wait_for(|progress| progress.is_tree_empty).await;
             Err(spawn_error(failure, program, cwd))
         }
-        None => Err(SpawnError::Supervisor("the host is being shut down".to_owned())),
+        None => Err(SpawnError::Supervisor("the host is shutting down".to_owned())),
     }
 }
 
@@ -190,7 +204,7 @@ fn spawn_error(failure: StartFailure, program: PathBuf, cwd: PathBuf) -> SpawnEr
             Errno::EACCES | Errno::ENOEXEC | Errno::EISDIR => SpawnError::NotExecutable(program),
             _ => SpawnError::Io(io::Error::from_raw_os_error(errno)),
         },
-        StartFailure::Supervisor(words) => SpawnError::Supervisor(words),
+        StartFailure::Supervisor(reason) => SpawnError::Supervisor(reason),
     }
 }
 
@@ -250,7 +264,7 @@ fn start_supervisor(
     })
     .map_err(|error| {
         let program = supervisor.program.display();
-        SpawnError::Supervisor(format!("{program} could not be started: {error}"))
+        SpawnError::Supervisor(format!("failed to start {program}: {error}"))
     })
 }
 

@@ -11,7 +11,7 @@ const MAX_TAIL_BYTES: usize = 8 * 1024;
 /// The most that is buffered: more than is displayed, because a first line that may be truncated is dropped.
 const MAX_BUFFERED_BYTES: usize = 4 * MAX_TAIL_BYTES;
 
-const LONG_LINE_PLACEHOLDER: &str = "[a very long line is left out]";
+const LONG_LINE_PLACEHOLDER: &str = "[long line omitted]";
 
 /// Collects standard error and discards its beginning.
 #[derive(Debug)]
@@ -32,20 +32,20 @@ impl StderrBuffer {
     }
 
     pub(crate) fn push(&self, bytes: &[u8]) {
-        let mut kept = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.bytes.extend(bytes);
-        let excess = kept.bytes.len().saturating_sub(MAX_BUFFERED_BYTES);
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer.bytes.extend(bytes);
+        let excess = buffer.bytes.len().saturating_sub(MAX_BUFFERED_BYTES);
         if excess > 0 {
-            kept.bytes.drain(..excess);
-            kept.is_truncated = true;
+            buffer.bytes.drain(..excess);
+            buffer.is_truncated = true;
         }
     }
 
     /// At most the last [`MAX_TAIL_BYTES`] bytes, in whole characters and redacted.
     pub(crate) fn text(&self) -> String {
         let (bytes, cut) = {
-            let kept = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-            (kept.bytes.iter().copied().collect::<Vec<u8>>(), kept.is_truncated)
+            let buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+            (buffer.bytes.iter().copied().collect::<Vec<u8>>(), buffer.is_truncated)
         };
         let text = String::from_utf8_lossy(&bytes);
         // The end may be inside a character whose rest is still in the pipe.

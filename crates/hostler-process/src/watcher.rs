@@ -172,12 +172,12 @@ impl ReportReader<'_> {
 
 fn describe_failure(ended: &io::Result<ExitStatus>, tail: &StderrBuffer) -> String {
     let status = match ended {
-        Ok(status) => format!("it ended with {status} before it had started the agent"),
-        Err(error) => format!("it could not be waited for: {error}"),
+        Ok(status) => format!("it exited with {status} before it started the agent"),
+        Err(error) => format!("failed to wait for it: {error}"),
     };
     match tail.text().trim() {
         "" => status,
-        words => format!("{status}: {words}"),
+        stderr => format!("{status}: {stderr}"),
     }
 }
 
@@ -200,10 +200,10 @@ mod tests {
             tail: &tail,
             progress: &progress,
         };
-        agent.write_all(b"last words").unwrap();
+        agent.write_all(b"last output").unwrap();
         supervisor.write_all(b"started 7\nexited code 1\nempty\n").await.unwrap();
         assert!(reports.publish_reports().await);
-        assert_eq!(tail.text(), "last words");
+        assert_eq!(tail.text(), "last output");
         assert_eq!(seen.borrow().exit, Some(ExitReport::from_code(1)));
     }
 }

@@ -152,17 +152,17 @@ async fn argument_with_a_nul_byte_is_an_error() {
 
 #[tokio::test]
 async fn invalid_supervisor_is_reported() {
-    for (name, args, words) in [
+    for (name, args, expected) in [
         ("/nowhere/hostler", vec![], "/nowhere/hostler"),
         ("/bin/sh", vec!["-c", "echo oh dear >&2; exit 3"], "oh dear"),
-        ("/bin/sh", vec!["-c", "echo nonsense >&3; exec sleep 1000"], "before it had started"),
+        ("/bin/sh", vec!["-c", "echo nonsense >&3; exec sleep 1000"], "before it started"),
         ("/bin/sh", vec!["-c", "kill -9 $$"], "signal: 9"),
     ] {
         let mut spec = shell("true");
         spec.supervisor = SupervisorCommand { program: name.into(), args: args.into_iter().map(Into::into).collect() };
         let error = error_of(spec).await;
         assert!(matches!(error, SpawnError::Supervisor(_)));
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 

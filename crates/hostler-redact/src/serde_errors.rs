@@ -32,41 +32,43 @@ const VALUE_KINDS: [&str; 17] = [
 /// Describes a JSON error and its position without quoting the text. An error's own message quotes the unexpected
 /// value, which can be a prompt, a title or a token.
 pub fn redact_json_error(error: &serde_json::Error) -> String {
-    let said = error.to_string();
+    let text = error.to_string();
     if !error.is_data() {
         // Syntax errors of the parser quote nothing.
-        return said;
+        return text;
     }
     // A value that was not parsed from a text has no position.
-    let place = match error.line() {
+    let position = match error.line() {
         0 => String::new(),
         line => format!(" at line {line} column {}", error.column()),
     };
-    let message = said.strip_suffix(&place).unwrap_or(&said);
-    let fault = redact_serde_error(message).unwrap_or_else(|| "a value is not of the expected form".to_owned());
-    format!("{fault}{place}")
+    let message = text.strip_suffix(&position).unwrap_or(&text);
+    let redacted =
+        redact_serde_error(message).unwrap_or_else(|| "a value does not have the expected format".to_owned());
+    format!("{redacted}{position}")
 }
 
 /// Removes the quoted value from a serde message, for formats other than JSON. `None` for a message that does not come
 /// from serde itself: only the caller knows what a type's own messages contain.
 pub fn redact_serde_error(message: &str) -> Option<String> {
-    if VALUE_FREE_PREFIXES.iter().any(|beginning| message.starts_with(beginning)) {
+    if VALUE_FREE_PREFIXES.iter().any(|prefix| message.starts_with(prefix)) {
         return Some(message.to_owned());
     }
-    let (what, rest) = VALUE_QUOTING_PREFIXES.iter().find_map(|what| Some((what, message.strip_prefix(what)?)))?;
+    let (prefix, rest) =
+        VALUE_QUOTING_PREFIXES.iter().find_map(|prefix| Some((prefix, message.strip_prefix(prefix)?)))?;
     let value = rest.strip_prefix(": ");
     let kind = value.and_then(|value| VALUE_KINDS.iter().find(|kind| value.starts_with(**kind)));
     // The quoted value can contain `, expected ` too. The type's expectation is the last one, if there is any.
-    let nothing = rest.ends_with(", there are no variants") || rest.ends_with(", there are no fields");
-    let expected = rest.rsplit_once(", expected ").filter(|_| !nothing).map(|(_, expected)| expected);
-    let mut fault = (*what).to_owned();
-    for (before, part) in [(": ", kind.copied()), (", expected ", expected)] {
+    let has_none = rest.ends_with(", there are no variants") || rest.ends_with(", there are no fields");
+    let expected = rest.rsplit_once(", expected ").filter(|_| !has_none).map(|(_, expected)| expected);
+    let mut redacted = (*prefix).to_owned();
+    for (separator, part) in [(": ", kind.copied()), (", expected ", expected)] {
         if let Some(part) = part {
-            fault.push_str(before);
-            fault.push_str(part);
+            redacted.push_str(separator);
+            redacted.push_str(part);
         }
     }
-    Some(fault)
+    Some(redacted)
 }
 
 #[cfg(test)]
@@ -114,11 +116,20 @@ mod tests {
     #[serde(try_from = "String")]
     struct Strict;
 
-    impl TryFrom<String> for Strict {
-        type Error = String;
+    /// Quotes the value, as errors of a type's own conversion can.
+    struct NotStrict(String);
 
-        fn try_from(text: String) -> Result<Self, String> {
-            Err(format!("{text} will not do"))
+    impl std::fmt::Display for NotStrict {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{} is not accepted", self.0)
+        }
+    }
+
+    impl TryFrom<String> for Strict {
+        type Error = NotStrict;
+
+        fn try_from(text: String) -> Result<Self, NotStrict> {
+            Err(NotStrict(text))
         }
     }
 
@@ -145,7 +156,7 @@ mod tests {
             (r#"{"pair": [1]}"#, "invalid length, expected a tuple of size 2"),
             (r#"{"mood": "planted"}"#, "unknown variant, expected `calm` or `merry`"),
             (r#"{"either": "planted"}"#, "data did not match any variant of untagged enum Either"),
-            (r#"{"strict": "planted"}"#, "a value is not of the expected form"),
+            (r#"{"strict": "planted"}"#, "a value does not have the expected format"),
             (r#"{"nothing": {"planted, expected planted": 1}}"#, "unknown field"),
             ("{}", "missing field `switch`"),
             ("{\n\"planted", "EOF while parsing a string"),

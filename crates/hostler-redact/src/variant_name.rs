@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 /// The name of an enum's variant without its fields. For enums of other crates, whose `Debug` prints all fields.
 pub fn variant_name(value: &impl fmt::Debug) -> String {
     let mut name = VariantNameWriter(String::new());
-    let _at_its_end = write!(name, "{value:?}");
+    // The writer stops with an error after the name.
+    let _stopped = write!(name, "{value:?}");
     name.0
 }
 
@@ -26,16 +27,16 @@ mod tests {
 
     #[derive(Debug)]
     #[expect(dead_code, reason = "fields are only formatted")]
-    enum Said {
-        Nothing,
-        Words(&'static str),
-        More { words: &'static str },
+    enum Event {
+        Empty,
+        Text(&'static str),
+        Message { text: &'static str },
     }
 
     #[test]
     fn variant_name_omits_fields() {
-        assert_eq!(variant_name(&Said::Nothing), "Nothing");
-        assert_eq!(variant_name(&Said::Words("planted")), "Words");
-        assert_eq!(variant_name(&Said::More { words: "planted" }), "More");
+        assert_eq!(variant_name(&Event::Empty), "Empty");
+        assert_eq!(variant_name(&Event::Text("planted")), "Text");
+        assert_eq!(variant_name(&Event::Message { text: "planted" }), "Message");
     }
 }

@@ -44,8 +44,8 @@ pub(crate) fn open_writer(dir: &Path) -> Result<(Connection, bool), SearchError>
     let existed = dir.join(DATABASE_FILE).exists();
     match try_open(dir) {
         Ok(Some(db)) => return Ok((db, !existed)),
-        Ok(None) => tracing::info!("the search index is of another version: it is made anew"),
-        Err(SearchError::Damaged) => tracing::warn!("the search index is damaged: it is made anew"),
+        Ok(None) => tracing::info!("the search index has another version; rebuilding it"),
+        Err(SearchError::Damaged) => tracing::warn!("the search index is damaged; rebuilding it"),
         Err(error) => return Err(error),
     }
     delete_files(dir)?;
@@ -101,7 +101,7 @@ pub(crate) fn delete_files(dir: &Path) -> Result<(), SearchError> {
     for name in database_files(dir) {
         match fs_err::remove_file(&name) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "the search index could not be removed");
+                tracing::warn!(%error, "failed to delete the search index");
                 return Err(SearchError::NoAccess);
             }
             _ => {}
@@ -123,7 +123,7 @@ pub(crate) fn disk_bytes(dir: &Path) -> u64 {
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     if let Err(error) = fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
-        tracing::warn!(%error, "the search index's permissions could not be restricted");
+        tracing::warn!(%error, "failed to restrict the permissions of the search index");
     }
 }
 

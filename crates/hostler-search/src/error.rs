@@ -4,20 +4,34 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// The disk is full.
-    #[error("the disk is full: what is new cannot be found until there is room in the state directory")]
+    #[error("the disk is full; new content is not searchable until there is space for the state directory")]
     DiskFull,
     /// The file cannot be written or read.
-    #[error("the search index in the state directory cannot be used: check the permissions of search.db")]
+    #[error("failed to open the search index; check the permissions of search.db in the state directory")]
     NoAccess,
     /// The file is damaged and has to be rebuilt.
-    #[error("the search index is damaged and is made anew: search again in a while")]
+    #[error("the search index is damaged and is being rebuilt; try again later")]
     Damaged,
     /// The host has no index.
-    #[error("this host does not search: it was started without an index")]
+    #[error("search is disabled: this host has no search index")]
     Disabled,
     /// Any other error of SQLite.
-    #[error("the search index could not be used: {0}")]
+    #[error("the search index failed: {0}")]
     Database(String),
+}
+
+impl SearchError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DiskFull => "diskFull",
+            Self::NoAccess => "searchIndexInaccessible",
+            Self::Damaged => "searchIndexDamaged",
+            Self::Disabled => "searchDisabled",
+            Self::Database(_) => "searchIndexFailed",
+        }
+    }
 }
 
 impl From<rusqlite::Error> for SearchError {

@@ -25,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StateFileError {
     /// The contents are not valid.
-    #[error("{path} cannot be read: {problem}; repair or remove the file")]
+    #[error("failed to read {path}: {problem}; repair or delete the file")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -33,13 +33,35 @@ pub enum StateFileError {
         problem: String,
     },
     /// The file cannot be written.
-    #[error("{path} cannot be changed: {problem}")]
+    #[error("failed to write {path}: {problem}")]
     Unwritable {
         /// The file.
         path: PathBuf,
         /// The cause.
         problem: String,
     },
+}
+
+impl StateFileError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "stateFileUnreadable",
+            Self::Unwritable { .. } => "stateFileUnwritable",
+        }
+    }
+}
+
+/// Why a new file could not be written.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    #[error("failed to serialize the contents: {0}")]
+    Serialize(#[from] toml::ser::Error),
+    #[error("the file would be larger than 4 MiB; remove entries first")]
+    TooLarge,
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// The contents at one moment.
@@ -108,7 +130,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
                     *loaded = LoadedContents { stamp, version, value: Arc::new(value), read_error: None };
                 }
                 Err(error) => {
-                    tracing::error!(%error, "a file of the state directory cannot be read");
+                    tracing::error!(%error, "failed to read a file of the state directory");
                     loaded.stamp = read_stamp(&self.path);
                     loaded.version = version;
                     loaded.read_error = Some(error.to_string());
@@ -129,13 +151,13 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     pub fn change<E: From<StateFileError>>(&self, change: impl FnOnce(&mut T) -> Result<bool, E>) -> Result<bool, E> {
         let unwritable = |problem: String| StateFileError::Unwritable { path: self.path.clone(), problem };
         let mut loaded = self.lock();
-        let directory = self.path.parent().ok_or_else(|| unwritable("it has no directory".to_owned()))?;
+        let directory = self.path.parent().ok_or_else(|| unwritable("the path has no parent directory".to_owned()))?;
         let locked = lock_directory(directory).map_err(|error| unwritable(error.to_string()))?;
         let (_, mut value) = read_file(&self.path)?;
         if !change(&mut value)? {
             return Ok(false);
         }
-        write_file(&self.path, directory, &value).map_err(unwritable)?;
+        write_file(&self.path, directory, &value).map_err(|error| unwritable(error.to_string()))?;
         let version = loaded.version + 1;
         *loaded = LoadedContents { stamp: read_stamp(&self.path), version, value: Arc::new(value), read_error: None };
         drop(locked);
@@ -163,7 +185,7 @@ fn read_file<T: Default + DeserializeOwned>(path: &Path) -> Result<(Modification
     let mut text = String::new();
     let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
     match read {
-        Ok(_) if text.len() as u64 > MAX_FILE_BYTES => Err(unreadable("it is too large".to_owned())),
+        Ok(_) if text.len() as u64 > MAX_FILE_BYTES => Err(unreadable("the file is larger than 4 MiB".to_owned())),
         Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(describe_toml_error(&text, &error)))?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, T::default())),
         Err(error) => Err(unreadable(error.to_string())),
@@ -184,17 +206,14 @@ fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
 }
 
 /// Writes a new file that only its owner can read, and replaces the old one with it.
-fn write_file<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
-    let text = toml::to_string_pretty(value).map_err(|error| error.to_string())?;
+fn write_file<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), WriteError> {
+    let text = toml::to_string_pretty(value)?;
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err("it would be larger than 4 MiB; remove something first".to_owned());
+        return Err(WriteError::TooLarge);
     }
-    let attempt = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        fs_err::File::open(directory)?.sync_all()
-    };
-    attempt().map_err(|error| error.to_string())
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(io::Error::from)?;
+    Ok(fs_err::File::open(directory)?.sync_all()?)
 }

@@ -7,18 +7,18 @@ use serde_json::{Map, Value as Json, json};
 use crate::log_record::{FieldValue, LogLevel, LogRecord};
 
 /// The request with these records, and a record about dropped ones.
-pub fn build_export_request(version: &str, records: &[LogRecord], left_out: u64) -> Map<String, Json> {
+pub fn build_export_request(version: &str, records: &[LogRecord], dropped: u64) -> Map<String, Json> {
     let mut scopes: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
     for record in records {
         scopes.entry(record.target).or_default().push(to_log_record(record));
     }
-    if left_out > 0 {
+    if dropped > 0 {
         let record = LogRecord {
             time_unix_nano: crate::log_record::now_unix_nano(),
             level: LogLevel::Warn,
             target: "hostler_telemetry",
-            message: "lines of the log were left out: they came faster than they were read".to_owned(),
-            fields: vec![("count", FieldValue::Int(i64::try_from(left_out).unwrap_or(i64::MAX)))],
+            message: "dropped log records: the client reads them too slowly".to_owned(),
+            fields: vec![("count", FieldValue::Int(i64::try_from(dropped).unwrap_or(i64::MAX)))],
         };
         scopes.entry(record.target).or_default().push(to_log_record(&record));
     }

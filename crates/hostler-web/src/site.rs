@@ -20,10 +20,9 @@ const CACHE_IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// For all others: browsers may store them, but revalidate each time.
 const CACHE_REVALIDATE: &str = "no-cache";
 
-const NOT_BUILT_MESSAGE: &str =
-    "The web page was not built into this binary. Run `cargo xtask web`, then build it again: `cargo build`.";
-const NOT_FOUND_MESSAGE: &str = "There is no such file.";
-const METHOD_NOT_ALLOWED_MESSAGE: &str = "The page can only be read: use GET or HEAD.";
+const NOT_BUILT_MESSAGE: &str = "This binary does not contain the web page. Run `cargo xtask web`, then `cargo build`.";
+const NOT_FOUND_MESSAGE: &str = "File not found.";
+const METHOD_NOT_ALLOWED_MESSAGE: &str = "Method not allowed. Use GET or HEAD.";
 
 /// The whole page, by paths.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub(crate) fn screenshot() -> Vec<u8> {
         }
     }
     let mut file = Vec::new();
-    image.write_to(&mut Cursor::new(&mut file), ImageFormat::Png).expect("a picture");
+    image.write_to(&mut Cursor::new(&mut file), ImageFormat::Png).expect("an image");
     file
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn photo() -> Vec<u8> {
         Rgb([110.0, 128.0, 90.0].map(|base| (base + wave + grain + f64::from(y) / 80.0).clamp(0.0, 255.0) as u8))
     });
     let mut file = Vec::new();
-    image.write_with_encoder(JpegEncoder::new_with_quality(&mut file, 90)).expect("a picture");
+    image.write_with_encoder(JpegEncoder::new_with_quality(&mut file, 90)).expect("an image");
     file
 }
 

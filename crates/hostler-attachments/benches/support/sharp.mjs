@@ -1,4 +1,4 @@
-// The same picture through sharp: turned upright, shrunk by the same filter, written in the same form.
+// Processes the same image with sharp: same orientation, same resize filter, same output format.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 

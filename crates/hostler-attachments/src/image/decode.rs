@@ -22,10 +22,8 @@ pub(super) fn decode(file: &[u8], header: &ImageHeader) -> Result<DynamicImage, 
     }
     decode_with_limits(file, header).map_err(|error| match error {
         ImageError::Unsupported(_) => unusual_encoding(),
-        ImageError::Limits(_) => {
-            RejectionReason::too_large("the picture takes more memory than it may; make it smaller")
-        }
-        _ => RejectionReason::corrupt("the picture is damaged; save it again and attach that"),
+        ImageError::Limits(_) => RejectionReason::too_large("the image needs too much memory; reduce its size"),
+        _ => RejectionReason::corrupt("the image is damaged; save it again and attach the new file"),
     })
 }
 
@@ -64,6 +62,6 @@ fn decode_pixels(
 
 fn unusual_encoding() -> RejectionReason {
     RejectionReason::optimization_failed(
-        "it is written in a rare way that cannot be read here; save it again as PNG or JPEG and attach that",
+        "the image has an unsupported encoding; save it again as PNG or JPEG and attach the new file",
     )
 }

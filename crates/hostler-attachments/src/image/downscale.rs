@@ -18,7 +18,7 @@ pub(super) fn downscale(image: DynamicImage, edge: u32) -> Result<DynamicImage, 
         .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
         .use_alpha(image.color().has_alpha() && !is_opaque(&image));
     Resizer::new().resize(&image, &mut smaller, &options).map_err(|_| {
-        RejectionReason::optimization_failed("it could not be made smaller; do so yourself and attach that")
+        RejectionReason::optimization_failed("failed to resize the image; resize it yourself and attach the new file")
     })?;
     Ok(smaller)
 }

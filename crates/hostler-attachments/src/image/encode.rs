@@ -72,6 +72,6 @@ fn encode_as(image: &DynamicImage, form: ImageType, quality: u8) -> ImageResult<
 
 fn cannot_shrink() -> RejectionReason {
     RejectionReason::optimization_failed(
-        "it could not be made small enough to be sent; make it smaller yourself and attach that",
+        "the image cannot be compressed enough to be sent; reduce its size and attach the new file",
     )
 }

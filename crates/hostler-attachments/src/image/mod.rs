@@ -66,14 +66,14 @@ fn can_send_unchanged(header: &ImageHeader, bytes: usize, limits: &AttachmentLim
 /// An animation is sent unchanged or rejected, because a single frame would be another image.
 fn check_animation(header: &ImageHeader, bytes: usize, limits: &AttachmentLimits) -> Result<(), RejectionReason> {
     let why = if header.width.max(header.height) > AttachmentLimits::MAX_IMAGE_EDGE_PIXELS {
-        format!("an edge of it is longer than {} pixels", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS)
+        format!("one of its edges is longer than {} pixels", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS)
     } else if bytes > limits.image_bytes {
-        format!("it is larger than {}", rejection_reason::format_bytes(limits.image_bytes))
+        format!("larger than {}", rejection_reason::format_bytes(limits.image_bytes))
     } else {
         return Ok(());
     };
     Err(RejectionReason::too_large(format!(
-        "it moves and {why}; made smaller it would stand still, so shrink it yourself or attach single frames"
+        "the image is animated and {why}; resizing would remove the animation, so resize it yourself or attach frames"
     )))
 }
 
@@ -90,19 +90,18 @@ fn change_warnings(header: &ImageHeader, made: &encode::EncodedImage, was_too_la
     let is_smaller = upright != (made.width, made.height);
     if is_smaller {
         let (width, height) = upright;
-        let sentence = format!("it has {width} × {height} pixels and is sent with {} × {}", made.width, made.height);
-        warnings.push(AttachmentWarning::new("shrunk", sentence));
+        let message = format!("resized from {width} × {height} to {} × {} pixels", made.width, made.height);
+        warnings.push(AttachmentWarning::new("shrunk", message));
     }
-    if let Some(colours) = header.unusual_colors {
-        warnings
-            .push(AttachmentWarning::new("converted", format!("it has {colours} and is sent with ordinary colours")));
+    if let Some(colors) = header.unusual_colors {
+        warnings.push(AttachmentWarning::new("converted", format!("converted from {colors} to standard colors")));
     }
     if made.image_type != header.image_type {
         let (was, is) = (image_type_name(header.image_type), image_type_name(made.image_type));
-        warnings.push(AttachmentWarning::new("converted", format!("it is a {was} picture and is sent as {is}")));
+        warnings.push(AttachmentWarning::new("converted", format!("converted from {was} to {is}")));
     }
     if made.is_visibly_lossy || was_too_large && !is_smaller && made.image_type == ImageType::Jpeg {
-        warnings.push(AttachmentWarning::new("compressed", "it is sent with less detail, since it was too large"));
+        warnings.push(AttachmentWarning::new("compressed", "sent with less detail because it was too large"));
     }
     warnings
 }

@@ -15,18 +15,22 @@ use crate::rejection_reason::RejectionReason;
 pub(crate) fn count_pages(file: &[u8], limits: &AttachmentLimits) -> Result<usize, RejectionReason> {
     let scanned = scan::scan_pdf(file);
     if !has_startxref(file) || scanned.trailers.is_empty() {
-        return Err(RejectionReason::corrupt("the document is damaged or cut off; save it again and attach that"));
+        return Err(RejectionReason::corrupt(
+            "the document is damaged or incomplete; save it again and attach the new file",
+        ));
     }
     if scanned.trailers.iter().any(|trailer| trailer.has(b"Encrypt")) {
         return Err(RejectionReason::unsupported_type(
-            "the document is encrypted; save it without protection and attach that",
+            "the document is encrypted; save it without protection and attach the new file",
         ));
     }
     let nodes = page_tree::PageTree::build(&scanned)?;
     match nodes.count_pages(scanned.trailers.iter().rev().find_map(|trailer| trailer.reference(b"Root"))) {
-        0 => Err(RejectionReason::corrupt("the document is damaged or has no pages; save it again and attach that")),
+        0 => Err(RejectionReason::corrupt(
+            "the document is damaged or has no pages; save it again and attach the new file",
+        )),
         pages if pages > limits.pdf_pages => Err(RejectionReason::too_large(format!(
-            "the document has {pages} pages, and at most {} are taken; split it and attach the pages that matter",
+            "the document has {pages} pages, more than the maximum of {}; split it and attach the relevant pages",
             limits.pdf_pages
         ))),
         pages => Ok(pages),

@@ -100,6 +100,6 @@ impl UnpackedObjects {
 
 fn decompression_bomb() -> RejectionReason {
     RejectionReason::too_large(
-        "the document unpacks to far more than it should; print it to a new PDF file and attach that",
+        "the document expands to too much data; print it to a new PDF file and attach the new file",
     )
 }

@@ -11,10 +11,10 @@ pub(super) struct ClaimedType {
 }
 
 const KNOWN_TYPES: [(&str, &[&str], &str); 7] = [
-    ("image/png", &["png", "apng"], "a PNG picture"),
-    ("image/jpeg", &["jpg", "jpeg", "jpe", "jfif"], "a JPEG picture"),
-    ("image/gif", &["gif"], "a GIF picture"),
-    ("image/webp", &["webp"], "a WebP picture"),
+    ("image/png", &["png", "apng"], "a PNG image"),
+    ("image/jpeg", &["jpg", "jpeg", "jpe", "jfif"], "a JPEG image"),
+    ("image/gif", &["gif"], "a GIF image"),
+    ("image/webp", &["webp"], "a WebP image"),
     ("application/pdf", &["pdf"], "a PDF document"),
     ("text/plain", &["txt"], "text"),
     ("text/markdown", &["md"], "text"),
@@ -50,14 +50,14 @@ pub(super) fn mismatch_warning(claims: [Option<ClaimedType>; 2], found: &str) ->
     let found = find_known_type(|media_type, _| media_type == found)?;
     Some(AttachmentWarning::new(
         "mislabelled",
-        format!("it is called {} but is {}, and is sent as that", claim.description, found.description),
+        format!("the file is labeled as {} but is {}, and is sent as such", claim.description, found.description),
     ))
 }
 
 /// The error for contents of no supported type that are named or declared as one.
 pub(super) fn not_the_claimed_type(claim: ClaimedType) -> RejectionReason {
     RejectionReason::corrupt(format!(
-        "it is called {} but is not one; save it again and attach that",
+        "the file is labeled as {} but is not one; save it again and attach the new file",
         claim.description
     ))
 }

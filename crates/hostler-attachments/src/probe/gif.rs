@@ -24,7 +24,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     header.frame_count = 0;
     loop {
         let start = reader.position();
-        let kept = match reader.byte()? {
+        let is_image_data = match reader.byte()? {
             TRAILER => break,
             IMAGE => {
                 reader.take(4)?;
@@ -44,7 +44,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
             }
             _ => return None,
         };
-        if kept {
+        if is_image_data {
             header.add_image_range(start..reader.position());
         }
     }

@@ -78,7 +78,7 @@ fn parse_frame_header(early: &ImageHeader, marker: u8, data: &[u8]) -> Option<Im
     header.is_lossless = false;
     header.is_unusual_encoding = !SUPPORTED_FRAME_MARKERS.contains(&marker);
     header.bytes_per_pixel = if channels == 1 { 1 } else { 3 };
-    header.unusual_colors = (channels == 4).then_some("the colours of print (CMYK)");
+    header.unusual_colors = (channels == 4).then_some("CMYK colors");
     Some(header)
 }
 

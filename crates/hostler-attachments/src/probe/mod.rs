@@ -74,15 +74,16 @@ fn probe_image(bytes: &[u8], form: ImageType, limits: &AttachmentLimits) -> Resu
         ImageType::Gif => gif::probe(bytes),
         ImageType::WebP => webp::probe(bytes),
     };
-    let header = header
-        .ok_or_else(|| RejectionReason::corrupt("the picture is damaged or cut off; save it again and attach that"))?;
+    let header = header.ok_or_else(|| {
+        RejectionReason::corrupt("the image is damaged or incomplete; save it again and attach the new file")
+    })?;
     if header.width == 0 || header.height == 0 {
-        return Err(RejectionReason::corrupt("the picture has no pixels; save it again and attach that"));
+        return Err(RejectionReason::corrupt("the image has no pixels; save it again and attach the new file"));
     }
     other_formats::reject_polyglot_image(bytes, &header)?;
     if header.decoded_pixels() > limits.image_pixels {
         return Err(RejectionReason::too_large(format!(
-            "the picture has {} × {} pixels, and at most {} million are taken; make it smaller",
+            "the image has {} × {} pixels, more than the maximum of {} million; reduce its size",
             header.width,
             header.height,
             limits.image_pixels.checked_mul(4).map_or(0, |most| most / header.bytes_per_pixel.max(4)) / 1_000_000
@@ -98,7 +99,7 @@ pub(crate) fn trailing_data_warning(header: &ImageHeader, bytes: &[u8]) -> Optio
         AttachmentWarning::new(
             "trimmed",
             format!(
-                "{} behind the end of the picture are not sent (a film or another picture, perhaps)",
+                "{} after the end of the image are not sent (possibly a video or another image)",
                 rejection_reason::format_bytes(behind)
             ),
         )

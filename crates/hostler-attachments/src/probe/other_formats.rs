@@ -45,7 +45,7 @@ pub(super) fn reject_zip_tail(bytes: &[u8]) -> Result<(), RejectionReason> {
 
 fn polyglot_file() -> RejectionReason {
     RejectionReason::corrupt(
-        "it is a file of two kinds at once, which is a way to hide something; save it again and attach that",
+        "the file is of two types at once, which can hide contents; save it again and attach the new file",
     )
 }
 
@@ -55,19 +55,19 @@ pub(super) fn unsupported_type(bytes: &[u8]) -> Option<RejectionReason> {
     let what = match kind.matcher_type() {
         infer::MatcherType::Image => {
             return Some(RejectionReason::unsupported_type(
-                "it is a picture of a kind that models do not take; save it as PNG or JPEG and attach that",
+                "the image format is not supported; save it as PNG or JPEG and attach the new file",
             ));
         }
         infer::MatcherType::Archive => "an archive",
-        infer::MatcherType::Audio => "a sound",
-        infer::MatcherType::Video => "a film",
+        infer::MatcherType::Audio => "an audio file",
+        infer::MatcherType::Video => "a video",
         infer::MatcherType::App => "a program",
         infer::MatcherType::Doc => "an office document",
-        infer::MatcherType::Book => "an electronic book",
+        infer::MatcherType::Book => "an e-book",
         infer::MatcherType::Font => "a font",
         _ => return None,
     };
-    Some(RejectionReason::unsupported_type(format!("it is {what}, which cannot be sent; {ATTACH_PATH_HINT}")))
+    Some(RejectionReason::unsupported_type(format!("the file is {what}, which cannot be sent; {ATTACH_PATH_HINT}")))
 }
 
 fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {

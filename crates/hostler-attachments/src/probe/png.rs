@@ -19,10 +19,10 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
     let (_, b"IHDR", data) = read_chunk(&mut reader)? else { return None };
     let mut fields = ByteReader::new(data);
     let (width, height) = (fields.be32()?, fields.be32()?);
-    let [depth, colour] = fields.array()?;
+    let [depth, color] = fields.array()?;
     let mut header = ImageHeader::new(ImageType::Png, width, height);
     header.add_image_range(0..reader.position());
-    let channels = match colour {
+    let channels = match color {
         0 => 1,
         2 | 3 => 3,
         4 => 2,
@@ -54,7 +54,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         }
     }
     header.bytes_per_pixel = (channels + u64::from(transparent)) * if depth == 16 { 2 } else { 1 };
-    header.unusual_colors = (depth == 16).then_some("16 bits per colour");
+    header.unusual_colors = (depth == 16).then_some("16-bit colors");
     header.end_offset = reader.position();
     pixels_came.then_some(header)
 }

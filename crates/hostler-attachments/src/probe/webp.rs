@@ -27,7 +27,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         let data = reader.take(length)?;
         // Chunks of odd length are padded.
         reader.take(length % 2)?;
-        let kept = match &kind {
+        let is_image_data = match &kind {
             b"VP8X" if header.is_none() => {
                 let mut fields = ByteReader::new(data);
                 fields.take(4)?;
@@ -63,7 +63,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<ImageHeader> {
         if header.image_ranges.is_empty() {
             header.add_image_range(0..CHUNKS_OFFSET);
         }
-        if kept {
+        if is_image_data {
             header.add_image_range(start..reader.position());
         }
     }

@@ -40,19 +40,19 @@ fn selected(path: &str, first_line: u64, last_line: u64, text: Option<&str>) -> 
 
 #[test]
 fn every_kind_is_serialized_in_the_users_order() {
-    let picture = encoded(&gradient(3, 2), ImageFormat::Png);
+    let image = encoded(&gradient(3, 2), ImageFormat::Png);
     let document = pdf::pages(2);
     let items = vec![
         file("/home/me/notes.md", "# Notes\r\nü"),
-        file("screen.png", picture.clone()),
+        file("screen.png", image.clone()),
         file("paper.pdf", document.clone()),
         file("wide.txt", *b"\xff\xfeh\0\xfc\0"),
         file("marked.txt", *b"\xef\xbb\xbfmarked"),
         file("empty.txt", ""),
         place("/w/src/main.rs", FileReferenceKind::File, None),
-        ReceivedAttachment::new("from a client", AttachmentSource::Text("Some words.".to_owned())),
+        ReceivedAttachment::new("from a client", AttachmentSource::Text("Some text.".to_owned())),
     ];
-    insta::assert_json_snapshot!(shapes(items, &[("screen.png", &picture), ("paper.pdf", &document)]));
+    insta::assert_json_snapshot!(shapes(items, &[("screen.png", &image), ("paper.pdf", &document)]));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_single_reference_is_the_attachments_own_block() {
 }
 
 #[test]
-fn text_is_decoded_and_the_original_is_kept() {
+fn text_is_decoded_and_the_original_is_stored() {
     let wide = sent(file("wide.txt", *b"\xfe\xff\0h\0\r\0\n"));
     assert!(matches!(&wide.block, AttachmentBlock::Text { text, .. } if &**text == "h\r\n"));
     assert_eq!(warnings(&wide), ["decoded"]);
@@ -99,13 +99,13 @@ fn text_is_decoded_and_the_original_is_kept() {
 
     let empty = sent(file("empty.txt", ""));
     assert_eq!(warnings(&empty), ["empty"]);
-    assert_eq!(warnings(&sent(ReceivedAttachment::new("words", AttachmentSource::Text(String::new())))), ["empty"]);
+    assert_eq!(warnings(&sent(ReceivedAttachment::new("text", AttachmentSource::Text(String::new())))), ["empty"]);
     assert!(warnings(&sent(file("a.txt", "x"))).is_empty());
 }
 
 #[test]
 fn base64_gives_the_same_plan_as_bytes() {
-    let picture = encoded(&gradient(3, 2), ImageFormat::Png);
-    let carried = sent(ReceivedAttachment::new("a.png", AttachmentSource::Base64(base64(&picture))));
-    assert_eq!(carried.block, sent(file("a.png", picture)).block);
+    let image = encoded(&gradient(3, 2), ImageFormat::Png);
+    let carried = sent(ReceivedAttachment::new("a.png", AttachmentSource::Base64(base64(&image))));
+    assert_eq!(carried.block, sent(file("a.png", image)).block);
 }

@@ -22,7 +22,7 @@ fn texts(count: usize, bytes: usize) -> Vec<ReceivedAttachment> {
     (0..count).map(|at| file(&format!("{at}.txt"), "x".repeat(bytes))).collect()
 }
 
-fn picture() -> ReceivedAttachment {
+fn image() -> ReceivedAttachment {
     file("a.png", encoded(&gradient(4, 4), ImageFormat::Png))
 }
 
@@ -31,15 +31,16 @@ const PAYLOAD: Option<AttachmentErrorCode> = Some(AttachmentErrorCode::PayloadTo
 
 #[test]
 fn one_rejected_file_prevents_sending_and_all_files_are_listed() {
-    let items = vec![file("a.txt", "x"), file("b.zip", *b"PK\x03\x04\x14\0"), picture(), file("c.bin", [0])];
+    let items = vec![file("a.txt", "x"), file("b.zip", *b"PK\x03\x04\x14\0"), image(), file("c.bin", [0])];
     let rejection = plan_attachments(items, &AttachmentLimits::default(), ConversationSize::default()).unwrap_err();
     let decisions: Vec<_> = rejection.summaries.iter().map(|file| (file.label.as_str(), file.decision)).collect();
     use AttachmentDisposition::{Reject, WouldSend};
     assert_eq!(decisions, [("a.txt", WouldSend), ("b.zip", Reject), ("a.png", WouldSend), ("c.bin", Reject)]);
     let names: Vec<_> = rejection.errors.iter().map(|refusal| refusal.name.as_str()).collect();
     assert_eq!(names, ["b.zip", "c.bin"]);
-    let told = rejection.to_string();
-    assert!(told.starts_with("b.zip: it is an archive") && told.contains("; c.bin: it is binary"), "{told}");
+    let message = rejection.to_string();
+    assert!(message.starts_with("b.zip: the file is an archive"), "{message}");
+    assert!(message.contains("; c.bin: the file is binary"), "{message}");
     assert!(rejection.errors.iter().all(|refusal| !refusal.code.is_retryable()));
 }
 
@@ -65,7 +66,7 @@ fn file_count_file_size_and_total_size_are_limited() {
     assert_eq!(of(vec![carried]), [TOO_LARGE], "twelve bytes, of which none was decoded");
     let exactly = ReceivedAttachment::new("a.txt", AttachmentSource::Base64("eHh4eHh4eHh4eA==".to_owned()));
     assert_eq!(of(vec![exactly]), [None]);
-    assert_eq!(of(vec![ReceivedAttachment::new("words", AttachmentSource::Text("x".repeat(11)))]), [TOO_LARGE]);
+    assert_eq!(of(vec![ReceivedAttachment::new("text", AttachmentSource::Text("x".repeat(11)))]), [TOO_LARGE]);
 
     let rejection = plan_attachments(texts(4, 11), &limits, ConversationSize::default()).unwrap_err();
     assert_eq!(rejection.errors[0].message.split(';').next(), Some("it has 11 bytes, and at most 10 bytes are taken"));
@@ -76,12 +77,12 @@ fn file_count_file_size_and_total_size_are_limited() {
 fn images_of_the_conversation_count() {
     let limits = AttachmentLimits { images_per_request: 3, ..AttachmentLimits::default() };
     let of = |images, items| codes(&plan_attachments(items, &limits, ConversationSize { images, bytes: 0 }));
-    assert_eq!(of(2, vec![picture()]), [None]);
-    assert_eq!(of(2, vec![picture(), file("a.txt", "x"), picture()]), [None, None, PAYLOAD]);
-    assert_eq!(of(3, vec![file("a.txt", "x")]), [None], "words are no pictures");
-    let rejection = plan_attachments(vec![picture()], &limits, ConversationSize { images: 3, bytes: 0 }).unwrap_err();
+    assert_eq!(of(2, vec![image()]), [None]);
+    assert_eq!(of(2, vec![image(), file("a.txt", "x"), image()]), [None, None, PAYLOAD]);
+    assert_eq!(of(3, vec![file("a.txt", "x")]), [None], "text does not count as an image");
+    let rejection = plan_attachments(vec![image()], &limits, ConversationSize { images: 3, bytes: 0 }).unwrap_err();
     let sentence = &rejection.errors[0].message;
-    assert!(sentence.contains("more than 3 pictures; compact it, drop pictures"), "{sentence}");
+    assert!(sentence.contains("more than 3 images; compact it, remove images"), "{sentence}");
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn conversation_and_agent_line_are_limited_by_serialized_size() {
         plan_attachments(vec![file("a.txt", "x".repeat(1000))], &AttachmentLimits::default(), full).unwrap_err();
     assert_eq!(rejection.errors[0].code, AttachmentErrorCode::PayloadTooLarge);
     let sentence = &rejection.errors[0].message;
-    assert!(sentence.contains("compact it, drop pictures of earlier messages"), "{sentence}");
+    assert!(sentence.contains("compact it, remove images of earlier messages"), "{sentence}");
     assert!(plan_attachments(vec![file("a.txt", "x".repeat(100))], &AttachmentLimits::default(), full).is_ok());
 
     // Escaped characters and base64 take more space than the original.
@@ -149,7 +150,7 @@ fn unchanged_contents_are_not_copied() {
     let item = ReceivedAttachment::new("a.png", AttachmentSource::Bytes(Arc::clone(&bytes)));
     let plan = plan_attachments(vec![item], &AttachmentLimits::default(), ConversationSize::default()).unwrap();
     let hostler_attachments::AttachmentBlock::Image { data, .. } = &plan.attachments[0].block else {
-        panic!("a picture")
+        panic!("an image")
     };
     assert!(Arc::ptr_eq(data, &bytes));
 }

@@ -47,7 +47,7 @@ fn pages_of_an_embedded_document_are_not_counted() {
     let objects = [
         "<< /Type /Catalog /Pages 3 0 R >>".to_owned(),
         format!("<< /Length {} >>\nstream\n{inner}\nendstream", inner.len()),
-        "<< /Type /Pages /Kids [4 0 R] /Note (a stream\nof words) >>".to_owned(),
+        "<< /Type /Pages /Kids [4 0 R] /Note (a stream\nof text) >>".to_owned(),
         "<< /Type /Page /Parent 3 0 R >>".to_owned(),
     ];
     assert_eq!(pages(&pdf::written(&objects, "/Root 1 0 R")), 1);
@@ -58,7 +58,7 @@ fn too_many_pages_are_rejected_with_their_number() {
     for bytes in [pdf::pages(500), pdf::modern(500)] {
         let (code, sentence) = refused(file("book.pdf", bytes));
         assert_eq!(code, AttachmentErrorCode::TooLarge);
-        assert!(sentence.starts_with("the document has 500 pages, and at most 100 are taken"), "{sentence}");
+        assert!(sentence.starts_with("the document has 500 pages, more than the maximum of 100"), "{sentence}");
     }
     let few = AttachmentLimits { pdf_pages: 2, ..AttachmentLimits::default() };
     assert_eq!(plan_within(file("a.pdf", pdf::pages(3)), &few).unwrap_err().code, AttachmentErrorCode::TooLarge);

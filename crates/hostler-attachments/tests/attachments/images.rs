@@ -9,8 +9,8 @@ use crate::support::{
     encoded, exif, file, gif, gradient, jpeg, noise, plan_within, png, position, refused, sent, veiled, warnings, webp,
 };
 
-fn picture(file: &PlannedAttachment) -> (ImageType, DynamicImage) {
-    let AttachmentBlock::Image { image_type: media_type, data } = &file.block else { panic!("a picture") };
+fn decoded(file: &PlannedAttachment) -> (ImageType, DynamicImage) {
+    let AttachmentBlock::Image { image_type: media_type, data } = &file.block else { panic!("an image") };
     let format = match media_type {
         ImageType::Png => ImageFormat::Png,
         ImageType::Jpeg => ImageFormat::Jpeg,
@@ -21,7 +21,7 @@ fn picture(file: &PlannedAttachment) -> (ImageType, DynamicImage) {
     assert_eq!(
         file.kind,
         AttachmentKind::Image { width: image.width(), height: image.height() },
-        "what is told is what is sent"
+        "the summary states what is sent"
     );
     (*media_type, image)
 }
@@ -84,28 +84,28 @@ fn metadata_are_removed_and_encoded_pixels_are_unchanged() {
         let file = sent(file(name, bytes.clone()));
         assert_eq!(data(&file), bare, "{name}");
         assert!(file.variant.is_some() && file.warnings.is_empty(), "{name}: {file:?}");
-        assert_eq!(&*file.original.as_ref().unwrap().data, bytes, "the original is kept as it came");
-        picture(&file);
+        assert_eq!(&*file.original.as_ref().unwrap().data, bytes, "the original is stored unchanged");
+        decoded(&file);
     }
 }
 
 #[test]
 fn an_image_that_is_too_wide_is_scaled_down_with_a_warning() {
     let wide = sent(file("wide.png", encoded(&gradient(2000, 100), ImageFormat::Png)));
-    let (form, image) = picture(&wide);
+    let (form, image) = decoded(&wide);
     assert_eq!((form, image.width(), image.height()), (ImageType::Png, 1568, 78));
     assert_eq!(warnings(&wide), ["shrunk"]);
     assert_eq!(wide.warnings[0].message, "it has 2000 × 100 pixels and is sent with 1568 × 78");
 
     let thin = sent(file("thin.jpg", encoded(&gradient(1, 4000), ImageFormat::Jpeg)));
-    assert_eq!(picture(&thin).1.dimensions(), (1, 1568));
+    assert_eq!(decoded(&thin).1.dimensions(), (1, 1568));
 }
 
 #[test]
 fn no_setting_exceeds_the_maximum_edge() {
     let generous = AttachmentLimits { image_edge_pixels: 8000, ..AttachmentLimits::default() };
     let wide = file("wide.png", encoded(&gradient(2600, 10), ImageFormat::Png));
-    assert_eq!(picture(&plan_within(wide, &generous).unwrap()).1.width(), AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
+    assert_eq!(decoded(&plan_within(wide, &generous).unwrap()).1.width(), AttachmentLimits::MAX_IMAGE_EDGE_PIXELS);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_opaque_png_that_is_too_large_becomes_jpeg() {
     let bytes = encoded(&noise(400, 400, false), ImageFormat::Png);
     assert!(bytes.len() > limits.image_bytes);
     let file = plan_within(file("noise.png", bytes), &limits).unwrap();
-    let (form, image) = picture(&file);
+    let (form, image) = decoded(&file);
     assert_eq!((form, image.dimensions()), (ImageType::Jpeg, (400, 400)));
     assert_eq!(warnings(&file), ["converted", "compressed"]);
     assert!(data(&file).len() <= limits.image_bytes);
@@ -126,7 +126,7 @@ fn a_jpeg_that_is_too_large_loses_quality_before_size() {
     let bytes = encoded(&noise(256, 256, false), ImageFormat::Jpeg);
     assert!(bytes.len() > limits.image_bytes);
     let file = plan_within(file("noise.jpg", bytes), &limits).unwrap();
-    assert_eq!(picture(&file).1.dimensions(), (256, 256));
+    assert_eq!(decoded(&file).1.dimensions(), (256, 256));
     assert_eq!(warnings(&file), ["compressed"]);
 }
 
@@ -134,13 +134,13 @@ fn a_jpeg_that_is_too_large_loses_quality_before_size() {
 fn transparency_is_preserved() {
     let limits = AttachmentLimits { image_bytes: 40_000, ..AttachmentLimits::default() };
     let file = plan_within(file("veil.png", encoded(&noise(200, 200, true), ImageFormat::Png)), &limits).unwrap();
-    let (form, image) = picture(&file);
+    let (form, image) = decoded(&file);
     assert!(matches!(form, ImageType::Png | ImageType::WebP) && image.color().has_alpha());
     assert!(image.width() < 200 && data(&file).len() <= limits.image_bytes);
     assert!(warnings(&file).contains(&"shrunk"));
 
     let wide = sent(crate::support::file("wide.png", encoded(&veiled(2000, 20), ImageFormat::Png)));
-    let (form, image) = picture(&wide);
+    let (form, image) = decoded(&wide);
     assert_eq!((form, image.width()), (ImageType::Png, 1568));
     assert!(image.get_pixel(10, 5).0[3] < 10 && image.get_pixel(1500, 5).0[3] > 230);
 }
@@ -149,14 +149,14 @@ fn transparency_is_preserved() {
 fn an_unused_alpha_channel_is_dropped() {
     let screen = DynamicImage::ImageRgba8(gradient(2000, 100).into_rgba8());
     let file = sent(file("screen.png", encoded(&screen, ImageFormat::Png)));
-    assert_eq!(picture(&file).1.color(), image::ColorType::Rgb8);
+    assert_eq!(decoded(&file).1.color(), image::ColorType::Rgb8);
 }
 
 #[test]
 fn sixteen_bit_channels_become_eight_bit() {
     let deep = DynamicImage::ImageRgba16(veiled(30, 20).into_rgba16());
     let file = sent(file("deep.png", encoded(&deep, ImageFormat::Png)));
-    let (form, image) = picture(&file);
+    let (form, image) = decoded(&file);
     assert_eq!((form, image.color()), (ImageType::Png, image::ColorType::Rgba8));
     assert_eq!(warnings(&file), ["converted"]);
     assert_eq!(image.get_pixel(20, 10), veiled(30, 20).get_pixel(20, 10));
@@ -166,7 +166,7 @@ fn sixteen_bit_channels_become_eight_bit() {
 fn cmyk_is_converted_to_rgb() {
     // No cyan, full magenta and yellow: red.
     let file = sent(file("print.jpg", jpeg::cmyk(0xc0, 16, 8, [0, 255, 255, 0])));
-    let (form, image) = picture(&file);
+    let (form, image) = decoded(&file);
     assert_eq!((form, image.dimensions()), (ImageType::Jpeg, (16, 8)));
     assert!(is_near(&image, (4, 4), [255, 0, 0]), "{:?}", image.get_pixel(4, 4));
     assert_eq!(warnings(&file), ["converted"]);
@@ -192,7 +192,7 @@ fn an_animation_is_sent_unchanged_or_rejected() {
 #[test]
 fn a_still_gif_can_be_scaled_down() {
     let file = sent(file("still.gif", encoded(&gradient(1700, 30), ImageFormat::Gif)));
-    assert_eq!(picture(&file).0, ImageType::Png);
+    assert_eq!(decoded(&file).0, ImageType::Png);
     assert_eq!(warnings(&file), ["shrunk", "converted"]);
 }
 

@@ -7,8 +7,8 @@ use crate::support::{
     base64, encoded, file, gif, gradient, jpeg, noise, pdf, plan_all, png, refused, sent, warnings, webp,
 };
 
-const DAMAGED: &str = "the picture is damaged";
-const TWO_KINDS: &str = "it is a file of two kinds at once";
+const DAMAGED: &str = "the image is damaged";
+const TWO_TYPES: &str = "the file is of two types at once";
 
 fn program() -> Vec<u8> {
     [&b"\x7fELF\x02\x01\x01"[..], &[0; 57]].concat()
@@ -17,9 +17,9 @@ fn program() -> Vec<u8> {
 #[track_caller]
 fn check(rows: Vec<(&str, Vec<u8>, AttachmentErrorCode, &str)>) {
     for (name, bytes, code, begin) in rows {
-        let (found, sentence) = refused(file(name, bytes));
-        assert_eq!(found, code, "{name}: {sentence}");
-        assert!(sentence.starts_with(begin), "{name}: {sentence}");
+        let (found, message) = refused(file(name, bytes));
+        assert_eq!(found, code, "{name}: {message}");
+        assert!(message.starts_with(begin), "{name}: {message}");
     }
 }
 
@@ -31,21 +31,29 @@ fn files_with_a_wrong_name_or_type_are_rejected_or_sent_as_detected() {
             "page.png",
             b"<html>not found</html>".to_vec(),
             AttachmentErrorCode::Corrupt,
-            "it is called a PNG picture but is not one",
+            "the file is labeled as a PNG image but is not one",
         ),
-        ("empty.jpg", Vec::new(), AttachmentErrorCode::Corrupt, "it is called a JPEG picture but is not one"),
+        ("empty.jpg", Vec::new(), AttachmentErrorCode::Corrupt, "the file is labeled as a JPEG image but is not one"),
         (
             "paper.pdf",
             b"PK\x03\x04\0\0\0\0".to_vec(),
             AttachmentErrorCode::Corrupt,
-            "it is called a PDF document but is not one",
+            "the file is labeled as a PDF document but is not one",
         ),
-        ("a.webp", vec![0, 1, 2, 3], AttachmentErrorCode::Corrupt, "it is called a WebP picture but is not one"),
+        (
+            "a.webp",
+            vec![0, 1, 2, 3],
+            AttachmentErrorCode::Corrupt,
+            "the file is labeled as a WebP image but is not one",
+        ),
     ]);
     // Contents of another supported type are sent as that type, with a warning.
     let misnamed = sent(file("photo.jpg", png_file.clone()));
     assert_eq!(misnamed.block.content_type(), Some("image/png"));
-    assert_eq!(misnamed.warnings[0].message, "it is called a JPEG picture but is a PNG picture, and is sent as that");
+    assert_eq!(
+        misnamed.warnings[0].message,
+        "the file is labeled as a JPEG image but is a PNG image, and is sent as such"
+    );
     let declared = ReceivedAttachment {
         declared_media_type: Some("application/pdf; x=y".to_owned()),
         ..file("photo.png", png_file.clone())
@@ -65,40 +73,50 @@ fn files_with_a_wrong_name_or_type_are_rejected_or_sent_as_detected() {
 
 #[test]
 fn unsupported_types_are_rejected() {
-    let by_path = "put it into the workspace and attach its path instead";
+    let by_path = "put it in the workspace and attach its path instead";
     let mut tar = vec![0; 1024];
     tar[257..262].copy_from_slice(b"ustar");
     check(vec![
-        ("a.zip", b"PK\x03\x04\0\0\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "it is an archive"),
-        ("a.tar", tar, AttachmentErrorCode::TypeUnsupported, "it is an archive"),
-        ("a.mp3", b"ID3\x03\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "it is a sound"),
-        ("a.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".to_vec(), AttachmentErrorCode::TypeUnsupported, "it is a film"),
-        ("a.out", program(), AttachmentErrorCode::TypeUnsupported, "it is a program"),
+        ("a.zip", b"PK\x03\x04\0\0\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "the file is an archive"),
+        ("a.tar", tar, AttachmentErrorCode::TypeUnsupported, "the file is an archive"),
+        ("a.mp3", b"ID3\x03\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "the file is an audio file"),
+        (
+            "a.mp4",
+            b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".to_vec(),
+            AttachmentErrorCode::TypeUnsupported,
+            "the file is a video",
+        ),
+        ("a.out", program(), AttachmentErrorCode::TypeUnsupported, "the file is a program"),
         (
             "a.bmp",
             b"BM\0\0\0\0\0\0\0\0\x36\0\0\0".to_vec(),
             AttachmentErrorCode::TypeUnsupported,
-            "it is a picture of a kind that models do not take",
+            "the image format is not supported",
         ),
         (
             "a.heic",
             b"\0\0\0\x18ftypheic\0\0\0\0mif1heic".to_vec(),
             AttachmentErrorCode::TypeUnsupported,
-            "it is a picture of a kind that models do not take",
+            "the image format is not supported",
+        ),
+        ("a.bin", vec![7, 0, 9], AttachmentErrorCode::TypeUnsupported, "the file is binary and of an unsupported type"),
+        (
+            "latin.txt",
+            b"caf\xe9".to_vec(),
+            AttachmentErrorCode::TypeUnsupported,
+            "the file is neither UTF-8 text nor a supported type",
         ),
         (
-            "a.bin",
-            vec![7, 0, 9],
-            AttachmentErrorCode::TypeUnsupported,
-            "it is binary and of a kind that cannot be sent",
+            "wide.txt",
+            b"\xff\xfea".to_vec(),
+            AttachmentErrorCode::Corrupt,
+            "the file starts like UTF-16 text but is not valid",
         ),
-        ("latin.txt", b"caf\xe9".to_vec(), AttachmentErrorCode::TypeUnsupported, "it is neither UTF-8 text nor a kind"),
-        ("wide.txt", b"\xff\xfea".to_vec(), AttachmentErrorCode::Corrupt, "it begins like UTF-16 text but is not"),
-        ("wider.txt", b"\xff\xfe\0\0a\0\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "it is binary"),
+        ("wider.txt", b"\xff\xfe\0\0a\0\0\0".to_vec(), AttachmentErrorCode::TypeUnsupported, "the file is binary"),
     ]);
     for bytes in [&b"PK\x03\x04\0\0\0\0"[..], &[7, 0, 9], b"caf\xe9"] {
-        let (_, sentence) = refused(file("x", bytes));
-        assert!(sentence.contains(by_path), "{sentence}");
+        let (_, message) = refused(file("x", bytes));
+        assert!(message.contains(by_path), "{message}");
     }
     // Text that starts like another format.
     assert!(matches!(sent(file("cars.txt", "BMW is a car")).block, AttachmentBlock::Text { .. }));
@@ -114,13 +132,13 @@ fn polyglot_files_are_rejected() {
     let gif_file = encoded(&simple, ImageFormat::Gif);
     let with_pdf = jpeg::with_segments(&jpeg_file, &jpeg::segment(0xfe, b"%PDF-1.4 and so on"));
     check(vec![
-        ("zip.png", [&png_file[..], &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("zip.gif", [&gif_file[..], b"PK\x03\x04", &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("zip.pdf", [&pdf::pages(1)[..], &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("pdf.jpg", with_pdf, AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("pdf.png", [&png_file[..], &pdf::pages(1)].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("program.png", [&png_file[..], &program()].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
-        ("page.jpg", [&jpeg_file[..], b"<html><script>"].concat(), AttachmentErrorCode::Corrupt, TWO_KINDS),
+        ("zip.png", [&png_file[..], &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("zip.gif", [&gif_file[..], b"PK\x03\x04", &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("zip.pdf", [&pdf::pages(1)[..], &zip_end].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("pdf.jpg", with_pdf, AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("pdf.png", [&png_file[..], &pdf::pages(1)].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("program.png", [&png_file[..], &program()].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
+        ("page.jpg", [&jpeg_file[..], b"<html><script>"].concat(), AttachmentErrorCode::Corrupt, TWO_TYPES),
         ("script.gif", b"GIF89a/*\0\0\0\0\0*/=1;alert(1)".to_vec(), AttachmentErrorCode::Corrupt, DAMAGED),
     ]);
 }
@@ -133,13 +151,13 @@ fn truncated_images_are_rejected() {
         ("a.jpg", encoded(&simple, ImageFormat::Jpeg)),
         ("a.gif", encoded(&simple, ImageFormat::Gif)),
         ("a.webp", encoded(&simple, ImageFormat::WebP)),
-        ("film.gif", gif::animated(8, 8, 3)),
-        ("film.webp", webp::animated(&encoded(&simple, ImageFormat::WebP), 24, 24, 2)),
+        ("video.gif", gif::animated(8, 8, 3)),
+        ("video.webp", webp::animated(&encoded(&simple, ImageFormat::WebP), 24, 24, 2)),
     ] {
         assert!(sent(file(name, whole.clone())).warnings.is_empty(), "{name}");
         for length in (0..whole.len()).step_by(whole.len() / 60 + 1) {
-            let (code, sentence) = refused(file(name, &whole[..length]));
-            assert_eq!(code, AttachmentErrorCode::Corrupt, "{length} bytes of {name}: {sentence}");
+            let (code, message) = refused(file(name, &whole[..length]));
+            assert_eq!(code, AttachmentErrorCode::Corrupt, "{length} bytes of {name}: {message}");
         }
     }
 }
@@ -166,16 +184,16 @@ fn images_with_damaged_pixels_are_rejected() {
 #[test]
 fn excessive_dimensions_are_rejected_before_decoding() {
     let few = b"x\x01\x03\0\0\0\0\x01";
-    let pixels = "pixels, and at most 64 million are taken; make it smaller";
+    let pixels = "pixels, more than the maximum of 64 million; reduce its size";
     for (width, height) in [(30_000, 30_000), (65_535, 65_535), (8_001, 8_000), (64_000_001, 1)] {
-        let (code, sentence) = refused(file("huge.png", png::lying(width, height, few)));
+        let (code, message) = refused(file("huge.png", png::lying(width, height, few)));
         assert_eq!(
-            (code, sentence),
-            (AttachmentErrorCode::TooLarge, format!("the picture has {width} × {height} {pixels}"))
+            (code, message),
+            (AttachmentErrorCode::TooLarge, format!("the image has {width} × {height} {pixels}"))
         );
     }
     let taken = refused(file("large.png", png::lying(8_000, 8_000, few)));
-    assert_eq!(taken.0, AttachmentErrorCode::Corrupt, "its size alone is taken: {}", taken.1);
+    assert_eq!(taken.0, AttachmentErrorCode::Corrupt, "its size alone is accepted: {}", taken.1);
 
     let deep = [png::MAGIC, &png::header(8_000, 5_000, 16, 6), &png::chunk(b"IDAT", few), &png::chunk(b"IEND", b"")];
     let none = png::lying(0, 4, few);
@@ -184,28 +202,28 @@ fn excessive_dimensions_are_rejected_before_decoding() {
             "deep.png",
             deep.concat(),
             AttachmentErrorCode::TooLarge,
-            "the picture has 8000 × 5000 pixels, and at most 32 million",
+            "the image has 8000 × 5000 pixels, more than the maximum of 32 million",
         ),
-        ("none.png", none, AttachmentErrorCode::Corrupt, "the picture has no pixels"),
+        ("none.png", none, AttachmentErrorCode::Corrupt, "the image has no pixels"),
         (
             "huge.gif",
             gif::lying((30_000, 30_000), (1, 1)),
             AttachmentErrorCode::TooLarge,
-            "the picture has 30000 × 30000",
+            "the image has 30000 × 30000",
         ),
-        ("frame.gif", gif::lying((4, 4), (65_535, 65_535)), AttachmentErrorCode::TooLarge, "the picture has 4 × 4"),
-        ("huge.webp", webp::lying(16_384, 16_384), AttachmentErrorCode::TooLarge, "the picture has 16384 × 16384"),
+        ("frame.gif", gif::lying((4, 4), (65_535, 65_535)), AttachmentErrorCode::TooLarge, "the image has 4 × 4"),
+        ("huge.webp", webp::lying(16_384, 16_384), AttachmentErrorCode::TooLarge, "the image has 16384 × 16384"),
         (
             "canvas.webp",
             webp::riff(&[webp::extended(0, 1 << 24, 1 << 24), webp::pixels(&webp::lying(4, 4))]),
             AttachmentErrorCode::TooLarge,
-            "the picture has 16777216",
+            "the image has 16777216",
         ),
         (
             "huge.jpg",
             jpeg::cmyk(0xc0, 65_000, 1_000, [0; 4]),
             AttachmentErrorCode::TooLarge,
-            "the picture has 65000 × 1000",
+            "the image has 65000 × 1000",
         ),
     ]);
 }
@@ -225,9 +243,9 @@ fn images_with_contradicting_dimensions_are_rejected() {
 #[test]
 fn rare_encodings_are_rejected() {
     // Arithmetic coding with a valid JPEG header.
-    let (code, sentence) = refused(file("rare.jpg", jpeg::cmyk(0xc9, 8, 8, [0; 4])));
+    let (code, message) = refused(file("rare.jpg", jpeg::cmyk(0xc9, 8, 8, [0; 4])));
     assert_eq!(code, AttachmentErrorCode::OptimizationFailed);
-    assert!(sentence.contains("save it again as PNG or JPEG"), "{sentence}");
+    assert!(message.contains("save it again as PNG or JPEG"), "{message}");
 }
 
 #[test]
@@ -243,9 +261,9 @@ fn non_canonical_base64_is_rejected() {
         "Zg".to_owned(),
         "%%%%".to_owned(),
     ] {
-        let (code, sentence) = refused(ReceivedAttachment::new("a.png", AttachmentSource::Base64(text)));
+        let (code, message) = refused(ReceivedAttachment::new("a.png", AttachmentSource::Base64(text)));
         assert_eq!(code, AttachmentErrorCode::Corrupt);
-        assert!(sentence.starts_with("its contents are not canonical base64"), "{sentence}");
+        assert!(message.starts_with("the contents are not canonical base64"), "{message}");
     }
 }
 
@@ -254,9 +272,9 @@ fn wrong_declared_sizes_are_rejected() {
     let announced = |size| ReceivedAttachment { declared_size: Some(size), ..file("a.txt", "four") };
     assert!(sent(announced(4)).warnings.is_empty());
     for size in [0, 3, 5, u64::MAX] {
-        let (code, sentence) = refused(announced(size));
+        let (code, message) = refused(announced(size));
         assert_eq!(code, AttachmentErrorCode::Corrupt);
-        assert!(sentence.starts_with("it has 4 bytes and not the size that it was announced with"), "{sentence}");
+        assert!(message.starts_with("the file has 4 bytes, which is not the declared size"), "{message}");
     }
     let carried = ReceivedAttachment {
         declared_size: Some(5),

@@ -46,7 +46,7 @@ fn every_orientation_is_applied_in_every_format() {
             ("a.webp", webp::with_metadata(&webp_file, width, height, &exif(orientation))),
         ] {
             let sent = sent(file(name, bytes));
-            let AttachmentBlock::Image { data, .. } = &sent.block else { panic!("a picture") };
+            let AttachmentBlock::Image { data, .. } = &sent.block else { panic!("an image") };
             let shown = image::load_from_memory(data).unwrap();
             assert_eq!(shown.dimensions(), (64, 32), "{name} with {orientation}");
             for ((x, y), expected) in [((8, 4), [255, 0, 0]), ((56, 4), [0, 255, 0]), ((8, 28), [0, 0, 255])] {
@@ -54,7 +54,7 @@ fn every_orientation_is_applied_in_every_format() {
                 let near = pixel.iter().zip(expected).all(|(is, should)| is.abs_diff(should) < 24);
                 assert!(near, "{name} with {orientation}: {pixel:?} at {x}, {y}");
             }
-            assert!(position(data, b"GPS").is_none(), "{name} with {orientation} tells its place");
+            assert!(position(data, b"GPS").is_none(), "{name} with {orientation} reveals its place");
             assert!(!warnings(&sent).contains(&"shrunk"), "it is seen as it should be: {sent:?}");
         }
     }

@@ -27,10 +27,10 @@ fn leaks(text: &str) -> bool {
 /// Attachments of every outcome with the secret in all of their parts.
 fn items() -> Vec<ReceivedAttachment> {
     let secret = SECRET.as_bytes();
-    let picture = gradient(40, 30);
+    let image = gradient(40, 30);
     let chunk = png::chunk(b"tEXt", &[b"Comment\0", secret].concat());
-    let png_file = png::with_chunks(&encoded(&picture, ImageFormat::Png), &chunk);
-    let jpeg_file = jpeg::with_segments(&encoded(&picture, ImageFormat::Jpeg), &jpeg::segment(0xfe, secret));
+    let png_file = png::with_chunks(&encoded(&image, ImageFormat::Png), &chunk);
+    let jpeg_file = jpeg::with_segments(&encoded(&image, ImageFormat::Jpeg), &jpeg::segment(0xfe, secret));
     let mut document = pdf::pages(1);
     document.splice(9..9, [b"%", secret, b"\n"].concat());
     let place = |selection| {
@@ -87,7 +87,7 @@ fn only_the_blocks_contain_the_secret() {
             (&tight, ConversationSize::default()),
             (&tight, full),
         ] {
-            let told = match plan_attachments(vec![item.clone()], limits, history) {
+            let message = match plan_attachments(vec![item.clone()], limits, history) {
                 Ok(plan) => {
                     accepted += 1;
                     let claude: Vec<_> =
@@ -101,8 +101,8 @@ fn only_the_blocks_contain_the_secret() {
                     format!("{rejection} {rejection:?} {rejection:#?} {files} {:?}", rejection.diagnostics())
                 }
             };
-            assert!(!leaks(&told), "{told}");
-            assert!(!told.contains("/home"), "a path: {told}");
+            assert!(!leaks(&message), "{message}");
+            assert!(!message.contains("/home"), "a path: {message}");
         }
     }
     assert!(accepted > 10 && refused > 40, "{accepted} and {refused}");
@@ -110,8 +110,8 @@ fn only_the_blocks_contain_the_secret() {
 
 #[test]
 fn the_leak_check_detects_the_secret() {
-    let told = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
-    assert!(told && leaks(&format!("{:?}", SECRET.as_bytes())));
+    let message = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
+    assert!(message && leaks(&format!("{:?}", SECRET.as_bytes())));
     // The blocks contain it, so they are never printed.
     let file = plan_attachments(vec![file("a.txt", SECRET)], &AttachmentLimits::default(), ConversationSize::default())
         .unwrap()

@@ -15,8 +15,8 @@ pub(crate) fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), &kind[..], data, &sum.sum().to_be_bytes()].concat()
 }
 
-pub(crate) fn header(width: u32, height: u32, depth: u8, colour: u8) -> Vec<u8> {
-    chunk(b"IHDR", &[&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, colour, 0, 0, 0]].concat())
+pub(crate) fn header(width: u32, height: u32, depth: u8, color: u8) -> Vec<u8> {
+    chunk(b"IHDR", &[&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, color, 0, 0, 0]].concat())
 }
 
 /// A file with this header and pixels that do not match it.

@@ -56,6 +56,6 @@ async fn no_other_file_is_returned() {
     assert!(output(&rig, "b1").await.unwrap_err().contains("outside"));
     std::fs::remove_file(&tasks).unwrap();
     std::fs::create_dir_all(&file).unwrap();
-    assert!(output(&rig, "b1").await.unwrap_err().contains("not of the kind"));
+    assert!(output(&rig, "b1").await.unwrap_err().contains("where a file is expected"));
     rig.engine.shutdown().await;
 }

@@ -66,12 +66,12 @@ fn optional_entry<T>(result: Result<T, Error>) -> Result<Option<T>, CredentialEr
 
 /// Uses the keyring's message only for error kinds that contain no stored data.
 fn keyring_error(error: &Error) -> CredentialError {
-    let why = match error {
+    let reason = match error {
         Error::PlatformFailure(cause) | Error::NoStorageAccess(cause) => cause.to_string(),
-        Error::Ambiguous(_) => "it has several entries of this name".to_owned(),
-        Error::BadEncoding(_) => "the entry is not text".to_owned(),
-        Error::NoDefaultStore => "there is none".to_owned(),
-        _ => "it does not do what it is asked".to_owned(),
+        Error::Ambiguous(_) => "several entries have this name".to_owned(),
+        Error::BadEncoding(_) => "the entry is not valid UTF-8".to_owned(),
+        Error::NoDefaultStore => "no keyring service is running".to_owned(),
+        _ => "the request failed".to_owned(),
     };
-    CredentialError(format!("the system keyring cannot be used: {}", why.trim_end_matches('.')))
+    CredentialError::KeyringUnavailable { reason: reason.trim_end_matches('.').to_owned() }
 }

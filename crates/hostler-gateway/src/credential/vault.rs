@@ -112,12 +112,7 @@ impl CredentialVault {
                         found.push(CredentialLocation::Keyring);
                     }
                 }
-                None => {
-                    let sentence = format!(
-                        "the credential of {name} is in the system keyring, which the settings do not allow to be used"
-                    );
-                    return Err(CredentialError(sentence));
-                }
+                None => return Err(CredentialError::KeyringDisabled { name: name.to_owned() }),
             }
             self.remove(&marker)?;
         }
@@ -166,7 +161,7 @@ impl CredentialVault {
     fn paths_for(&self, name: &str) -> Result<(PathBuf, PathBuf), CredentialError> {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.is_empty() || !name.bytes().all(fits) {
-            return Err(CredentialError(format!("{name:?} is no name for an upstream")));
+            return Err(CredentialError::InvalidName { name: name.to_owned() });
         }
         Ok((self.directory.join(name), self.directory.join(format!("{name}.keyring"))))
     }
@@ -181,7 +176,7 @@ impl CredentialVault {
             file.persist(path).map_err(|error| error.error)?;
             Ok(())
         };
-        write().map_err(|error| CredentialError(format!("{} cannot be written: {error}", path.display())))
+        write().map_err(|error| CredentialError::Unwritable { path: path.to_owned(), reason: error.to_string() })
     }
 
     /// Removes a file; returns whether it existed.
@@ -189,7 +184,7 @@ impl CredentialVault {
         match std::fs::remove_file(path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(CredentialError(format!("{} cannot be removed: {error}", path.display()))),
+            Err(error) => Err(CredentialError::Unwritable { path: path.to_owned(), reason: error.to_string() }),
         }
     }
 }
@@ -231,8 +226,8 @@ enum KeyringLookup {
 }
 
 impl StoredCredential {
-    /// Loads the credential, waiting at most `patience` for the keyring.
-    fn load(&self, patience: Duration) -> Result<Option<SecretString>, CredentialError> {
+    /// Loads the credential, waiting at most `timeout` for the keyring.
+    fn load(&self, timeout: Duration) -> Result<Option<SecretString>, CredentialError> {
         if self.path.exists() {
             return self.file.current();
         }
@@ -240,34 +235,27 @@ impl StoredCredential {
             return self.missing();
         }
         match &self.keyring {
-            Some(keyring) => self.load_from_keyring(keyring, patience),
-            None => {
-                let sentence = format!(
-                    "the credential of {} is in the system keyring, which the settings do not allow to be used",
-                    self.name
-                );
-                Err(CredentialError(sentence))
-            }
+            Some(keyring) => self.load_from_keyring(keyring, timeout),
+            None => Err(CredentialError::KeyringDisabled { name: self.name.clone() }),
         }
     }
 
     fn load_from_keyring(
         &self,
         keyring: &Arc<dyn Keyring>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<SecretString>, CredentialError> {
-        let no_answer = || CredentialError("the system keyring does not answer; it may have to be unlocked".to_owned());
         let stamp = CredentialVersion::of_file(&self.marker);
-        let mut asked = match self.lookup.try_lock() {
-            Ok(asked) => asked,
+        let mut lookup = match self.lookup.try_lock() {
+            Ok(lookup) => lookup,
             // Another call holds the lock while it waits for the keyring.
-            Err(TryLockError::WouldBlock) if patience.is_zero() => return Err(no_answer()),
+            Err(TryLockError::WouldBlock) if timeout.is_zero() => return Err(CredentialError::KeyringTimeout),
             Err(TryLockError::WouldBlock) => self.lookup.lock().unwrap_or_else(PoisonError::into_inner),
-            Err(TryLockError::Poisoned(asked)) => asked.into_inner(),
+            Err(TryLockError::Poisoned(lookup)) => lookup.into_inner(),
         };
-        let waiting = match std::mem::replace(&mut *asked, KeyringLookup::Idle) {
+        let waiting = match std::mem::replace(&mut *lookup, KeyringLookup::Idle) {
             KeyringLookup::Cached(seen, secret) if seen == stamp => {
-                *asked = KeyringLookup::Cached(seen, secret.clone());
+                *lookup = KeyringLookup::Cached(seen, secret.clone());
                 return Ok(Some(secret));
             }
             KeyringLookup::Pending(waiting) => waiting,
@@ -275,26 +263,26 @@ impl StoredCredential {
                 spawn_keyring_lookup(Arc::clone(keyring), self.name.clone())?
             }
         };
-        match run_blocking(|| waiting.recv_timeout(patience)) {
+        match run_blocking(|| waiting.recv_timeout(timeout)) {
             Ok(Ok(Some(secret))) => {
-                *asked = KeyringLookup::Cached(stamp, secret.clone());
+                *lookup = KeyringLookup::Cached(stamp, secret.clone());
                 Ok(Some(secret))
             }
             Ok(Ok(None)) => self.missing(),
             Ok(Err(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) => {
-                *asked = KeyringLookup::Pending(waiting);
-                Err(no_answer())
+                *lookup = KeyringLookup::Pending(waiting);
+                Err(CredentialError::KeyringTimeout)
             }
             Err(RecvTimeoutError::Disconnected) => {
-                Err(CredentialError("the system keyring could not be asked".to_owned()))
+                Err(CredentialError::KeyringUnavailable { reason: "the lookup failed".to_owned() })
             }
         }
     }
 
     fn missing(&self) -> Result<Option<SecretString>, CredentialError> {
         match &self.missing_message {
-            Some(sentence) => Err(CredentialError(sentence.clone())),
+            Some(message) => Err(CredentialError::Missing { message: message.clone() }),
             None => Ok(None),
         }
     }
@@ -306,12 +294,12 @@ fn spawn_keyring_lookup(
     name: String,
 ) -> Result<Receiver<Result<Option<SecretString>, CredentialError>>, CredentialError> {
     let (answer, waiting) = sync_channel(1);
-    let asking = move || {
+    let look_up = move || {
         // The receiver may be gone already.
         let _ = answer.send(keyring.get(&name));
     };
-    let thread = std::thread::Builder::new().name("keyring".to_owned()).spawn(asking);
-    thread.map_err(|error| CredentialError(format!("the system keyring could not be asked: {error}")))?;
+    let thread = std::thread::Builder::new().name("keyring".to_owned()).spawn(look_up);
+    thread.map_err(|error| CredentialError::KeyringUnavailable { reason: error.to_string() })?;
     Ok(waiting)
 }
 
@@ -338,15 +326,15 @@ impl CredentialSource for StoredCredential {
     }
 
     fn status(&self) -> CredentialStatus {
-        let said = self.path.exists() || self.is_expected_in_keyring || self.marker.exists();
-        if said || self.missing_message.is_none() { CredentialStatus::Ready } else { CredentialStatus::Missing }
+        let is_stored = self.path.exists() || self.is_expected_in_keyring || self.marker.exists();
+        if is_stored || self.missing_message.is_none() { CredentialStatus::Ready } else { CredentialStatus::Missing }
     }
 
     fn mark_rejected(&self, secret: &SecretString) {
         self.file.mark_rejected(secret);
-        let mut asked = self.lookup.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*asked, KeyringLookup::Cached(..)) {
-            *asked = KeyringLookup::Idle;
+        let mut lookup = self.lookup.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*lookup, KeyringLookup::Cached(..)) {
+            *lookup = KeyringLookup::Idle;
         }
     }
 }

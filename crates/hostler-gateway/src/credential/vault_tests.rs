@@ -9,7 +9,7 @@ use super::*;
 #[derive(Default)]
 struct MemoryKeyring {
     entries: Mutex<BTreeMap<String, String>>,
-    questions: Mutex<usize>,
+    lookups: Mutex<usize>,
     locked: bool,
 }
 
@@ -19,17 +19,17 @@ impl MemoryKeyring {
     }
 
     fn open(&self) -> Result<(), CredentialError> {
-        if self.locked { Err(CredentialError("the keyring is locked".to_owned())) } else { Ok(()) }
+        if self.locked { Err(locked()) } else { Ok(()) }
     }
 
-    fn questions(&self) -> usize {
-        *self.questions.lock().unwrap()
+    fn lookups(&self) -> usize {
+        *self.lookups.lock().unwrap()
     }
 }
 
 impl Keyring for MemoryKeyring {
     fn get(&self, name: &str) -> Result<Option<SecretString>, CredentialError> {
-        *self.questions.lock().unwrap() += 1;
+        *self.lookups.lock().unwrap() += 1;
         self.open()?;
         Ok(self.entries.lock().unwrap().get(name).cloned().map(SecretString::from))
     }
@@ -46,13 +46,20 @@ impl Keyring for MemoryKeyring {
     }
 }
 
+fn locked() -> CredentialError {
+    CredentialError::KeyringUnavailable { reason: "it is locked".to_owned() }
+}
+
+fn log_in() -> CredentialError {
+    CredentialError::Missing { message: "log in".to_owned() }
+}
+
 fn secret(text: &str) -> SecretString {
     SecretString::from(text)
 }
 
-fn shown(source: &StoredCredential) -> Result<Option<String>, String> {
-    let current = source.current().map_err(|error| error.to_string())?;
-    Ok(current.map(|secret| secret.expose_secret().to_owned()))
+fn current(source: &StoredCredential) -> Result<Option<String>, CredentialError> {
+    Ok(source.current()?.map(|secret| secret.expose_secret().to_owned()))
 }
 
 fn mode(path: &Path) -> u32 {
@@ -65,23 +72,23 @@ fn without_a_keyring_a_credential_is_stored_in_a_private_file() {
     let directory = scratch.path().join("state").join("credentials");
     let vault = CredentialVault::with_files(directory.clone());
     assert_eq!(vault.locate("work"), None);
-    assert!(!directory.exists(), "looking makes nothing");
+    assert!(!directory.exists(), "a lookup creates no directory");
 
-    let kept = vault.save("work", &secret("sk-1")).unwrap();
+    let saved = vault.save("work", &secret("sk-1")).unwrap();
     assert_eq!(
-        kept,
+        saved,
         SavedCredential { location: CredentialLocation::File(directory.join("work")), keyring_error: None }
     );
     assert_eq!((mode(&directory), mode(&directory.join("work"))), (0o700, 0o600));
     let source = vault.credential_source("work", false, None).unwrap();
-    assert_eq!(shown(&source), Ok(Some("sk-1".to_owned())));
+    assert_eq!(current(&source), Ok(Some("sk-1".to_owned())));
 
     vault.save("work", &secret("sk-longer-2")).unwrap();
-    assert_eq!(shown(&source), Ok(Some("sk-longer-2".to_owned())), "a new one counts at once");
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "no temporary file is left");
+    assert_eq!(current(&source), Ok(Some("sk-longer-2".to_owned())), "a new credential applies at once");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "no temporary file remains");
 
     assert_eq!(vault.delete("work").unwrap(), [CredentialLocation::File(directory.join("work"))]);
-    assert_eq!(shown(&source), Ok(None));
+    assert_eq!(current(&source), Ok(None));
     assert_eq!(vault.delete("work").unwrap(), []);
 }
 
@@ -100,8 +107,8 @@ fn the_keyring_is_queried_once_and_only_for_entries_stored_there() {
     let vault =
         CredentialVault::with_keyring_or_files(scratch.path().to_owned(), Arc::clone(&keyring) as Arc<dyn Keyring>);
     let source = vault.credential_source("work", false, Some("log in".to_owned())).unwrap();
-    assert_eq!(shown(&source), Err("log in".to_owned()));
-    assert_eq!(keyring.questions(), 0, "nobody has logged in");
+    assert_eq!(current(&source), Err(log_in()));
+    assert_eq!(keyring.lookups(), 0, "no credential is stored yet");
 
     assert_eq!(vault.save("work", &secret("sk-1")).unwrap().location, CredentialLocation::Keyring);
     assert_eq!(vault.locate("work"), Some(CredentialLocation::Keyring));
@@ -110,16 +117,16 @@ fn the_keyring_is_queried_once_and_only_for_entries_stored_there() {
         assert!(!text.contains("sk-1"), "{text}");
     }
     for _ in 0..3 {
-        assert_eq!(shown(&source), Ok(Some("sk-1".to_owned())));
+        assert_eq!(current(&source), Ok(Some("sk-1".to_owned())));
     }
-    assert_eq!(keyring.questions(), 1);
+    assert_eq!(keyring.lookups(), 1);
 
     // Another program changes the entry; that is detected when the upstream rejects the old one.
     keyring.set("work", &secret("sk-2")).unwrap();
     source.mark_rejected(&secret("sk-1"));
-    assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
+    assert_eq!(current(&source), Ok(Some("sk-2".to_owned())));
     assert_eq!(vault.delete("work").unwrap(), [CredentialLocation::Keyring]);
-    assert_eq!(shown(&source), Err("log in".to_owned()));
+    assert_eq!(current(&source), Err(log_in()));
     assert!(keyring.entries.lock().unwrap().is_empty());
 }
 
@@ -130,24 +137,24 @@ fn an_expected_keyring_entry_of_another_program_is_used() {
     keyring.set("work", &secret("sk-theirs")).unwrap();
     let vault = CredentialVault::with_keyring_only(scratch.path().to_owned(), keyring);
     let source = vault.credential_source("work", true, None).unwrap();
-    assert_eq!(shown(&source), Ok(Some("sk-theirs".to_owned())));
+    assert_eq!(current(&source), Ok(Some("sk-theirs".to_owned())));
 }
 
 #[test]
 fn a_failing_keyring_falls_back_to_a_file_unless_it_is_required() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().to_owned();
-    let locked: Arc<dyn Keyring> = Arc::new(MemoryKeyring::locked());
-    let vault = CredentialVault::with_keyring_or_files(directory.clone(), Arc::clone(&locked));
-    let kept = vault.save("work", &secret("sk-1")).unwrap();
-    assert_eq!(kept.location, CredentialLocation::File(directory.join("work")));
-    assert_eq!(kept.keyring_error.as_deref(), Some("the keyring is locked"));
+    let unavailable: Arc<dyn Keyring> = Arc::new(MemoryKeyring::locked());
+    let vault = CredentialVault::with_keyring_or_files(directory.clone(), Arc::clone(&unavailable));
+    let saved = vault.save("work", &secret("sk-1")).unwrap();
+    assert_eq!(saved.location, CredentialLocation::File(directory.join("work")));
+    assert_eq!(saved.keyring_error.as_deref(), Some("the system keyring is not available: it is locked"));
 
-    let strict = CredentialVault::with_keyring_only(directory, locked);
-    assert_eq!(strict.save("other", &secret("sk-1")).unwrap_err().to_string(), "the keyring is locked");
+    let strict = CredentialVault::with_keyring_only(directory, unavailable);
+    assert_eq!(strict.save("other", &secret("sk-1")).unwrap_err(), locked());
     assert_eq!(strict.locate("other"), None);
     let source = strict.credential_source("other", true, None).unwrap();
-    assert_eq!(shown(&source), Err("the keyring is locked".to_owned()));
+    assert_eq!(current(&source), Err(locked()));
 }
 
 #[test]
@@ -157,11 +164,11 @@ fn a_keyring_credential_without_keyring_access_is_an_error() {
     CredentialVault::with_keyring_or_files(scratch.path().to_owned(), keyring).save("work", &secret("sk-1")).unwrap();
     let files = CredentialVault::with_files(scratch.path().to_owned());
     let source = files.credential_source("work", false, None).unwrap();
-    assert!(shown(&source).unwrap_err().contains("in the system keyring"));
+    assert_eq!(current(&source), Err(CredentialError::KeyringDisabled { name: "work".to_owned() }));
     assert!(files.delete("work").is_err());
     // A new login replaces it.
     files.save("work", &secret("sk-2")).unwrap();
-    assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
+    assert_eq!(current(&source), Ok(Some("sk-2".to_owned())));
 }
 
 #[test]

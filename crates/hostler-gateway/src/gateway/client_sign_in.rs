@@ -73,13 +73,13 @@ impl Gateway {
     ) -> Result<(), SignInError> {
         let takers = self.upstreams_for_resource(resource)?;
         if token.expose_secret().len() < MIN_TOKEN_BYTES {
-            return Err(SignInError::InvalidToken("the token is no token: it is too short".to_owned()));
+            return Err(SignInError::InvalidToken("it is too short"));
         }
         if token.expose_secret().len() > MAX_TOKEN_BYTES
             || !token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic())
         {
             return Err(SignInError::Rejected(
-                "the token is no token: it is too long, or holds other signs".to_owned(),
+                "the token is invalid: it is too long or contains characters that are not printable ASCII".to_owned(),
             ));
         }
         for offer in takers {
@@ -88,11 +88,13 @@ impl Gateway {
                 Err(UpstreamError::ErrorResponse(refusal))
                     if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
                 {
-                    let told = error::error_body_message(&refusal.body);
-                    let told = told.unwrap_or_else(|| format!("{} does not accept the token.", offer.name));
-                    return Err(SignInError::Rejected(told));
+                    let message = error::error_body_message(&refusal.body);
+                    let message = message.unwrap_or_else(|| format!("{} rejected the token", offer.name));
+                    return Err(SignInError::Rejected(message));
                 }
-                Err(error) => tracing::info!(upstream = offer.name, %error, "a token could not be tried"),
+                Err(error) => {
+                    tracing::info!(upstream = offer.name, %error, "failed to verify a token; it is stored unverified")
+                }
             }
         }
         self.shared.sign_ins.store_token(turn, resource, token, lasts);

@@ -183,7 +183,7 @@ impl LedgerFile {
         let path = ledger_path(dir);
         let read = read_ledger(&path)?;
         if read.damaged_lines > 0 {
-            tracing::warn!(path = %path.display(), lines = read.damaged_lines, "lines of the ledger could not be read");
+            tracing::warn!(path = %path.display(), lines = read.damaged_lines, "skipped damaged lines of the ledger");
         }
         let mut file = Self {
             path,
@@ -197,7 +197,7 @@ impl LedgerFile {
         if read.length > 0
             && let Err(error) = file.compact(&read.rows)
         {
-            tracing::warn!(path = %file.path.display(), %error, "the ledger could not be shortened");
+            tracing::warn!(path = %file.path.display(), %error, "failed to compact the ledger");
         }
         Ok((file, read.rows))
     }
@@ -309,7 +309,7 @@ fn read_ledger(path: &Path) -> Result<LedgerContents, LedgerError> {
     };
     let metadata = file.metadata().map_err(io)?;
     if !metadata.is_file() {
-        return Err(io(io::Error::other("it is not an ordinary file")));
+        return Err(io(io::Error::other("not a regular file")));
     }
     let mut read = LedgerContents { length: metadata.len(), ..LedgerContents::default() };
     let mut reader = BufReader::new(file);

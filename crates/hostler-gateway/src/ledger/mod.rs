@@ -39,19 +39,31 @@ const OVERFLOW_SESSION: &str = "other callers";
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// Another gateway uses the directory.
-    #[error("another gateway keeps its ledger in {}; stop it or choose another state directory", .0.display())]
+    #[error("another gateway uses the ledger in {}; stop it or choose another state directory", .0.display())]
     Locked(PathBuf),
     /// The file was written by a later version.
-    #[error("{} was written by a later version of the gateway; use that one, or move the file away", .0.display())]
+    #[error("{} was written by a later version of Hostler; use that version or move the file away", .0.display())]
     TooNew(PathBuf),
     /// A file cannot be read or written.
-    #[error("the ledger's file {} cannot be used: {source}", .path.display())]
+    #[error("failed to open the ledger file {}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl LedgerError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Locked(_) => "ledgerLocked",
+            Self::TooNew(_) => "ledgerTooNew",
+            Self::Io { .. } => "ledgerUnavailable",
+        }
+    }
 }
 
 /// Returns the current time; replaced in tests.

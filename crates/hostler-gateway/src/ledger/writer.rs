@@ -20,7 +20,7 @@ impl LedgerWriter {
     /// Waits for the thread to end; the ledger must be closing.
     pub(super) fn join(self) {
         if self.0.join().is_err() {
-            tracing::error!("the ledger's thread ended abnormally");
+            tracing::error!("the ledger's writer thread panicked");
         }
     }
 }
@@ -41,7 +41,7 @@ fn run_writer(books: &SharedLedger, mut file: LedgerFile, retry: Duration) {
         match lines.and_then(|lines| if changed.is_empty() { Ok(()) } else { file.append(&lines) }) {
             Ok(()) => {
                 if std::mem::take(&mut failures) > 0 {
-                    tracing::info!("the ledger is written again; nothing was lost");
+                    tracing::info!("writing the ledger succeeds again; no usage was lost");
                 }
                 books.write_progress.send_modify(|written| (written.version, written.failures) = (version, 0));
                 if file.needs_compaction() {
@@ -50,8 +50,8 @@ fn run_writer(books: &SharedLedger, mut file: LedgerFile, retry: Duration) {
             }
             Err(error) => {
                 if failures == 0 || last {
-                    let note = if last { "what was counted last is lost" } else { "counting goes on in memory" };
-                    tracing::warn!(%error, "the ledger cannot be written; {note}");
+                    let consequence = if last { "the last usage is lost" } else { "usage is counted in memory" };
+                    tracing::warn!(%error, "failed to write the ledger; {consequence}");
                 }
                 failures += 1;
                 books.lock().unwritten.restore(changed);
@@ -102,7 +102,7 @@ fn compact(books: &SharedLedger, file: &mut LedgerFile) {
     // A copy, so that counting continues during the write. Changes made meanwhile are unwritten and follow.
     let rows = books.lock().rows.clone();
     if let Err(error) = file.compact(&rows) {
-        tracing::warn!(%error, "the ledger could not be shortened");
+        tracing::warn!(%error, "failed to compact the ledger");
     }
 }
 

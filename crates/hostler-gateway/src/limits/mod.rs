@@ -140,8 +140,8 @@ impl ReachedLimit {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         match (self.is_budget(), self.scope) {
-            (true, LimitScope::Session) => "Raise the session's limit to go on.",
-            (true, LimitScope::Host) => "Raise the host's limit for a day to go on, or wait for the next day (UTC).",
+            (true, LimitScope::Session) => "Raise the session's limit to continue.",
+            (true, LimitScope::Host) => "Raise the host's daily limit to continue, or wait for the next day (UTC).",
             (false, _) => "Try again in a moment.",
         }
     }
@@ -155,15 +155,15 @@ impl fmt::Display for ReachedLimit {
             LimitScope::Host => "the host's",
         };
         let Self { used, allowed, .. } = *self;
-        let per = if self.scope == LimitScope::Host { " a day" } else { "" };
+        let per = if self.scope == LimitScope::Host { " per day" } else { "" };
         match self.metric {
-            LimitMetric::ConcurrentRequests => write!(f, "{whose} limit of {allowed} requests at a time is reached"),
-            LimitMetric::RequestsPerMinute => write!(f, "{whose} limit of {allowed} requests a minute is reached"),
-            LimitMetric::Requests => write!(f, "{whose} limit of {allowed} requests{per} is reached: {used} are used"),
-            LimitMetric::Tokens => write!(f, "{whose} limit of {allowed} tokens{per} is reached: {used} are used"),
+            LimitMetric::ConcurrentRequests => write!(f, "{whose} limit of {allowed} concurrent requests is reached"),
+            LimitMetric::RequestsPerMinute => write!(f, "{whose} limit of {allowed} requests per minute is reached"),
+            LimitMetric::Requests => write!(f, "{whose} limit of {allowed} requests{per} is reached: {used} used"),
+            LimitMetric::Tokens => write!(f, "{whose} limit of {allowed} tokens{per} is reached: {used} used"),
             LimitMetric::Dollars => {
                 let (used, allowed) = (Dollars::from_nanos(used), Dollars::from_nanos(allowed));
-                write!(f, "{whose} limit of {allowed}{per} is reached: {used} is used")
+                write!(f, "{whose} limit of {allowed}{per} is reached: {used} used")
             }
         }
     }
@@ -213,7 +213,7 @@ impl LimitExceeded {
             }
             None => drop(headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"))),
         }
-        let message = format!("Over the limit: {}. {}", self.limit, self.limit.advice());
+        let message = format!("Limit reached: {}. {}", self.limit, self.limit.advice());
         ApiError::with_body(StatusCode::TOO_MANY_REQUESTS, headers, error_body(ApiErrorKind::RateLimit, &message))
     }
 }

@@ -141,7 +141,7 @@ impl AnthropicUpstream {
                 self.request(Method::GET, &["v1", "models"], &query)?.header("anthropic-version", API_VERSION);
             let body = over_http::read_body(self.send(request).await?).await?;
             let page: ModelsPage = serde_json::from_slice(&body).map_err(|error| UpstreamError::InvalidResponse {
-                reason: format!("its list of models: {}", redact_json_error(&error)),
+                reason: format!("invalid model list: {}", redact_json_error(&error)),
             })?;
             models.extend(page.data.into_iter().map(|listed| UpstreamModel {
                 name: listed.display_name.unwrap_or_else(|| listed.id.clone()),

@@ -118,7 +118,7 @@ impl fmt::Debug for CopilotConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopilotConfigError {
     /// A setting is not a valid header value.
-    #[error("{setting} of the copilot upstream must be plain text on one line")]
+    #[error("{setting} of the copilot upstream must be one line of plain text")]
     InvalidHeader {
         /// The setting.
         setting: &'static str,
@@ -129,6 +129,17 @@ pub enum CopilotConfigError {
         /// The setting.
         setting: &'static str,
     },
+}
+
+impl CopilotConfigError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidHeader { .. } => "invalidHeaderValue",
+            Self::InvalidUrl { .. } => "invalidUrl",
+        }
+    }
 }
 
 /// The upstream for GitHub Copilot.
@@ -236,7 +247,7 @@ impl CopilotUpstream {
         let request = self.request(access, Method::GET, &["models"])?;
         let body = over_http::read_body(self.send(request).await?).await?;
         models::parse_models(&body).map_err(|_| UpstreamError::InvalidResponse {
-            reason: "Copilot's list of models has another shape than expected".to_owned(),
+            reason: "Copilot's model list has an unexpected format".to_owned(),
         })
     }
 }
@@ -304,13 +315,14 @@ fn auth_failure_status<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCo
     }
 }
 
-/// Wraps Copilot's errors, which have other formats, in the envelope of the Messages API; their message is kept.
+/// Wraps Copilot's errors, which have other formats, in the envelope of the Messages API, with their message.
 fn wrap_error_body(error: UpstreamError) -> UpstreamError {
     match error {
         UpstreamError::ErrorResponse(mut refusal) if error::error_body_kind(&refusal.body).is_none() => {
-            if let Some(said) = error_message::sentence(&refusal.body) {
-                let message = format!("Upstream: Copilot refused the request with status {}: {said}.", refusal.status);
-                refusal.body = error::error_body(ApiErrorKind::from_status(refusal.status), &message);
+            if let Some(message) = error_message::sentence(&refusal.body) {
+                let kind = ApiErrorKind::from_status(refusal.status);
+                let reason = format!("Copilot returned status {}: {message}", refusal.status);
+                refusal.body = error::error_body(kind, &error::upstream_failure_message(kind, reason));
             }
             UpstreamError::ErrorResponse(refusal)
         }

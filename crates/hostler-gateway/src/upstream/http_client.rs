@@ -99,7 +99,9 @@ impl fmt::Debug for HttpClient {
 fn join_path(base: &Url, path: &[&str]) -> Result<Url, UpstreamError> {
     let mut url = base.clone();
     url.path_segments_mut()
-        .map_err(|()| UpstreamError::Internal { reason: "the upstream's URL cannot have a path".to_owned() })?
+        .map_err(|()| UpstreamError::Internal {
+            reason: "the upstream's URL cannot be extended with a path".to_owned(),
+        })?
         .pop_if_empty()
         .extend(path);
     Ok(url)
@@ -120,7 +122,7 @@ where
         let Some(pause) = retry::next_delay(&error, retries, start.elapsed()) else {
             return Err(error);
         };
-        tracing::info!(%error, ?pause, "the upstream call is tried again");
+        tracing::info!(%error, ?pause, "retrying the upstream request");
         tokio::time::sleep(pause).await;
         retries += 1;
     }
@@ -131,7 +133,7 @@ pub(crate) async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Byte
     let response = request.send().await.map_err(transport_error)?;
     let status = response.status();
     if status.is_redirection() {
-        let reason = format!("it redirects (status {status}), which is not followed");
+        let reason = format!("redirect (status {status}) is not followed");
         return Err(UpstreamError::InvalidResponse { reason });
     }
     if !status.is_success() {
@@ -147,7 +149,7 @@ pub(crate) async fn read_response(response: Response, stream: bool) -> Result<Up
     let headers = forwarded_headers(response.headers());
     let body = if stream {
         if !is_event_stream(response.headers()) {
-            let reason = "a stream was asked for and something else came".to_owned();
+            let reason = "expected an event stream".to_owned();
             return Err(UpstreamError::InvalidResponse { reason });
         }
         UpstreamResponseBody::Events(response.bytes_stream().map_err(transport_error).boxed())
@@ -162,7 +164,7 @@ pub(crate) async fn read_body(mut response: Response) -> Result<Bytes, UpstreamE
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(transport_error)? {
         if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-            let reason = format!("it is longer than {MAX_RESPONSE_BYTES} bytes");
+            let reason = format!("the body is larger than {MAX_RESPONSE_BYTES} bytes");
             return Err(UpstreamError::InvalidResponse { reason });
         }
         body.extend_from_slice(&chunk);
@@ -179,8 +181,9 @@ pub(crate) fn secret_header_value(text: &str) -> Result<HeaderValue, UpstreamErr
 
 /// A header value with text from outside.
 pub(crate) fn header_value(text: &str, what: &str) -> Result<HeaderValue, UpstreamError> {
-    HeaderValue::from_str(text)
-        .map_err(|_| UpstreamError::Internal { reason: format!("{what} holds characters that no header can carry") })
+    HeaderValue::from_str(text).map_err(|_| UpstreamError::Internal {
+        reason: format!("{what} contains characters that are not allowed in a header"),
+    })
 }
 
 /// Reads an error's body as far as possible; a part is better than nothing, because only people read it.

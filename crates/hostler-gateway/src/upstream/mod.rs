@@ -40,7 +40,7 @@ pub trait Upstream: Send + Sync {
 
     /// Counts the tokens of a request without sending it to a model. The response is not streamed.
     fn count_tokens(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
-        let _not_asked = call;
+        let _unused = call;
         let kind = self.kind();
         async move { Err(count_tokens_unsupported(kind)) }.boxed()
     }
@@ -179,22 +179,22 @@ pub enum UpstreamError {
     #[error("{0}")]
     ErrorResponse(Box<UpstreamErrorResponse>),
     /// No connection could be established.
-    #[error("no connection to the upstream: {reason}; check its URL and the network")]
+    #[error("failed to connect to the upstream: {reason}; check its URL and the network")]
     Unreachable {
         /// The cause, without credentials.
         reason: String,
     },
     /// It did not answer in time.
-    #[error("the upstream did not answer in time")]
+    #[error("the upstream did not respond in time; try again")]
     TimedOut,
     /// The connection ended before the response.
-    #[error("the answer broke off: {reason}")]
+    #[error("the response was interrupted: {reason}")]
     Interrupted {
         /// The cause, without credentials.
         reason: String,
     },
     /// The response is not one of the Messages API.
-    #[error("the answer is not one of the Messages API: {reason}; check the upstream's URL")]
+    #[error("invalid response: {reason}; check the upstream's URL")]
     InvalidResponse {
         /// What is wrong with it.
         reason: String,
@@ -206,11 +206,27 @@ pub enum UpstreamError {
         reason: String,
     },
     /// An error of the gateway.
-    #[error("the gateway could not make the call: {reason}")]
+    #[error("internal error of the gateway: {reason}")]
     Internal {
         /// The cause; only logged.
         reason: String,
     },
+}
+
+impl UpstreamError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ErrorResponse(_) => "upstreamErrorResponse",
+            Self::Unreachable { .. } => "upstreamUnreachable",
+            Self::TimedOut => "upstreamTimeout",
+            Self::Interrupted { .. } => "upstreamInterrupted",
+            Self::InvalidResponse { .. } => "upstreamInvalidResponse",
+            Self::MissingCredential { .. } => "credentialUnavailable",
+            Self::Internal { .. } => "gatewayInternal",
+        }
+    }
 }
 
 /// An error status with its body.
@@ -237,14 +253,14 @@ impl From<UpstreamErrorResponse> for UpstreamError {
 
 impl fmt::Display for UpstreamErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the request was refused with status {}", self.status)
+        write!(f, "the upstream returned status {}", self.status)
     }
 }
 
 /// The body may contain a prompt, so only its length is shown.
 impl fmt::Debug for UpstreamErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusal")
+        f.debug_struct("UpstreamErrorResponse")
             .field("status", &self.status)
             .field("body", &format_args!("{} bytes", self.body.len()))
             .finish_non_exhaustive()
@@ -253,7 +269,7 @@ impl fmt::Debug for UpstreamErrorResponse {
 
 /// The error of an upstream that cannot count tokens.
 fn count_tokens_unsupported(kind: &str) -> UpstreamError {
-    let message = format!("The {kind} upstream cannot count tokens.");
+    let message = format!("The {kind} upstream does not support counting tokens.");
     let body = error::error_body(ApiErrorKind::Api, &message);
     UpstreamErrorResponse { status: StatusCode::NOT_IMPLEMENTED, headers: HeaderMap::new(), body }.into()
 }

@@ -139,7 +139,7 @@ async fn an_error_without_an_envelope_gets_one() {
     let fixture = Fixture::anthropic(&upstream).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (500, "api_error"));
-    assert_eq!(message, "Upstream: the request was refused with status 500 Internal Server Error.");
+    assert_eq!(message, "Upstream request failed: the upstream returned status 500 Internal Server Error.");
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn an_unreachable_upstream_becomes_502() {
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (502, "api_error"));
-    assert!(message.contains("no connection") && !message.contains("planted"), "{message}");
+    assert!(message.contains("failed to connect") && !message.contains("planted"), "{message}");
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn an_upstream_without_a_response_becomes_504() {
     let (status, kind, _) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (504, "timeout_error"));
     upstream.arrived(1).await;
-    assert_eq!(upstream.received().len(), 1, "a silence is not tried again");
+    assert_eq!(upstream.received().len(), 1, "a timeout is not retried");
 }
 
 #[tokio::test]
@@ -265,5 +265,5 @@ async fn an_internal_error_is_reported_by_its_id_only() {
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (500, "api_error"));
-    assert!(message.starts_with("The gateway itself failed; its log has the reason under "), "{message}");
+    assert!(message.starts_with("Internal error of the gateway. The host's log has the cause under "), "{message}");
 }

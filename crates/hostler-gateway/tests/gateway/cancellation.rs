@@ -41,7 +41,7 @@ async fn a_client_disconnect_before_the_first_event_cancels_the_upstream_call() 
             let waiting = std::pin::pin!(fixture.stream("hi"));
             future::select(waiting, std::pin::pin!(upstream.arrived(1))).await;
         }
-        // The client's pool keeps the connection of a dropped request, so the whole client is dropped.
+        // The client's pool retains the connection of a dropped request, so the whole client is dropped.
         drop(fixture.client);
         upstream.hung_up().await;
         fixture.gateway.wait_until_idle().await;
@@ -174,7 +174,7 @@ async fn a_client_that_does_not_read_applies_backpressure_to_the_upstream() {
         tokio::task::yield_now().await;
     }
     let taken = taken.load(Ordering::Relaxed);
-    assert!(taken > 0 && taken < ENDLESS_STREAM_BYTES / 2, "{taken} bytes were taken though nobody reads");
+    assert!(taken > 0 && taken < ENDLESS_STREAM_BYTES / 2, "{taken} bytes were taken though the client reads nothing");
     drop(response);
     fixture.gateway.wait_until_idle().await;
 }

@@ -220,9 +220,10 @@ async fn copilots_error_messages_reach_the_client() {
     let stand_in = MockCopilot::start().await;
     let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
     stand_in.answer(MESSAGES, 400, "bad request: unknown Editor-Version header\n");
-    let told = error(fixture.stream("hi").await).await;
-    let message = "Upstream: Copilot refused the request with status 400 Bad Request: bad request: unknown Editor-Version header.";
-    assert_eq!(told, (400, "invalid_request_error".to_owned(), message.to_owned()));
+    let received = error(fixture.stream("hi").await).await;
+    let message =
+        "Upstream request failed: Copilot returned status 400 Bad Request: bad request: unknown Editor-Version header.";
+    assert_eq!(received, (400, "invalid_request_error".to_owned(), message.to_owned()));
 }
 
 #[tokio::test]
@@ -264,14 +265,14 @@ async fn an_expired_key_is_not_used() {
     assert_eq!(stand_in.bearers(MESSAGES), [key(1), key(2)]);
     stand_in.clock().pass(1_800);
     stand_in.answer(EXCHANGE, 500, "");
-    let (status, told) = refusal(&upstream).await;
+    let (status, message) = refusal(&upstream).await;
     assert_eq!(status, 500);
-    assert!(told.contains("GitHub gave no access to Copilot (status 500"), "{told}");
+    assert!(message.contains("GitHub returned status 500"), "{message}");
     assert_eq!(stand_in.count(MESSAGES), 2);
 }
 
 #[tokio::test]
-async fn a_failed_renewal_keeps_the_key_and_is_not_repeated_at_once() {
+async fn a_failed_renewal_retains_the_key_and_is_not_repeated_at_once() {
     let stand_in = MockCopilot::start().await;
     let upstream = stand_in.upstream();
     ask(&upstream).await.unwrap();
@@ -387,8 +388,9 @@ async fn a_configured_address_needs_no_discovery() {
     stand_in.accept(GITHUB_TOKEN);
     ask(&stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..fixed() })).await.unwrap();
     assert_eq!((stand_in.count(EXCHANGE), stand_in.count(USER)), (0, 0));
-    let told = json!({"token": "a key", "expires_at": 1_900_000_000, "endpoints": {"api": "https://example.invalid"}});
-    stand_in.answer(EXCHANGE, 200, told);
+    let exchange =
+        json!({"token": "a key", "expires_at": 1_900_000_000, "endpoints": {"api": "https://example.invalid"}});
+    stand_in.answer(EXCHANGE, 200, exchange);
     stand_in.accept("a key");
     ask(&stand_in.upstream_of(fixed())).await.unwrap();
     assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN, "a key"]);
@@ -441,11 +443,11 @@ async fn account_and_credential_problems_have_clear_messages() {
     let other = json!({"token": 5}).to_string();
     let user = json!({"login": "someone"}).to_string();
     let plain = json!({"token": "k", "expires_at": 1_900_000_000, "endpoints": {"api": "ftp://a.b"}}).to_string();
-    for (exchange, discovery, status, kind, words) in [
-        ((401, "{}"), None, 401, "authentication_error", "run `hostler agents login copilot`, or set GITHUB_TOKEN"),
-        ((403, &*no_access), None, 403, "permission_error", "no Copilot subscription that can be used here (GitHub"),
-        ((404, &*not_found), Some((404, &*not_found)), 403, "permission_error", "no Copilot subscription"),
-        ((404, &*not_found), Some((200, &*user)), 403, "permission_error", "no Copilot subscription"),
+    for (exchange, discovery, status, kind, expected) in [
+        ((401, "{}"), None, 401, "authentication_error", "Run `hostler agents login copilot` or set GITHUB_TOKEN"),
+        ((403, &*no_access), None, 403, "permission_error", "no usable Copilot subscription (GitHub"),
+        ((404, &*not_found), Some((404, &*not_found)), 403, "permission_error", "no usable Copilot subscription"),
+        ((404, &*not_found), Some((200, &*user)), 403, "permission_error", "no usable Copilot subscription"),
         ((429, "{}"), None, 429, "rate_limit_error", "status 429"),
         ((200, &*other), None, 502, "api_error", "another shape than expected"),
         ((200, &*plain), None, 502, "api_error", "not an https one"),
@@ -458,7 +460,7 @@ async fn account_and_credential_problems_have_clear_messages() {
         let fixture = Fixture::with(Arc::new(stand_in.upstream())).await;
         let (got, got_kind, message) = error(fixture.stream("hi").await).await;
         assert_eq!((got, got_kind.as_str()), (status, kind), "{exchange:?}: {message}");
-        assert!(message.contains(words), "{exchange:?}: {message}");
+        assert!(message.contains(expected), "{exchange:?}: {message}");
         assert_eq!(stand_in.count(MODELS) + stand_in.count(MESSAGES), 0);
     }
 }
@@ -469,7 +471,7 @@ async fn without_a_github_token_no_server_is_called() {
     let fixture = Fixture::with(Arc::new(stand_in.upstream_of(stand_in.config_with(RotatingTokens::new([]))))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (401, "authentication_error"));
-    assert!(message.contains("run `hostler agents login copilot`, or set GITHUB_TOKEN"), "{message}");
+    assert!(message.contains("Run `hostler agents login copilot` or set GITHUB_TOKEN"), "{message}");
     assert_eq!(stand_in.count(EXCHANGE), 0);
 }
 
@@ -593,16 +595,19 @@ async fn neither_token_nor_key_is_in_a_response_a_log_or_debug_output() {
         "message": format!("bad {} or {} or {GITHUB_TOKEN}", key(1), key(2))}});
     stand_in.answer(MESSAGES, 403, quoting);
     // The second attempt has a second key, and the error contains the first one, too.
-    let (_, told) = refusal(&upstream).await;
-    assert!(told.contains("bad [redacted] or [redacted] or [redacted]"), "{told}");
+    let (_, message) = refusal(&upstream).await;
+    assert!(message.contains("bad [redacted] or [redacted] or [redacted]"), "{message}");
     stand_in.clock().pass(3_600);
     stand_in.answer(EXCHANGE, 403, json!({"message": format!("no, {GITHUB_TOKEN}")}));
-    let (_, told) = refusal(&upstream).await;
-    assert!(told.contains("no, [redacted]"), "{told}");
+    let (_, message) = refusal(&upstream).await;
+    assert!(message.contains("no, [redacted]"), "{message}");
 
     let shown = format!("{upstream:?} {:?}", stand_in.config());
     assert!(shown.contains("127.0.0.1") && !shown.contains("planted"), "{shown}");
     let logged = log.text();
-    assert!(logged.contains("there is access to Copilot") && logged.contains("no new access to Copilot"), "{logged}");
+    assert!(
+        logged.contains("acquired Copilot access") && logged.contains("failed to renew Copilot access"),
+        "{logged}"
+    );
     assert!(!logged.contains("planted"), "{logged}");
 }

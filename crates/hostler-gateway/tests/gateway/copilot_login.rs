@@ -175,6 +175,6 @@ async fn an_unreachable_github_is_an_error() {
     let url = format!("http://user:planted-password@{gone}").parse().unwrap();
     let config = DeviceLoginConfig::new(url, Some("c".to_owned()));
     assert!(!format!("{config:?}").contains("planted"));
-    let told = device_login_with_clock(&*TestClock::new(), &config, |_| {}).await.unwrap_err().to_string();
-    assert!(told.contains("could not be asked") && !told.contains("planted"), "{told}");
+    let error = device_login_with_clock(&*TestClock::new(), &config, |_| {}).await.unwrap_err().to_string();
+    assert!(error.contains("failed to request a code") && !error.contains("planted"), "{error}");
 }

@@ -80,10 +80,10 @@ async fn every_outcome_is_reported_once() {
     let left = ledger.after(5).await;
     assert_eq!((left.status, left.outcome), (Some(200), RequestOutcome::ClientDisconnected));
 
-    let stranger = client().get(format!("{}/v1/models", gateway.base_url())).send().await.unwrap();
-    assert_eq!(stranger.status(), 401);
-    let stranger = ledger.after(6).await;
-    assert_eq!((stranger.lease, stranger.status, stranger.outcome), (None, Some(401), RequestOutcome::Failed));
+    let rejected = client().get(format!("{}/v1/models", gateway.base_url())).send().await.unwrap();
+    assert_eq!(rejected.status(), 401);
+    let observed = ledger.after(6).await;
+    assert_eq!((observed.lease, observed.status, observed.outcome), (None, Some(401), RequestOutcome::Failed));
     gateway.stop().await;
     assert_eq!(gateway.requests_in_flight(), 0);
     assert_eq!(ledger.finished.lock().unwrap().len(), 6);

@@ -118,8 +118,8 @@ async fn the_copilot_upstream_is_metered_by_its_deltas_too() {
 #[tokio::test]
 async fn the_scripted_upstream_is_metered_by_its_deltas_too() {
     let fixture = Fixture::scripted().await;
-    let said = "word".repeat(50);
-    let cut = parse(&fixture.stream(&format!("!say {said}\n!cut")).await.text().await.unwrap());
+    let text = "word".repeat(50);
+    let cut = parse(&fixture.stream(&format!("!say {text}\n!cut")).await.text().await.unwrap());
     assert_eq!(cut.last().unwrap().0, "error");
     assert!(fixture.registration.usage().output_tokens >= 50);
 }

@@ -24,7 +24,7 @@ fn config() -> GatewayConfig {
     GatewayConfig::new(Upstreams::single(Arc::new(ScriptedUpstream)))
 }
 
-fn kept_in(dir: &Path) -> GatewayConfig {
+fn stored_in(dir: &Path) -> GatewayConfig {
     GatewayConfig { state_dir: Some(dir.to_owned()), ..config() }
 }
 
@@ -81,7 +81,7 @@ async fn a_request_over_a_budget_is_rejected_at_once_without_a_retry() {
     assert_eq!((status, kind.as_str()), (429, "rate_limit_error"));
     assert_eq!(
         message,
-        "Over the limit: the session's limit of 2 requests is reached: 2 are used. Raise the session's limit to go on."
+        "Limit reached: the session's limit of 2 requests is reached: 2 used. Raise the session's limit to continue."
     );
     assert_eq!(caller.status().totals.requests, 2);
     // Another session has its own budget.
@@ -179,7 +179,7 @@ async fn a_client_that_disconnects_while_waiting_frees_its_slot() {
         future::select(waiting, std::pin::pin!(caller.held())).await;
     }
     let mut status = caller.registration.status();
-    // The client's pool keeps the connection of a dropped request, so the whole client is dropped.
+    // The client's pool retains the connection of a dropped request, so the whole client is dropped.
     drop(caller.client);
     status.wait_for(|status| status.waiting.is_none()).await.unwrap();
     caller.gateway.wait_until_idle().await;
@@ -273,7 +273,7 @@ async fn usage_survives_a_restart_and_a_deleted_session_starts_at_zero() {
     let dir = TempDir::new().unwrap();
     let mut used = UsageTotals::default();
     for life in 1..=3 {
-        let caller = Caller::start(kept_in(dir.path())).await;
+        let caller = Caller::start(stored_in(dir.path())).await;
         assert_eq!(caller.status().totals, used);
         caller.ask("planted-prompt", true).await.bytes().await.unwrap();
         used = caller.status().totals;
@@ -286,10 +286,10 @@ async fn usage_survives_a_restart_and_a_deleted_session_starts_at_zero() {
     let ledger = std::fs::read_to_string(dir.path().join("ledger.jsonl")).unwrap();
     assert!(ledger.contains(SESSION) && !ledger.contains("planted-prompt"), "{ledger}");
 
-    let caller = Caller::start(kept_in(dir.path())).await;
+    let caller = Caller::start(stored_in(dir.path())).await;
     caller.gateway.delete_session_usage(SESSION);
     drop(caller);
-    let caller = Caller::start(kept_in(dir.path())).await;
+    let caller = Caller::start(stored_in(dir.path())).await;
     assert_eq!(caller.status().totals, UsageTotals::default());
     assert_eq!(caller.gateway.usage_today(), used);
 }
@@ -299,7 +299,7 @@ async fn a_used_up_budget_stays_used_up_after_a_restart() {
     let dir = TempDir::new().unwrap();
     for status in [200, 429] {
         let config =
-            GatewayConfig { limits: requests(1), over_limit_policy: OverLimitPolicy::Reject, ..kept_in(dir.path()) };
+            GatewayConfig { limits: requests(1), over_limit_policy: OverLimitPolicy::Reject, ..stored_in(dir.path()) };
         assert_eq!(Caller::start(config).await.ask("hi", false).await.status(), status);
     }
 }
@@ -307,11 +307,11 @@ async fn a_used_up_budget_stays_used_up_after_a_restart() {
 #[tokio::test]
 async fn two_gateways_do_not_share_a_directory() {
     let dir = TempDir::new().unwrap();
-    let first = Gateway::start(kept_in(dir.path())).await.unwrap();
-    let refused = Gateway::start(kept_in(dir.path())).await.unwrap_err();
+    let first = Gateway::start(stored_in(dir.path())).await.unwrap();
+    let refused = Gateway::start(stored_in(dir.path())).await.unwrap_err();
     assert!(matches!(refused, GatewayError::Ledger(LedgerError::Locked(_))), "{refused}");
     first.stop().await;
-    Gateway::start(kept_in(dir.path())).await.unwrap();
+    Gateway::start(stored_in(dir.path())).await.unwrap();
 }
 
 /// Environment variable with the child's ledger directory.
@@ -323,8 +323,8 @@ async fn a_killed_gateway_loses_nothing_that_was_written() {
         return live_until_killed(Path::new(&dir)).await;
     }
     let dir = TempDir::new().unwrap();
-    let (mut told, mut each) = (0, None);
-    for words in [1, 7, 30] {
+    let (mut previous, mut each) = (0, None);
+    for lines in [1, 7, 30] {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "limits::a_killed_gateway_loses_nothing_that_was_written", "--nocapture"])
             .env(DIR, dir.path())
@@ -338,21 +338,21 @@ async fn a_killed_gateway_loses_nothing_that_was_written() {
             let (requests, tokens) = line.strip_prefix("used ")?.split_once(' ')?;
             Some((requests.parse().ok()?, tokens.parse().ok()?))
         });
-        let (last, tokens): (u64, u64) = counts.take(words).last().expect("the child told nothing");
+        let (last, tokens): (u64, u64) = counts.take(lines).last().expect("the child printed nothing");
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(last > told, "the earlier lives are forgotten: {last} after {told}");
+        assert!(last > previous, "the usage of earlier processes is lost: {last} after {previous}");
 
-        let gateway = Gateway::start(kept_in(dir.path())).await.unwrap();
-        let kept = gateway.session_status(SESSION).borrow().totals;
-        assert!(kept.requests >= last, "{} are kept of {last}", kept.requests);
-        assert_eq!(kept, gateway.usage_today());
+        let gateway = Gateway::start(stored_in(dir.path())).await.unwrap();
+        let stored = gateway.session_status(SESSION).borrow().totals;
+        assert!(stored.requests >= last, "{} of {last} are stored", stored.requests);
+        assert_eq!(stored, gateway.usage_today());
         // It may have counted more between its last output and its end, but nothing twice. A request that the kill
         // interrupted has no tokens, so only the first output of all determines the tokens per request.
         let each = *each.get_or_insert(tokens / last);
-        assert_eq!(kept.tokens() % each, 0, "{kept:?}");
-        assert!((tokens..=kept.requests * each).contains(&kept.tokens()), "{kept:?}");
-        told = kept.requests;
+        assert_eq!(stored.tokens() % each, 0, "{stored:?}");
+        assert!((tokens..=stored.requests * each).contains(&stored.tokens()), "{stored:?}");
+        previous = stored.requests;
         gateway.stop().await;
     }
 }
@@ -360,7 +360,7 @@ async fn a_killed_gateway_loses_nothing_that_was_written() {
 /// Sends requests without end, and prints their number once it is written.
 #[expect(clippy::print_stdout, reason = "the parent process reads the output")]
 async fn live_until_killed(dir: &Path) {
-    let caller = Caller::start(kept_in(dir)).await;
+    let caller = Caller::start(stored_in(dir)).await;
     loop {
         caller.ask("hi", false).await.bytes().await.unwrap();
         caller.gateway.wait_until_ledger_written().await;

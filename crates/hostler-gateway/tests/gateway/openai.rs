@@ -180,7 +180,7 @@ async fn each_chunk_passes_as_soon_as_it_arrives() {
     chunks.send(Ok(stream[3].clone())).await.unwrap();
     chunks.send(Ok(stream[4].clone())).await.unwrap();
     assert_eq!(names(&next(&mut response).await), ["content_block_stop", "message_delta", "message_stop"]);
-    // The last marker ends the response, even if the server keeps the connection open.
+    // The last marker ends the response, even if the server leaves the connection open.
     assert_eq!(response.chunk().await.unwrap(), None);
     fixture.gateway.wait_until_idle().await;
 }
@@ -317,16 +317,16 @@ async fn invalid_responses_become_502() {
 
 #[tokio::test]
 async fn a_failing_stream_ends_with_one_error_event() {
-    let told = Bytes::from_static(b"data: {\"error\":{\"message\":\"Out of memory\",\"code\":500}}\n\n");
+    let error_chunk = Bytes::from_static(b"data: {\"error\":{\"message\":\"Out of memory\",\"code\":500}}\n\n");
     let cut = || Err(std::io::Error::other("cut"));
     for (rest, message) in [
-        (vec![Ok(told)], "Out of memory"),
-        (vec![], "Upstream: the answer broke off: the stream ended without a finish_reason."),
+        (vec![Ok(error_chunk)], "Out of memory"),
+        (vec![], "Upstream request failed: the response was interrupted: the stream ended without a finish_reason."),
         (
             vec![Ok(Bytes::from_static(b"data: [DONE]\n\n"))],
-            "Upstream: the answer broke off: the stream ended without a finish_reason.",
+            "Upstream request failed: the response was interrupted: the stream ended without a finish_reason.",
         ),
-        (vec![cut()], "Upstream: the answer broke off: "),
+        (vec![cut()], "Upstream request failed: the response was interrupted: "),
     ] {
         let (sender, reply) = Reply::stream();
         let upstream = TestUpstream::start([reply]).await;
@@ -424,7 +424,7 @@ struct MissingCredential;
 
 impl CredentialSource for MissingCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        Err(CredentialError("put the key into the file".to_owned()))
+        Err(CredentialError::Missing { message: "put the key into the file".to_owned() })
     }
 }
 

@@ -71,9 +71,9 @@ async fn the_request_log_evicts_its_oldest_requests() {
     for number in 0..10 {
         fixture.whole(&format!("number {number}")).await;
     }
-    let kept = fixture.log.requests();
-    assert_eq!(kept.len(), 8);
-    assert!(String::from_utf8_lossy(&kept[0].body).contains("number 2"));
+    let logged = fixture.log.requests();
+    assert_eq!(logged.len(), 8);
+    assert!(String::from_utf8_lossy(&logged[0].body).contains("number 2"));
 }
 
 #[tokio::test]

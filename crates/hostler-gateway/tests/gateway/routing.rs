@@ -19,17 +19,17 @@ use crate::support::{Fixture, Reply, TestUpstream, client, error, event, events,
 /// An upstream with a model list, which answers with its own ids and records requests.
 struct ListingUpstream {
     models: Mutex<Result<Vec<&'static str>, ()>>,
-    manners: UpstreamCapabilities,
+    capabilities: UpstreamCapabilities,
     asked: Mutex<Vec<UpstreamRequest>>,
     lists: Mutex<usize>,
 }
 
 impl ListingUpstream {
     fn new(models: &[&'static str], unknown_models: UnknownModelPolicy) -> Arc<Self> {
-        let manners = UpstreamCapabilities { betas: BetaPolicy::Allowed, unknown_models };
+        let capabilities = UpstreamCapabilities { betas: BetaPolicy::Allowed, unknown_models };
         Arc::new(Self {
             models: Mutex::new(Ok(models.to_vec())),
-            manners,
+            capabilities,
             asked: Mutex::default(),
             lists: Mutex::default(),
         })
@@ -52,12 +52,12 @@ impl Upstream for ListingUpstream {
     }
 
     fn capabilities(&self) -> UpstreamCapabilities {
-        self.manners
+        self.capabilities
     }
 
     fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         let body: Value = serde_json::from_slice(&call.body).unwrap();
-        assert_eq!(body["model"], *call.model, "the body says the same as the call");
+        assert_eq!(body["model"], *call.model, "the body names the same model as the call");
         let message = json!({"id": "m", "model": call.model, "content": [], "usage": {"input_tokens": 1}});
         let body = if call.stream {
             let start = event("message_start", json!({"message": message}));
@@ -154,7 +154,7 @@ async fn without_a_list_a_model_is_forwarded_or_rejected_by_policy() {
     let fixture = Fixture::with(lenient.clone()).await;
     assert_eq!(fixture.post(request("anything-goes", false)).await.status(), 200);
     assert_eq!(lenient.asked(), ["anything-goes"]);
-    assert_eq!(*lenient.lists.lock().unwrap(), 0, "no message waits for a list that nobody asked for");
+    assert_eq!(*lenient.lists.lock().unwrap(), 0, "no message waits for a list that was not requested");
 
     let strict = ListingUpstream::new(&[], UnknownModelPolicy::Reject);
     *strict.models.lock().unwrap() = Err(());
@@ -203,21 +203,21 @@ async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
     let (plain, bound, lost) = (lease(None), lease(Some("second")), lease(Some("gone")));
     let bearer = |registration: &hostler_gateway::Registration| registration.bearer().expose_secret().to_owned();
     let (plain, bound, lost) = (bearer(&plain), bearer(&bound), bearer(&lost));
-    let anybody = format!("{}.anybody", gateway.nonce().expose_secret());
+    let unregistered = format!("{}.unregistered", gateway.nonce().expose_secret());
     for (bearer, model, status) in [
         (&plain, "claude-sonnet-4-5", 200),
         (&plain, "@first:claude-sonnet-4-5", 200),
         (&plain, "@second:gpt-5", 403),
         (&plain, "gpt-5", 404),
-        (&plain, "@nobody:gpt-5", 403),
+        (&plain, "@unknown:gpt-5", 403),
         (&bound, "gpt-5", 200),
         (&bound, "@second:gpt-5", 200),
         (&bound, "@first:claude-sonnet-4-5", 403),
         (&lost, "gpt-5", 404),
         (&lost, "@first:claude-sonnet-4-5", 404),
-        (&anybody, "claude-sonnet-4-5", 200),
-        (&anybody, "@second:gpt-5", 200),
-        (&anybody, "@nobody:gpt-5", 404),
+        (&unregistered, "claude-sonnet-4-5", 200),
+        (&unregistered, "@second:gpt-5", 200),
+        (&unregistered, "@unknown:gpt-5", 404),
     ] {
         for path in ["/v1/messages", "/v1/messages/count_tokens"] {
             let url = format!("{}{path}", gateway.base_url());
@@ -237,7 +237,7 @@ async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
     };
     assert_eq!(listed(&plain).await, ["claude-sonnet-4-5"]);
     assert_eq!(listed(&bound).await, ["gpt-5"]);
-    assert_eq!(listed(&anybody).await, ["claude-sonnet-4-5", "@second:gpt-5"]);
+    assert_eq!(listed(&unregistered).await, ["claude-sonnet-4-5", "@second:gpt-5"]);
     gateway.stop().await;
 }
 

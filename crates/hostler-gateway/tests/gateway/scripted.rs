@@ -20,11 +20,11 @@ async fn a_text_without_directives_is_echoed_word_by_word() {
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
     );
     assert_eq!(ping.0, "ping");
-    let words: Vec<&str> = deltas.iter().map(|(_, data)| data["delta"]["text"].as_str().unwrap()).collect();
-    assert_eq!(words, ["Hello ", "from ", "the ", "scripted ", "model. ", "You ", "said: ", "hi ", "there"]);
+    let texts: Vec<&str> = deltas.iter().map(|(_, data)| data["delta"]["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["Hello ", "from ", "the ", "scripted ", "model. ", "You ", "said: ", "hi ", "there"]);
     assert_eq!(stop.1, json!({"type": "content_block_stop", "index": 0}));
     assert_eq!(delta.1["delta"], json!({"stop_reason": "end_turn", "stop_sequence": null}));
-    assert_eq!(delta.1["usage"]["output_tokens"], words.concat().len().div_ceil(4));
+    assert_eq!(delta.1["usage"]["output_tokens"], texts.concat().len().div_ceil(4));
     assert_eq!(end.0, "message_stop");
 }
 
@@ -102,8 +102,8 @@ async fn an_error_before_the_first_event_is_a_response_and_later_an_event() {
         (500, "api_error"),
         (529, "overloaded_error"),
     ] {
-        let script = format!("!error {status} As you wish.");
-        let expected = (status, kind.to_owned(), "As you wish.".to_owned());
+        let script = format!("!error {status} As requested.");
+        let expected = (status, kind.to_owned(), "As requested.".to_owned());
         assert_eq!(error(fixture.stream(&script).await).await, expected);
         assert_eq!(error(fixture.whole(&script).await).await, expected);
 
@@ -130,7 +130,7 @@ async fn an_invalid_script_is_answered_with_its_error() {
     let fixture = Fixture::scripted().await;
     let (status, _, message) = error(fixture.stream("!say a\n!wait long").await).await;
     assert_eq!(status, 400);
-    assert_eq!(message, "The script cannot be played: line 2: a number of milliseconds must follow.");
+    assert_eq!(message, "Invalid script: line 2: expected a number of milliseconds.");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn secrets_and_prompts_are_in_no_response_no_log_and_no_debug_output() {
     fixture.gateway.stop().await;
 
     let logged = log.text();
-    assert!(logged.contains("the upstream call failed"), "the log was captured");
+    assert!(logged.contains("upstream request failed"), "the log was captured");
     assert!(shown.contains("bad key [redacted]"), "the quoted key was replaced");
     assert_eq!(shown.matches("worse key [redacted]").count(), 2, "in streams as well, at their start and later");
     let (nonce, _) = fixture.bearer().split_once('.').unwrap();

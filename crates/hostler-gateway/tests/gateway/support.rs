@@ -56,7 +56,7 @@ impl Fixture {
     pub(crate) async fn unregistered(upstreams: Upstreams) -> Self {
         let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(upstreams) };
         let fixture = Self::start(config).await;
-        let bearer = format!("{}.anybody", fixture.gateway.nonce().expose_secret());
+        let bearer = format!("{}.unregistered", fixture.gateway.nonce().expose_secret());
         Self { other_bearer: Some(bearer), ..fixture }
     }
 

@@ -91,7 +91,7 @@ const jobs = {
 
   crowd: (job) => Promise.all(job.prompts.map((prompt) => streamed({ prompt }, {}))),
 
-  // Aborts after the first text, but keeps running until stdin is closed.
+  // Aborts after the first text, but runs on until stdin is closed.
   abort: (job) =>
     attempt({ text: '', error: null }, async (facts) => {
       const stream = client(job).messages.stream(parameters(job));

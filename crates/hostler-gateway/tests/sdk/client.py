@@ -129,7 +129,7 @@ def crowd(job):
 
 
 def abort(job):
-    """Aborts after the first text, but keeps running until stdin is closed."""
+    """Aborts after the first text, but runs on until stdin is closed."""
 
     def work(facts):
         with client(job).messages.stream(**parameters(job)) as running:

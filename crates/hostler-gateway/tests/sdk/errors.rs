@@ -113,15 +113,15 @@ pub(crate) async fn a_clients_retry_succeeds(sdk: Sdk) {
 
 pub(crate) async fn an_interrupted_stream_is_an_error(sdk: Sdk) {
     // By an error event of the upstream, by an early end, by a closed connection.
-    let mut told = begun();
-    told.push(event("error", json!({"error": {"type": "overloaded_error", "message": "Too many horses."}})));
+    let mut failing = begun();
+    failing.push(event("error", json!({"error": {"type": "overloaded_error", "message": "Too many horses."}})));
     let (cut, cutting) = Reply::stream();
     for chunk in begun() {
         cut.try_send(Ok(chunk)).unwrap();
     }
     cut.try_send(Ok(event("message_delta", json!({"delta": {"stop_reason": null}, "usage": {"output_tokens": 99}}))))
         .unwrap();
-    let upstream = TestUpstream::start([Reply::events(told), Reply::events(begun()), cutting]).await;
+    let upstream = TestUpstream::start([Reply::events(failing), Reply::events(begun()), cutting]).await;
     let fixture = Fixture::anthropic(&upstream).await;
     let jobs = json!([{"do": "stream", "prompt": "1"}, {"do": "raw", "prompt": "2"}, {"do": "stream", "prompt": "3"}]);
     let cut_when_passed = async {

@@ -57,8 +57,8 @@ pub(crate) async fn raw_events_arrive_in_order(sdk: Sdk) {
             "message_stop"
         ]
     );
-    let words: String = events.iter().filter_map(|event| event["delta"]["text"].as_str()).collect();
-    assert_eq!(words, "one two");
+    let text: String = events.iter().filter_map(|event| event["delta"]["text"].as_str()).collect();
+    assert_eq!(text, "one two");
 }
 
 pub(crate) async fn thinking_and_tools_survive_a_round_trip(sdk: Sdk) {

@@ -46,7 +46,8 @@ impl Sdk {
             // Without proxies, keys or profiles of the environment that runs the tests.
             .env_clear()
             .envs(
-                std::env::vars_os().filter(|(name, _)| ["PATH", "TEST_RUN", "TMPDIR"].iter().any(|kept| name == kept)),
+                std::env::vars_os()
+                    .filter(|(name, _)| ["PATH", "TEST_RUN", "TMPDIR"].iter().any(|passed| name == passed)),
             )
             .env("HOME", own_home.path())
             .env("SDK_HOME", &home)

@@ -87,8 +87,8 @@ async fn soak(runtime: &Runtime, requests: u64, seed: u64, before: ProcessStats)
                         break;
                     }
                     let plan = RequestPlan::draw(&mut SeededRng::new(seed, ticket));
-                    if let Err(problem) = client.play(&plan).await {
-                        panic!("request {ticket} ({plan:?}): {problem}");
+                    if let Err(error) = client.play(&plan).await {
+                        panic!("request {ticket} ({plan:?}): {error}");
                     }
                 }
             });

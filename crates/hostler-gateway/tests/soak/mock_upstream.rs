@@ -81,9 +81,9 @@ const ERROR: &str = r#"{"type":"error","error":{"type":"overloaded_error","messa
 
 /// Returns whether the connection can be reused.
 async fn answer(stream: &mut TcpStream, plan: &str) -> io::Result<bool> {
-    let (word, number) = plan.split_once(' ').unwrap();
+    let (fault, number) = plan.split_once(' ').unwrap();
     let number: usize = number.parse().unwrap();
-    match word {
+    match fault {
         "none" => {
             begin(stream, number).await?;
             end(stream).await?;

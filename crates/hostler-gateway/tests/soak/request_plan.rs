@@ -1,5 +1,6 @@
 //! Plan of one request: the faults, and how it must end.
 
+use crate::client::SoakError;
 use crate::seeded_rng::SeededRng;
 
 /// What the upstream does with the request.
@@ -36,7 +37,7 @@ pub(crate) enum UpstreamFault {
 /// What the client does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientBehavior {
-    /// Reads to the end and keeps the connection for its next request.
+    /// Reads to the end and reuses the connection for its next request.
     KeepAlive,
     /// Reads to the end and closes the connection.
     CloseAfterResponse,
@@ -99,7 +100,7 @@ impl RequestPlan {
     /// The request's body; it contains the plan for the mock upstream.
     pub(crate) fn body(&self) -> String {
         let stream = self.fault != UpstreamFault::Whole;
-        let (word, number) = match self.fault {
+        let (fault, number) = match self.fault {
             UpstreamFault::None { deltas } => ("none", deltas),
             UpstreamFault::Whole => ("whole", 0),
             UpstreamFault::ErrorStatus(status) => ("refuse", status.into()),
@@ -116,14 +117,14 @@ impl RequestPlan {
         };
         let model = if stream { "claude-sonnet-4-5" } else { "claude-sonnet-4-5-20250929" };
         format!(
-            r#"{{"model":"{model}","max_tokens":9,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}],"plan":"{word} {number}"}}"#
+            r#"{{"model":"{model}","max_tokens":9,"stream":{stream},"messages":[{{"role":"user","content":"hi"}}],"plan":"{fault} {number}"}}"#
         )
     }
 
     /// Checks a response that was read to its end.
-    pub(crate) fn check(&self, status: u16, answer: &[u8]) -> Result<(), String> {
-        let has = |word: &str| answer.windows(word.len()).any(|window| window == word.as_bytes());
-        let (expected, whole, failed) = match (self.client_behavior, self.fault) {
+    pub(crate) fn check(&self, status: u16, answer: &[u8]) -> Result<(), SoakError> {
+        let has = |text: &str| answer.windows(text.len()).any(|window| window == text.as_bytes());
+        let expected = match (self.client_behavior, self.fault) {
             (ClientBehavior::WrongBearer, _) => (401, false, true),
             (ClientBehavior::InvalidRequest, _) => (400, false, true),
             (_, UpstreamFault::None { .. } | UpstreamFault::Large { .. }) => (200, true, false),
@@ -136,14 +137,13 @@ impl RequestPlan {
                 UpstreamFault::CutMidEvent { .. } | UpstreamFault::EndEarly { .. } | UpstreamFault::ErrorWithin { .. },
             ) => (200, false, true),
             (_, UpstreamFault::Stall | UpstreamFault::StallWithin { .. }) => {
-                return Err("this should not have ended".to_owned());
+                return Err(SoakError::NotStalled);
             }
         };
         let found = (status, has("event: message_stop"), has("\"type\":\"error\""));
-        if found == (expected, whole, failed) {
+        if found == expected {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(answer);
-        Err(format!("(status, whole, error) is {found:?}, not {:?}: {text}", (expected, whole, failed)))
+        Err(SoakError::Unexpected { found, expected, text: String::from_utf8_lossy(answer).into_owned() })
     }
 }

@@ -172,11 +172,11 @@ impl Wakeups {
         }
         let ready = |index: usize| watched.get(index).and_then(PollFd::any).unwrap_or(false);
         let lifeline = ready(1);
-        let mut told_to_stop = false;
+        let mut stop_requested = false;
         while let Some(signal) = self.signals.read_signal()? {
-            told_to_stop |= signal.ssi_signo != Signal::SIGCHLD as u32;
+            stop_requested |= signal.ssi_signo != Signal::SIGCHLD as u32;
         }
-        Ok(WakeReason { lifeline_readable: lifeline, stop_requested: told_to_stop })
+        Ok(WakeReason { lifeline_readable: lifeline, stop_requested })
     }
 }
 

@@ -33,7 +33,7 @@ impl InheritedFiles {
         if getsockname::<UnixAddr>(LIFELINE_FD).ok().and_then(|name| name.family()) != Some(AddressFamily::Unix) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "this command is for the host's own use; run `hostler serve` instead",
+                "this command is internal to the host; run `hostler serve` instead",
             ));
         }
         Ok(Self {

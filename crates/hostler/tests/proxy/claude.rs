@@ -158,7 +158,7 @@ async fn cut_stream_is_an_error_that_each_build_handles() {
         let result = answer.result();
         if build == "js" {
             assert_eq!(result["is_error"], true, "{build}: {result}");
-            assert!(result["result"].as_str().unwrap().contains("the answer broke off"), "{build}: {result}");
+            assert!(result["result"].as_str().unwrap().contains("the response was interrupted"), "{build}: {result}");
         } else {
             // It asks the model to continue where it stopped.
             proxy.wait_for_log(" answered\n", 1).await;

@@ -115,7 +115,7 @@ async fn file_is_used_and_reported_without_a_keyring() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
-        said.starts_with("The system keyring cannot be used: ") && said.contains("A file is used instead."),
+        said.starts_with("The system keyring is not available: ") && said.contains("A file is used instead."),
         "{said}"
     );
     assert!(home.path("state").join("hostler").join("credentials").join("anthropic").is_file());

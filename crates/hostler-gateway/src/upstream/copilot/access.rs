@@ -34,7 +34,7 @@ impl CopilotAccess {
 
 impl fmt::Debug for CopilotAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
+        f.debug_struct("CopilotAccess")
             .field("number", &self.number)
             .field("api", &self.api)
             .field("lifetime", &self.lifetime)
@@ -51,21 +51,20 @@ pub(super) fn is_same_secret(one: &SecretString, other: &SecretString) -> bool {
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum CopilotAccessError {
     /// There is no GitHub token.
-    #[error("there is no GitHub token for Copilot: run `hostler agents login copilot`, or set GITHUB_TOKEN")]
+    #[error("no GitHub token for Copilot. Run `hostler agents login copilot` or set GITHUB_TOKEN")]
     SignedOut,
     /// A GitHub token is configured but unavailable.
     #[error(transparent)]
     Credential(#[from] CredentialError),
     /// GitHub rejected the token.
     #[error(
-        "GitHub does not accept the token for Copilot; it may have expired or been revoked: \
-         run `hostler agents login copilot`, or set GITHUB_TOKEN to a valid one"
+        "GitHub rejected the token for Copilot, which may have expired or been revoked. \
+         Run `hostler agents login copilot` or set GITHUB_TOKEN"
     )]
     TokenRejected,
     /// The GitHub account may not use Copilot.
     #[error(
-        "the GitHub account has no Copilot subscription that can be used here{}; \
-         see https://github.com/settings/copilot",
+        "the GitHub account has no usable Copilot subscription{}. See https://github.com/settings/copilot",
         quote_message(.message)
     )]
     NoSubscription {
@@ -73,7 +72,7 @@ pub(super) enum CopilotAccessError {
         message: Option<String>,
     },
     /// GitHub answered with an error that does not concern the account.
-    #[error("GitHub gave no access to Copilot (status {status}); try again later")]
+    #[error("GitHub returned status {status} to the request for Copilot access; try again later")]
     ErrorStatus {
         /// Its status.
         status: StatusCode,
@@ -87,7 +86,7 @@ pub(super) enum CopilotAccessError {
         reason: String,
     },
     /// GitHub did not answer in time.
-    #[error("GitHub's API did not answer in time")]
+    #[error("GitHub's API did not respond in time; try again")]
     TimedOut,
     /// The connection ended before the response.
     #[error("GitHub's API: {reason}")]
@@ -109,8 +108,8 @@ pub(super) enum CopilotAccessError {
     },
 }
 
-fn quote_message(said: &Option<String>) -> String {
-    said.as_ref().map(|said| format!(" (GitHub says: {said})")).unwrap_or_default()
+fn quote_message(message: &Option<String>) -> String {
+    message.as_ref().map(|message| format!(" (GitHub: {message})")).unwrap_or_default()
 }
 
 impl From<CopilotAccessError> for UpstreamError {
@@ -131,8 +130,8 @@ impl From<CopilotAccessError> for UpstreamError {
 }
 
 fn error_response(status: StatusCode, retry_after: Option<HeaderValue>, reason: &str) -> UpstreamError {
-    let message = format!("Upstream: {reason}.");
+    let kind = ApiErrorKind::from_status(status);
     let headers: HeaderMap = retry_after.into_iter().map(|value| (header::RETRY_AFTER, value)).collect();
-    UpstreamErrorResponse { status, headers, body: error::error_body(ApiErrorKind::from_status(status), &message) }
-        .into()
+    let body = error::error_body(kind, &error::upstream_failure_message(kind, reason));
+    UpstreamErrorResponse { status, headers, body }.into()
 }

@@ -94,9 +94,9 @@ mod tests {
             (u64::MAX, Some(u64::MAX), 86_400, 86_460),
             (u64::MAX, None, 69_120, 86_400),
         ] {
-            let told = AccessLifetime::from_expiry(at(NOW), expires_at, refresh_in);
+            let lifetime = AccessLifetime::from_expiry(at(NOW), expires_at, refresh_in);
             let expected = AccessLifetime { renew_at: at(NOW + renew_after), expires_at: at(NOW + ends_after) };
-            assert_eq!(told, expected, "{expires_at} {refresh_in:?}");
+            assert_eq!(lifetime, expected, "{expires_at} {refresh_in:?}");
         }
     }
 

@@ -188,7 +188,8 @@ impl CopilotAccessManager {
             access.unwrap_or(Err(CopilotAccessError::TimedOut)).map(Arc::new)
         }));
         let outcome = async move {
-            let ended = |_| CopilotAccessError::Internal { reason: "the attempt to get access ended early".to_owned() };
+            let ended =
+                |_| CopilotAccessError::Internal { reason: "the request for Copilot access ended early".to_owned() };
             task.await.map_err(ended).flatten()
         };
         let attempt = Attempt { github_token: github_token.clone(), outcome: outcome.boxed().shared() };
@@ -209,7 +210,7 @@ impl CopilotAccessManager {
         state.attempt = None;
         match outcome {
             Ok(access) => {
-                tracing::debug!(?access, "there is access to Copilot");
+                tracing::debug!(?access, "acquired Copilot access");
                 // If the token is the key, only a call to Copilot proves that it is valid.
                 if !access.uses_github_token() {
                     self.credential.mark_accepted(&github_token);
@@ -219,7 +220,7 @@ impl CopilotAccessManager {
             }
             Err(error) => {
                 // The previous access stays in use.
-                tracing::warn!(%error, "no new access to Copilot");
+                tracing::warn!(%error, "failed to renew Copilot access");
                 state.no_renewal_before = Some(self.clock.now() + RENEWAL_RETRY_DELAY);
                 if matches!(error, CopilotAccessError::TokenRejected) {
                     self.credential.mark_rejected(&github_token);

@@ -76,40 +76,56 @@ pub struct DeviceCode {
 pub enum DeviceLoginError {
     /// No client id is configured.
     #[error(
-        "no OAuth client id is configured for signing in to GitHub: set client-id of the copilot upstream \
-         to that of an OAuth application with device flow, or set GITHUB_TOKEN instead"
+        "no OAuth client ID is configured for signing in to GitHub; set client-id of the copilot upstream \
+         to that of an OAuth app with device flow, or set GITHUB_TOKEN"
     )]
     NoClientId,
     /// GitHub does not know the client id.
-    #[error("GitHub does not know the client id {client_id:?}, or not for signing in by a code; check client-id")]
+    #[error("GitHub does not accept the client ID {client_id:?} for device flow; check client-id")]
     UnknownClient {
         /// The client id.
         client_id: String,
     },
     /// The person denied access.
-    #[error("signing in was declined on GitHub's page; run the command again to sign in after all")]
+    #[error("the sign-in was denied on GitHub; run the command again to retry")]
     Denied,
     /// The code expired.
-    #[error("the code was not entered in time; run the command again for a new one")]
+    #[error("the code has expired; run the command again for a new one")]
     Expired,
     /// GitHub rejected the sign-in.
-    #[error("GitHub ended the sign-in ({code})")]
+    #[error("GitHub rejected the sign-in ({code})")]
     Rejected {
         /// GitHub's error code.
         code: String,
     },
     /// The first request got no response.
-    #[error("GitHub could not be asked for a code: {reason}")]
+    #[error("failed to request a code from GitHub: {reason}")]
     Unreachable {
         /// The cause.
         reason: String,
     },
     /// The response has an unexpected format.
-    #[error("GitHub's answer has another shape than expected: {what}; check the URL")]
+    #[error("unexpected response from GitHub: {what} is missing or invalid; check the URL")]
     InvalidResponse {
         /// The invalid part.
         what: &'static str,
     },
+}
+
+impl DeviceLoginError {
+    /// The code for programs, which does not change.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoClientId => "clientIdMissing",
+            Self::UnknownClient { .. } => "clientIdRejected",
+            Self::Denied => "loginDenied",
+            Self::Expired => "loginExpired",
+            Self::Rejected { .. } => "loginRejected",
+            Self::Unreachable { .. } => "githubUnreachable",
+            Self::InvalidResponse { .. } => "githubInvalidResponse",
+        }
+    }
 }
 
 /// Signs in with a code that is passed to `show`, and waits until the person has entered it.
@@ -144,20 +160,21 @@ pub async fn device_login_with_clock(
         if clock.now() >= polling.expires_at {
             return Err(DeviceLoginError::Expired);
         }
-        let said: Option<TokenPollResponse> = match post_form(&http, &["login", "oauth", "access_token"], &form).await {
+        let polled: Option<TokenPollResponse> = match post_form(&http, &["login", "oauth", "access_token"], &form).await
+        {
             Ok(body) => parse_json(&body),
             Err(UpstreamError::ErrorResponse(refusal)) => match parse_json(&refusal.body) {
                 Some(TokenPollResponse { error: None, .. }) | None if is_final(refusal.status) => {
                     return Err(DeviceLoginError::Rejected { code: refusal.status.to_string() });
                 }
-                said => said.filter(|said: &TokenPollResponse| said.error.is_some()),
+                response => response.filter(|response: &TokenPollResponse| response.error.is_some()),
             },
             Err(error) => {
-                tracing::debug!(%error, "GitHub did not say whether the code was entered");
+                tracing::debug!(%error, "failed to poll GitHub for the token");
                 None
             }
         };
-        if let Some(token) = polling.handle_response(said)? {
+        if let Some(token) = polling.handle_response(polled)? {
             return Ok(token);
         }
     }
@@ -170,11 +187,11 @@ async fn request_device_code(
     now: SystemTime,
 ) -> Result<(DeviceCode, SecretString, Polling), DeviceLoginError> {
     let form = [("client_id", client_id), ("scope", SCOPE)];
-    let asked = over_http::with_retries(|| post_form(http, &["login", "device", "code"], &form)).await;
-    let body = match asked {
+    let response = over_http::with_retries(|| post_form(http, &["login", "device", "code"], &form)).await;
+    let body = match response {
         Ok(body) => body,
         Err(UpstreamError::ErrorResponse(refusal)) => {
-            return Err(match parse_json::<TokenPollResponse>(&refusal.body).and_then(|said| said.error) {
+            return Err(match parse_json::<TokenPollResponse>(&refusal.body).and_then(|response| response.error) {
                 Some(code) => to_login_error(&code),
                 None if refusal.status == StatusCode::NOT_FOUND => {
                     DeviceLoginError::UnknownClient { client_id: client_id.to_owned() }
@@ -184,21 +201,22 @@ async fn request_device_code(
         }
         Err(error) => return Err(DeviceLoginError::Unreachable { reason: error.to_string() }),
     };
-    if let Some(code) = parse_json::<TokenPollResponse>(&body).and_then(|said| said.error) {
+    if let Some(code) = parse_json::<TokenPollResponse>(&body).and_then(|response| response.error) {
         return Err(to_login_error(&code));
     }
-    let begun: DeviceCodeResponse = parse_json(&body).ok_or(DeviceLoginError::InvalidResponse { what: "the code" })?;
+    let response: DeviceCodeResponse =
+        parse_json(&body).ok_or(DeviceLoginError::InvalidResponse { what: "the code" })?;
     let plain = |code: &str| code.chars().count() <= MAX_CODE_CHARS && code.bytes().all(|byte| byte.is_ascii_graphic());
-    if begun.user_code.is_empty() || !plain(&begun.user_code) {
+    if response.user_code.is_empty() || !plain(&response.user_code) {
         return Err(DeviceLoginError::InvalidResponse { what: "the code" });
     }
-    let verification_url = Url::parse(&begun.verification_uri)
+    let verification_url = Url::parse(&response.verification_uri)
         .ok()
         .filter(|url| ["http", "https"].contains(&url.scheme()))
-        .ok_or(DeviceLoginError::InvalidResponse { what: "the address of the page" })?;
-    let expires_in = begun.expires_in.map_or(DEFAULT_CODE_LIFETIME, Duration::from_secs).min(MAX_CODE_LIFETIME);
-    let polling = Polling { interval: poll_interval(begun.interval), expires_at: now + expires_in };
-    Ok((DeviceCode { user_code: begun.user_code, verification_url, expires_in }, begun.device_code, polling))
+        .ok_or(DeviceLoginError::InvalidResponse { what: "the verification URL" })?;
+    let expires_in = response.expires_in.map_or(DEFAULT_CODE_LIFETIME, Duration::from_secs).min(MAX_CODE_LIFETIME);
+    let polling = Polling { interval: poll_interval(response.interval), expires_at: now + expires_in };
+    Ok((DeviceCode { user_code: response.user_code, verification_url, expires_in }, response.device_code, polling))
 }
 
 #[derive(Deserialize)]
@@ -235,33 +253,36 @@ struct Polling {
 
 impl Polling {
     /// Applies a response, or a missing one; returns the token once there is one.
-    fn handle_response(&mut self, said: Option<TokenPollResponse>) -> Result<Option<SecretString>, DeviceLoginError> {
-        let Some(said) = said else {
+    fn handle_response(
+        &mut self,
+        response: Option<TokenPollResponse>,
+    ) -> Result<Option<SecretString>, DeviceLoginError> {
+        let Some(response) = response else {
             self.slow_down(None);
             return Ok(None);
         };
-        match said.error.as_deref() {
-            None => match said.access_token.filter(|token| !token.expose_secret().is_empty()) {
+        match response.error.as_deref() {
+            None => match response.access_token.filter(|token| !token.expose_secret().is_empty()) {
                 Some(token) => Ok(Some(token)),
                 None => Err(DeviceLoginError::InvalidResponse { what: "the token" }),
             },
             Some("authorization_pending") => Ok(None),
             Some("slow_down") => {
-                self.slow_down(said.interval);
+                self.slow_down(response.interval);
                 Ok(None)
             }
             Some(code) => Err(to_login_error(code)),
         }
     }
 
-    fn slow_down(&mut self, told: Option<u64>) {
-        let told = told.map_or(Duration::ZERO, Duration::from_secs);
-        self.interval = told.max(self.interval + SLOW_DOWN_STEP).min(MAX_POLL_INTERVAL);
+    fn slow_down(&mut self, requested: Option<u64>) {
+        let requested = requested.map_or(Duration::ZERO, Duration::from_secs);
+        self.interval = requested.max(self.interval + SLOW_DOWN_STEP).min(MAX_POLL_INTERVAL);
     }
 }
 
-fn poll_interval(told: Option<u64>) -> Duration {
-    told.map_or(DEFAULT_POLL_INTERVAL, Duration::from_secs).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+fn poll_interval(requested: Option<u64>) -> Duration {
+    requested.map_or(DEFAULT_POLL_INTERVAL, Duration::from_secs).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
 fn to_login_error(code: &str) -> DeviceLoginError {
@@ -301,7 +322,7 @@ mod tests {
     fn poll_responses_continue_finish_or_fail_the_sign_in() {
         let denied = || Err(DeviceLoginError::Denied);
         let unintelligible = || Err(DeviceLoginError::InvalidResponse { what: "the token" });
-        for (said, expected, interval) in [
+        for (body, expected, interval) in [
             (r#"{"access_token":"gho_1","token_type":"bearer","scope":""}"#, Ok(Some("gho_1")), 5),
             (r#"{"error":"authorization_pending"}"#, Ok(None), 5),
             (r#"{"error":"slow_down"}"#, Ok(None), 10),
@@ -318,17 +339,17 @@ mod tests {
         ] {
             let ends_at = SystemTime::UNIX_EPOCH;
             let mut polling = Polling { interval: Duration::from_secs(5), expires_at: ends_at };
-            let heard = polling.handle_response(parse_json(said.as_bytes()));
-            let heard = heard.map(|token| token.map(|token| token.expose_secret().to_owned()));
-            assert_eq!(heard, expected.map(|token: Option<&str>| token.map(str::to_owned)), "{said}");
-            assert_eq!(polling, Polling { interval: Duration::from_secs(interval), expires_at: ends_at }, "{said}");
+            let outcome = polling.handle_response(parse_json(body.as_bytes()));
+            let outcome = outcome.map(|token| token.map(|token| token.expose_secret().to_owned()));
+            assert_eq!(outcome, expected.map(|token: Option<&str>| token.map(str::to_owned)), "{body}");
+            assert_eq!(polling, Polling { interval: Duration::from_secs(interval), expires_at: ends_at }, "{body}");
         }
     }
 
     #[test]
     fn the_poll_interval_is_bounded() {
-        for (told, seconds) in [(None, 5), (Some(0), 1), (Some(5), 5), (Some(7), 7), (Some(u64::MAX), 60)] {
-            assert_eq!(poll_interval(told), Duration::from_secs(seconds), "{told:?}");
+        for (requested, seconds) in [(None, 5), (Some(0), 1), (Some(5), 5), (Some(7), 7), (Some(u64::MAX), 60)] {
+            assert_eq!(poll_interval(requested), Duration::from_secs(seconds), "{requested:?}");
         }
         let mut polling = Polling { interval: DEFAULT_POLL_INTERVAL, expires_at: SystemTime::UNIX_EPOCH };
         for _ in 0..100 {

@@ -32,9 +32,9 @@ impl ErrorDetails {
 /// The message of an error of GitHub or Copilot: one line, without control characters, truncated.
 pub(super) fn sentence(body: &[u8]) -> Option<String> {
     let sentence = match serde_json::from_slice::<ErrorFields>(body) {
-        Ok(said) => {
-            let details = [said.error_details, said.error].into_iter().flatten();
-            details.filter_map(ErrorDetails::into_message).next().or(said.message)?
+        Ok(fields) => {
+            let details = [fields.error_details, fields.error].into_iter().flatten();
+            details.filter_map(ErrorDetails::into_message).next().or(fields.message)?
         }
         // Copilot also answers in plain text; HTML and other data are not readable messages.
         Err(_) => std::str::from_utf8(body)
@@ -42,8 +42,8 @@ pub(super) fn sentence(body: &[u8]) -> Option<String> {
             .filter(|text| !text.trim_start().starts_with(['<', '{', '[', '"']))?
             .to_owned(),
     };
-    let words = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line: String = words.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+    let line = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
     let line = line.trim_end_matches('.');
     (!line.is_empty()).then(|| line.to_owned())
 }

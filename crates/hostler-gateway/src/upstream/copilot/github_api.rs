@@ -81,7 +81,7 @@ impl GitHubApi {
             CopilotMode::Exchange => self.exchange(github_token).await?,
         };
         let now = clock.now();
-        let (key, told, lifetime) = match exchange {
+        let (key, reported_api, lifetime) = match exchange {
             None => (github_token.clone(), None, None),
             Some(TokenExchange { token, expires_at, refresh_in, endpoints }) => {
                 let lifetime = AccessLifetime::from_expiry(now, expires_at, refresh_in);
@@ -89,7 +89,7 @@ impl GitHubApi {
             }
         };
         let discovered = AccessLifetime::for_discovery(now);
-        let (api, lifetime) = match (&self.api_url, told) {
+        let (api, lifetime) = match (&self.api_url, reported_api) {
             (Some(api), _) => (api.clone(), lifetime.unwrap_or(discovered)),
             (None, Some(api)) => (self.parse_api_url(&api)?, lifetime.unwrap_or(discovered)),
             (None, None) => {
@@ -105,7 +105,7 @@ impl GitHubApi {
         match self.get_json(&["copilot_internal", "v2", "token"], github_token).await {
             Ok(exchange) => Ok(Some(exchange)),
             Err(UpstreamError::ErrorResponse(refusal)) if refusal.status == StatusCode::NOT_FOUND => {
-                tracing::debug!("there is no token exchange; the GitHub token itself is tried");
+                tracing::debug!("no token exchange available; using the GitHub token");
                 Ok(None)
             }
             Err(error) => Err(into_access_error(error)),
@@ -135,7 +135,7 @@ impl GitHubApi {
         .await?;
         // Without the parser's message, which may contain parts of the input.
         serde_json::from_slice(&body).map_err(|_| UpstreamError::InvalidResponse {
-            reason: format!("the answer of /{} has another shape than expected", path.join("/")),
+            reason: format!("the response of /{} has an unexpected format", path.join("/")),
         })
     }
 
@@ -143,7 +143,7 @@ impl GitHubApi {
     fn parse_api_url(&self, api: &str) -> Result<Url, CopilotAccessError> {
         let safe = |api: &Url| api.scheme() == "https" || (self.allow_http && api.scheme() == "http");
         Url::parse(api).ok().filter(safe).ok_or_else(|| CopilotAccessError::InvalidResponse {
-            reason: "the address that it names for Copilot is not an https one".to_owned(),
+            reason: "the reported address of Copilot is not an https URL".to_owned(),
         })
     }
 
@@ -162,7 +162,7 @@ impl GitHubApi {
 
 impl fmt::Debug for GitHubApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitHub").field("http", &self.http).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("GitHubApi").field("http", &self.http).field("mode", &self.mode).finish_non_exhaustive()
     }
 }
 
@@ -172,14 +172,14 @@ fn into_access_error(error: UpstreamError) -> CopilotAccessError {
         UpstreamError::ErrorResponse(refusal) => {
             let UpstreamErrorResponse { status, headers, body } = *refusal;
             let retry_after = headers.get(header::RETRY_AFTER).cloned();
-            let said = error_message::sentence(&body);
-            let limited = said.as_ref().is_some_and(|said| said.to_ascii_lowercase().contains("rate limit"));
+            let message = error_message::sentence(&body);
+            let limited = message.as_ref().is_some_and(|text| text.to_ascii_lowercase().contains("rate limit"));
             match status {
                 StatusCode::UNAUTHORIZED => CopilotAccessError::TokenRejected,
                 StatusCode::FORBIDDEN if limited => {
                     CopilotAccessError::ErrorStatus { status: StatusCode::TOO_MANY_REQUESTS, retry_after }
                 }
-                StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => CopilotAccessError::NoSubscription { message: said },
+                StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => CopilotAccessError::NoSubscription { message },
                 status => CopilotAccessError::ErrorStatus { status, retry_after },
             }
         }
@@ -210,11 +210,11 @@ mod tests {
     fn github_errors_map_to_access_errors() {
         let details = r#"{"message":"no","error_details":{"message":"No access\n to  Copilot.","title":"x"}}"#;
         let limited = r#"{"message":"API rate limit exceeded for user ID 1."}"#;
-        for (status, body, told, words) in [
+        for (status, body, expected_status, expected_text) in [
             (401, "{}", 401, "hostler agents login copilot"),
-            (403, details, 403, "(GitHub says: No access to Copilot)"),
-            (403, "<html>", 403, "no Copilot subscription that can be used here; see"),
-            (404, r#"{"message":"Not Found"}"#, 403, "(GitHub says: Not Found)"),
+            (403, details, 403, "(GitHub: No access to Copilot)"),
+            (403, "<html>", 403, "no usable Copilot subscription. See"),
+            (404, r#"{"message":"Not Found"}"#, 403, "(GitHub: Not Found)"),
             (403, limited, 429, "status 429"),
             (429, limited, 429, "status 429"),
             (500, "", 500, "status 500"),
@@ -224,19 +224,19 @@ mod tests {
             else {
                 panic!("{status} {body} is a refusal");
             };
-            assert_eq!(refusal.status.as_u16(), told, "{status} {body}");
+            assert_eq!(refusal.status.as_u16(), expected_status, "{status} {body}");
             let envelope = String::from_utf8(refusal.body.to_vec()).unwrap();
-            assert!(envelope.contains(words), "{status} {body}: {envelope}");
+            assert!(envelope.contains(expected_text), "{status} {body}: {envelope}");
         }
     }
 
     #[test]
     fn plain_http_is_allowed_only_if_github_itself_uses_it() {
-        let asked = |github: &str| {
+        let github_api = |github: &str| {
             let config = CopilotConfig::new(github.parse().unwrap(), Arc::new(FixedCredential::default()));
             GitHubApi::new(&config, HeaderMap::new())
         };
-        let (secure, plain) = (asked("https://api.github.com"), asked("http://127.0.0.1:1"));
+        let (secure, plain) = (github_api("https://api.github.com"), github_api("http://127.0.0.1:1"));
         for (api, by_secure, by_plain) in [
             ("https://api.example.com/x", true, true),
             ("http://api.example.com", false, true),

@@ -1,4 +1,4 @@
-//! Parses Copilot's model list and keeps the models that serve the Messages API.
+//! Parses Copilot's model list and selects the models that serve the Messages API.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -88,13 +88,13 @@ mod tests {
             {"id": 5, "name": "x", "vendor": "Anthropic", "supported_endpoints": endpoints},
             "something else",
         ]});
-        let kept = parse_models(list.to_string().as_bytes()).unwrap();
-        let kept: Vec<_> = kept
+        let parsed = parse_models(list.to_string().as_bytes()).unwrap();
+        let parsed: Vec<_> = parsed
             .iter()
             .map(|model| (&*model.id, &*model.name, model.context_window, model.max_output, model.vision))
             .collect();
         assert_eq!(
-            kept,
+            parsed,
             [
                 ("claude-sonnet-4.5", "Claude Sonnet 4.5", Some(200_000), Some(64_000), Some(true)),
                 ("claude-bare", "claude-bare", None, None, None),

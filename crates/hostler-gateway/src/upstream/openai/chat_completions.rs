@@ -6,6 +6,40 @@ use hostler_redact::redact_json_error;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::upstream::UpstreamError;
+/// Why a response is not a usable chat completion. Never contains its text.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(super) enum CompletionError {
+    #[error("not a chat completion: {reason}")]
+    Malformed { reason: String },
+    #[error("the completion has no choices")]
+    NoChoice,
+    #[error("the choice has no finish_reason")]
+    NoFinishReason,
+    #[error("the choice has no message")]
+    NoMessage,
+    #[error("the content is not text: {reason}")]
+    ContentNotText { reason: String },
+    #[error("the content has a part of type {kind:?}")]
+    UnsupportedContentPart { kind: String },
+    #[error("a tool call has no name")]
+    UnnamedToolCall,
+    #[error("a tool call has arguments before its name")]
+    ArgumentsBeforeName,
+    #[error("the arguments of the call to {tool:?} are not a JSON object")]
+    InvalidArguments { tool: String },
+    #[error("the arguments of a tool call are not a JSON object")]
+    InvalidStreamedArguments,
+    #[error("more than {most} tool calls in one message")]
+    TooManyToolCalls { most: usize },
+}
+
+impl From<CompletionError> for UpstreamError {
+    fn from(error: CompletionError) -> Self {
+        Self::InvalidResponse { reason: error.to_string() }
+    }
+}
+
 /// Separator of text blocks that are joined into one string.
 pub(super) const PARAGRAPH_BREAK: &str = "\n\n";
 
@@ -261,17 +295,17 @@ impl<'a> CompletionChoice<'a> {
 
 impl<'a> CompletionDelta<'a> {
     /// The text; `None` if it is empty, an error if it is neither a string nor text parts.
-    pub(super) fn text(&self) -> Result<Option<Cow<'a, str>>, String> {
+    pub(super) fn text(&self) -> Result<Option<Cow<'a, str>>, CompletionError> {
         let Some(raw) = self.content else { return Ok(None) };
         if let Some(text) = as_string(raw) {
             return Ok(Some(text).filter(|text| !text.is_empty()));
         }
         let parts: Vec<TextPart<'_>> = serde_json::from_str(raw.get())
-            .map_err(|error| format!("its content is no text: {}", redact_json_error(&error)))?;
+            .map_err(|error| CompletionError::ContentNotText { reason: redact_json_error(&error) })?;
         let mut text = String::new();
         for part in parts {
             if part.kind != "text" {
-                return Err(format!("its content has a part of the type {:?}", part.kind));
+                return Err(CompletionError::UnsupportedContentPart { kind: part.kind.into_owned() });
             }
             text.push_str(&part.text);
         }

@@ -7,7 +7,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::arguments_scanner::ArgumentsScanner;
-use super::chat_completions::ToolCallDelta;
+use super::chat_completions::{CompletionError, ToolCallDelta};
 use super::messages_response::{ContentBlock, ContentDelta, EmptyInput, MessageStreamEvent};
 use super::tool_call_ids::ToolCallIds;
 use crate::sse;
@@ -75,7 +75,7 @@ impl ContentBlockWriter {
 
     pub(super) fn write(&mut self, event: &MessageStreamEvent<'_>) -> Result<(), UpstreamError> {
         let json = serde_json::to_vec(event)
-            .map_err(|error| UpstreamError::Internal { reason: format!("an event could not be written: {error}") })?;
+            .map_err(|error| UpstreamError::Internal { reason: format!("failed to serialize an event: {error}") })?;
         self.write_bytes(&sse::encode_event(event.name(), &json));
         Ok(())
     }
@@ -147,11 +147,9 @@ impl ContentBlockWriter {
 
     fn write_arguments(&mut self, at: usize, piece: &str) -> Result<(), UpstreamError> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
-        call.arguments
-            .push(piece)
-            .map_err(|_| invalid_response("the arguments of a tool call are not a JSON object"))?;
+        call.arguments.push(piece).map_err(|_| CompletionError::InvalidStreamedArguments)?;
         match call.progress {
-            CallProgress::Announced => Err(invalid_response("a tool call has arguments before it has a name")),
+            CallProgress::Announced => Err(CompletionError::ArgumentsBeforeName.into()),
             // Only white space can follow, otherwise the push above fails.
             CallProgress::Closed => Ok(()),
             CallProgress::Open(index) => {
@@ -185,7 +183,7 @@ impl ContentBlockWriter {
 
     fn add_call(&mut self, piece: &ToolCallDelta<'_>) -> Result<usize, UpstreamError> {
         if self.calls.len() >= MAX_TOOL_CALLS {
-            return Err(invalid_response("it calls more than 1024 tools at once"));
+            return Err(CompletionError::TooManyToolCalls { most: MAX_TOOL_CALLS }.into());
         }
         self.calls.push(ToolCallState {
             index: piece.index,
@@ -244,8 +242,4 @@ impl ContentBlockWriter {
         }
         closed.into_iter().try_for_each(|index| self.write(&MessageStreamEvent::ContentBlockStop { index }))
     }
-}
-
-fn invalid_response(reason: &str) -> UpstreamError {
-    UpstreamError::InvalidResponse { reason: reason.to_owned() }
 }

@@ -64,7 +64,7 @@ impl<'a> ChatConversation<'a> {
                 "assistant" => conversation.add_assistant_message(&path, turn.content)?,
                 "system" => conversation.add_system_message(&path, turn.content)?,
                 other => {
-                    let reason = format!("{other:?} is none of user, assistant and system.");
+                    let reason = format!("unexpected role {other:?}; use user, assistant or system.");
                     return Err(UnsupportedRequest::new(format!("{path}.role"), reason));
                 }
             }
@@ -76,7 +76,7 @@ impl<'a> ChatConversation<'a> {
             }
             Some(ChatMessage::Assistant { .. }) => Err(UnsupportedRequest::new(
                 format!("messages.{}", messages.len().saturating_sub(1)),
-                "chat completions cannot go on with a message that the assistant has begun; end with a user message.",
+                "the Chat Completions API does not support prefilling the assistant message; end with a user message.",
             )),
             _ => Ok(conversation),
         }
@@ -98,7 +98,10 @@ impl<'a> ChatConversation<'a> {
         }
         if let Some((path, _)) = results.first() {
             let place = self.tool_results_index().ok_or_else(|| {
-                UnsupportedRequest::new(path, "a tool_result must follow the assistant's message with its tool_use.")
+                UnsupportedRequest::new(
+                    path,
+                    "a tool_result must follow the assistant message that contains its tool_use.",
+                )
             })?;
             self.messages.splice(place..place, results.into_iter().map(|(_, message)| message));
         }
@@ -240,5 +243,5 @@ fn system_text(path: &str, content: &RawValue) -> Result<String, UnsupportedRequ
 }
 
 fn misplaced_block(path: String, block: &InputBlock<'_>, place: &str) -> UnsupportedRequest {
-    UnsupportedRequest::new(path, format!("{} does not belong into {place}.", block.description()))
+    UnsupportedRequest::new(path, format!("{} is not allowed in {place}.", block.description()))
 }

@@ -31,7 +31,7 @@ impl FinishReason {
     pub(super) fn into_stop_fields(self, has_calls: bool, has_refusal: bool) -> Result<StopFields, UpstreamError> {
         let stop_reason = match self.reason.as_str() {
             "error" | "abort" | "insufficient_system_resource" => {
-                let reason = format!("the server gave up (finish_reason {:?})", self.reason);
+                let reason = format!("the server stopped with finish_reason {:?}", self.reason);
                 return Err(UpstreamError::Interrupted { reason });
             }
             "content_filter" => "refusal",

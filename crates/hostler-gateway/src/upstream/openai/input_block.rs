@@ -154,8 +154,8 @@ fn parse_block<'a>(path: &str, raw: &'a RawValue) -> Result<InputBlock<'a>, Unsu
         "thinking" | "redacted_thinking" => InputBlock::Thinking,
         other => {
             let reason = format!(
-                "a block of the type {other:?} cannot be sent to this upstream, which speaks chat completions; \
-                 leave it out or use another upstream."
+                "a block of type {other:?} is not supported by the Chat Completions API; remove it or use another \
+                 upstream."
             );
             return Err(UnsupportedRequest::new(path, reason));
         }
@@ -170,7 +170,8 @@ fn convert_image<'a>(path: &str, source: Source<'a>) -> Result<InputBlock<'a>, U
         "base64" => format!("data:{};base64,{}", source.media_type, source.data),
         "url" => source.url.into_owned(),
         other => {
-            let reason = format!("an image from {other:?} cannot be sent to this upstream; send its bytes or a URL.");
+            let reason =
+                format!("an image source of type {other:?} is not supported by this upstream; use base64 or url.");
             return Err(UnsupportedRequest::new(format!("{path}.source"), reason));
         }
     };
@@ -182,7 +183,7 @@ fn convert_document<'a>(path: &str, document: Document<'a>) -> Result<InputBlock
     let Document { source, title, context } = document;
     if source.kind != "text" {
         let kind = if source.media_type.is_empty() { source.kind } else { source.media_type };
-        let reason = format!("a document of the kind {kind:?} cannot be sent to this upstream; send its text instead.");
+        let reason = format!("a document of type {kind:?} is not supported by this upstream; send its text instead.");
         return Err(UnsupportedRequest::new(path, reason));
     }
     let mut text = String::from("<document>\n");

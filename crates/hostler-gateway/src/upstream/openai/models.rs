@@ -39,7 +39,7 @@ struct TopProvider {
 /// Parses the response to `GET …/models`.
 pub(super) fn parse_models(body: &[u8]) -> Result<Vec<UpstreamModel>, UpstreamError> {
     let list: ModelListResponse = serde_json::from_slice(body).map_err(|error| UpstreamError::InvalidResponse {
-        reason: format!("its list of models: {}", redact_json_error(&error)),
+        reason: format!("invalid model list: {}", redact_json_error(&error)),
     })?;
     Ok(list.data.into_iter().map(into_upstream_model).collect())
 }

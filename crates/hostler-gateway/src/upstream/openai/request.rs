@@ -112,9 +112,8 @@ pub(super) fn translate_request(
         include_reasoning: thinking.is_some_and(|thinking| thinking.kind != "disabled"),
         call_ids: conversation.call_ids.into_iter().map(|id| id.into_owned()).collect(),
     };
-    let body = serde_json::to_vec(&request).map_err(|error| {
-        UnsupportedRequest::new("body", format!("it cannot be written as chat completions: {error}."))
-    })?;
+    let body = serde_json::to_vec(&request)
+        .map_err(|error| UnsupportedRequest::new("body", format!("failed to serialize the request: {error}.")))?;
     Ok(TranslatedRequest { body: body.into(), response_context: expected })
 }
 
@@ -147,7 +146,8 @@ fn translate_response_format(format: OutputFormat<'_>) -> Result<ResponseFormat<
             Err(UnsupportedRequest::new("output_config.format.schema", "a JSON schema is required."))
         }
         (other, _) => {
-            let reason = format!("chat completions know no output format {other:?}; use json_schema.");
+            let reason =
+                format!("the Chat Completions API does not support the output format {other:?}; use json_schema.");
             Err(UnsupportedRequest::new("output_config.format.type", reason))
         }
     }

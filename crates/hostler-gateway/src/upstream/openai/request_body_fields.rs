@@ -23,10 +23,10 @@ impl UnsupportedRequest {
 /// Decodes the value at a path.
 pub(super) fn decode_field<'a, T: Deserialize<'a>>(path: &str, raw: &'a RawValue) -> Result<T, UnsupportedRequest> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        let said = redact_json_error(&error);
+        let message = redact_json_error(&error);
         // Line and column refer to the value, not to the body, so they are omitted.
-        let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
-        UnsupportedRequest::new(path, format!("{what}."))
+        let reason = message.rsplit_once(" at line ").map_or(message.as_str(), |(reason, _)| reason);
+        UnsupportedRequest::new(path, format!("{reason}."))
     })
 }
 
@@ -60,7 +60,7 @@ impl<'a> RequestBodyFields<'a> {
         match self.0.into_iter().find(|(_, raw)| raw.get() != "null") {
             Some((name, _)) => Err(UnsupportedRequest::new(
                 name,
-                "this upstream speaks chat completions, which cannot express this field; leave it out.",
+                "this upstream uses the Chat Completions API, which does not support this field; remove it.",
             )),
             None => Ok(()),
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hostler_redact::redact_json_error;
 use serde_json::value::RawValue;
 
-use super::chat_completions::{Completion, CompletionChoice, ToolCallDelta};
+use super::chat_completions::{Completion, CompletionChoice, CompletionError, ToolCallDelta};
 use super::finish_reason::FinishReason;
 use super::messages_response::{ContentBlock, MessageResponse, MessageUsage};
 use super::request::ResponseContext;
@@ -20,29 +20,28 @@ pub(super) fn translate_response(
     expected: ResponseContext,
 ) -> Result<Bytes, UpstreamError> {
     let completion: Completion<'_> = serde_json::from_slice(body)
-        .map_err(|error| invalid_response(format!("it is no chat completion: {}", redact_json_error(&error))))?;
+        .map_err(|error| CompletionError::Malformed { reason: redact_json_error(&error) })?;
     if let Some(error) = completion.error {
         return Err(server_error::parse_server_error(error).into());
     }
     let choice = completion
         .choices
         .and_then(|choices| choices.into_iter().find(CompletionChoice::is_first))
-        .ok_or_else(|| invalid_response("it holds no choice".to_owned()))?;
-    let finish =
-        FinishReason::from_choice(&choice).ok_or_else(|| invalid_response("it has no finish_reason".to_owned()))?;
-    let said = choice.message_or_delta().ok_or_else(|| invalid_response("its choice holds no message".to_owned()))?;
+        .ok_or(CompletionError::NoChoice)?;
+    let finish = FinishReason::from_choice(&choice).ok_or(CompletionError::NoFinishReason)?;
+    let message = choice.message_or_delta().ok_or(CompletionError::NoMessage)?;
 
-    let reasoning = said.reasoning().filter(|_| expected.include_reasoning);
-    let text = said.text().map_err(invalid_response)?.filter(|text| !text.trim().is_empty());
-    let refusal = said.refusal();
+    let reasoning = message.reasoning().filter(|_| expected.include_reasoning);
+    let text = message.text()?.filter(|text| !text.trim().is_empty());
+    let refusal = message.refusal();
     let mut ids = ToolCallIds::new(id, expected.call_ids);
     let mut calls = Vec::new();
-    for call in said.tool_calls.iter().flatten() {
+    for call in message.tool_calls.iter().flatten() {
         match CompletedToolCall::parse(call, &mut ids) {
             Ok(call) => calls.push(call),
             // A call that the token limit truncated is dropped; the stop reason reports the truncation.
             Err(_) if finish.is_truncated() => break,
-            Err(reason) => return Err(invalid_response(reason)),
+            Err(error) => return Err(error.into()),
         }
     }
 
@@ -54,7 +53,7 @@ pub(super) fn translate_response(
         name: call.name,
         input: &call.input,
     }));
-    let message = MessageResponse {
+    let response = MessageResponse {
         id,
         role: "assistant",
         model: completion.model.as_deref().filter(|model| !model.is_empty()).unwrap_or(model),
@@ -62,9 +61,9 @@ pub(super) fn translate_response(
         stop: finish.into_stop_fields(!calls.is_empty(), refusal.is_some())?,
         usage: MessageUsage::from(completion.usage.unwrap_or_default()),
     };
-    serde_json::to_vec(&message)
+    serde_json::to_vec(&response)
         .map(Bytes::from)
-        .map_err(|error| UpstreamError::Internal { reason: format!("a message could not be written: {error}") })
+        .map_err(|error| UpstreamError::Internal { reason: format!("failed to serialize a message: {error}") })
 }
 
 struct CompletedToolCall<'a> {
@@ -74,10 +73,10 @@ struct CompletedToolCall<'a> {
 }
 
 impl<'a> CompletedToolCall<'a> {
-    fn parse(call: &'a ToolCallDelta<'_>, ids: &mut ToolCallIds) -> Result<Self, String> {
+    fn parse(call: &'a ToolCallDelta<'_>, ids: &mut ToolCallIds) -> Result<Self, CompletionError> {
         let name = call.name();
         if name.is_empty() {
-            return Err("it calls a tool without naming it".to_owned());
+            return Err(CompletionError::UnnamedToolCall);
         }
         let arguments = call.arguments();
         // A call without arguments often has an empty string.
@@ -85,11 +84,7 @@ impl<'a> CompletedToolCall<'a> {
         let input = RawValue::from_string(arguments.to_owned())
             .ok()
             .filter(|input| input.get().starts_with('{'))
-            .ok_or_else(|| format!("the arguments of its call to {name:?} are not a JSON object"))?;
+            .ok_or_else(|| CompletionError::InvalidArguments { tool: name.to_owned() })?;
         Ok(Self { id: ids.choose(call.id()), name, input })
     }
-}
-
-fn invalid_response(reason: String) -> UpstreamError {
-    UpstreamError::InvalidResponse { reason }
 }

@@ -42,12 +42,12 @@ struct ErrorObject<'a> {
 
 /// Wraps the message of an error body in an envelope; a body without a message is unchanged.
 pub(super) fn wrap_error_body(refusal: UpstreamErrorResponse) -> UpstreamErrorResponse {
-    let told = serde_json::from_slice::<ErrorBody<'_>>(&refusal.body).ok().and_then(|body| {
+    let parsed = serde_json::from_slice::<ErrorBody<'_>>(&refusal.body).ok().and_then(|body| {
         let error = body.error.or(body.message).or(body.detail)?;
         ServerError::parse(error, refusal.status)
     });
-    match told {
-        Some(told) => UpstreamErrorResponse { body: error::error_body(told.kind, &told.message), ..refusal },
+    match parsed {
+        Some(parsed) => UpstreamErrorResponse { body: error::error_body(parsed.kind, &parsed.message), ..refusal },
         None => refusal,
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn wrap_error_body(refusal: UpstreamErrorResponse) -> UpstreamErrorRe
 pub(super) fn parse_server_error(error: &RawValue) -> ServerError {
     ServerError::parse(error, StatusCode::INTERNAL_SERVER_ERROR).unwrap_or_else(|| ServerError {
         kind: ApiErrorKind::Api,
-        message: "The upstream reported an error without a message.".to_owned(),
+        message: "The upstream returned an error without a message.".to_owned(),
         status: StatusCode::INTERNAL_SERVER_ERROR,
     })
 }
@@ -87,8 +87,8 @@ impl ServerError {
 }
 
 impl From<ServerError> for UpstreamError {
-    fn from(told: ServerError) -> Self {
-        let body: Bytes = error::error_body(told.kind, &told.message);
-        Self::from(UpstreamErrorResponse { status: told.status, headers: HeaderMap::new(), body })
+    fn from(error: ServerError) -> Self {
+        let body: Bytes = error::error_body(error.kind, &error.message);
+        Self::from(UpstreamErrorResponse { status: error.status, headers: HeaderMap::new(), body })
     }
 }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use hostler_redact::redact_json_error;
 
-use super::chat_completions::{Completion, CompletionChoice, CompletionUsage};
+use super::chat_completions::{Completion, CompletionChoice, CompletionError, CompletionUsage};
 use super::content_block_writer::ContentBlockWriter;
 use super::finish_reason::FinishReason;
 use super::messages_response::{MessageResponse, MessageStreamEvent, MessageUsage, StopFields};
@@ -106,14 +106,12 @@ impl StreamedMessage {
     fn handle_event(&mut self, data: &[u8]) -> Result<State, UpstreamError> {
         match data.trim_ascii() {
             b"[DONE]" => return self.finish(),
-            // A keep-alive comment keeps the client's connection alive as well.
+            // A ping, so that the client's connection stays open as well.
             b"" if self.has_begun => self.blocks.write(&MessageStreamEvent::Ping)?,
             b"" => {}
             json => {
-                let chunk: Completion<'_> = serde_json::from_slice(json).map_err(|error| {
-                    let reason = format!("a chunk is no chat completion: {}", redact_json_error(&error));
-                    UpstreamError::InvalidResponse { reason }
-                })?;
+                let chunk: Completion<'_> = serde_json::from_slice(json)
+                    .map_err(|error| CompletionError::Malformed { reason: redact_json_error(&error) })?;
                 return self.handle_chunk(&chunk);
             }
         }
@@ -122,11 +120,11 @@ impl StreamedMessage {
 
     fn handle_chunk(&mut self, chunk: &Completion<'_>) -> Result<State, UpstreamError> {
         if let Some(error) = chunk.error {
-            let told = server_error::parse_server_error(error);
+            let error = server_error::parse_server_error(error);
             if !self.has_begun {
-                return Err(told.into());
+                return Err(error.into());
             }
-            self.blocks.write_bytes(&error::error_event(told.kind, &told.message));
+            self.blocks.write_bytes(&error::error_event(error.kind, &error.message));
             return Ok(State::Finished);
         }
         if !self.has_begun {
@@ -155,22 +153,22 @@ impl StreamedMessage {
     }
 
     fn handle_choice(&mut self, choice: &CompletionChoice<'_>) -> Result<(), UpstreamError> {
-        if let Some(said) = choice.message_or_delta() {
-            match said.reasoning() {
+        if let Some(delta) = choice.message_or_delta() {
+            match delta.reasoning() {
                 Some(reasoning) if self.include_reasoning => self.blocks.write_thinking(&reasoning)?,
                 // A ping, so that the client does not take a long reasoning that it does not receive for a dead
                 // connection.
                 Some(_) => self.blocks.write(&MessageStreamEvent::Ping)?,
                 None => {}
             }
-            if let Some(text) = said.text().map_err(|reason| UpstreamError::InvalidResponse { reason })? {
+            if let Some(text) = delta.text()? {
                 self.blocks.write_text(&text)?;
             }
-            if let Some(refusal) = said.refusal() {
+            if let Some(refusal) = delta.refusal() {
                 self.has_refusal = true;
                 self.blocks.write_text(&refusal)?;
             }
-            for call in said.tool_calls.iter().flatten() {
+            for call in delta.tool_calls.iter().flatten() {
                 self.blocks.write_call(call)?;
             }
         }

@@ -34,7 +34,7 @@ pub(super) fn translate_tools<'a>(
         let path = format!("tools.{index}");
         let tool: ToolField<'a> = decode_field(&path, raw)?;
         if let Some(kind) = tool.kind.filter(|kind| kind != "custom") {
-            let reason = format!("the tool {kind:?} runs at Anthropic and this upstream has no such; leave it out.");
+            let reason = format!("the tool {kind:?} runs on Anthropic's servers and is not available here; remove it.");
             return Err(UnsupportedRequest::new(path, reason));
         }
         let name = tool.name.ok_or_else(|| UnsupportedRequest::new(format!("{path}.name"), "a name is required."))?;
@@ -72,13 +72,13 @@ pub(super) fn translate_tool_choice(
         ("auto", _) => ChatToolChoice::Mode("auto"),
         ("none", _) => ChatToolChoice::Mode("none"),
         ("any" | "tool", _) if !any_function => {
-            return Err(UnsupportedRequest::new("tool_choice", "a tool is demanded and the model knows none."));
+            return Err(UnsupportedRequest::new("tool_choice", "a tool is required, but `tools` is empty."));
         }
         ("any", _) => ChatToolChoice::Mode("required"),
         ("tool", Some(name)) => ChatToolChoice::Function { kind: "function", function: FunctionName { name } },
         ("tool", None) => return Err(UnsupportedRequest::new("tool_choice.name", "a name is required.")),
         (other, _) => {
-            let reason = format!("{other:?} is none of auto, any, tool and none.");
+            let reason = format!("unexpected type {other:?}; use auto, any, tool or none.");
             return Err(UnsupportedRequest::new("tool_choice.type", reason));
         }
     };

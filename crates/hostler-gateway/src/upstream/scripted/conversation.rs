@@ -60,14 +60,14 @@ impl<'a> RequestConversation<'a> {
 
     /// The base64 contents of all images that the user sent.
     pub(super) fn images(&self) -> Vec<&str> {
-        let mut pictures = Vec::new();
+        let mut found = Vec::new();
         for message in self.messages.iter().filter(|message| message.role == "user") {
             if let Content::Blocks(blocks) = &message.content {
                 let images = blocks.iter().filter(|block| block.kind == "image");
-                pictures.extend(images.filter_map(|block| block.source.as_ref()).map(|source| source.data.as_ref()));
+                found.extend(images.filter_map(|block| block.source.as_ref()).map(|source| source.data.as_ref()));
             }
         }
-        pictures
+        found
     }
 
     pub(super) fn last_user_text(&self) -> LastUserText {
@@ -218,7 +218,7 @@ mod tests {
             seen(&format!(r#"[{{"role":"assistant","content":[{a}]}},{{"role":"user","content":"x"}}]"#)),
             [""; 0]
         );
-        let document = r#"{"type":"document","source":{"type":"text","data":"words"}}"#;
+        let document = r#"{"type":"document","source":{"type":"text","data":"text"}}"#;
         let linked = r#"{"type":"image","source":{"type":"url","url":"https://example.com"}}"#;
         assert_eq!(seen(&format!(r#"[{{"role":"user","content":[{document},{linked}]}}]"#)), [""]);
     }

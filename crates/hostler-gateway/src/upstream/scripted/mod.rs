@@ -60,13 +60,13 @@ impl Upstream for ScriptedUpstream {
 
     fn messages(&self, call: UpstreamRequest) -> BoxFuture<'_, Result<UpstreamResponse, UpstreamError>> {
         async move {
-            let performance = ScriptPlayback::new(build_message_script(&call.body)?);
+            let playback = ScriptPlayback::new(build_message_script(&call.body)?);
             let head =
                 MessageHead { id: derive_message_id(&call.body), model: call.model, request_bytes: call.body.len() };
             let body = if call.stream {
-                UpstreamResponseBody::Events(stream_playback(performance, ScriptedEventWriter::new(head)))
+                UpstreamResponseBody::Events(stream_playback(playback, ScriptedEventWriter::new(head)))
             } else {
-                UpstreamResponseBody::Whole(collect_playback(performance, ScriptedMessageWriter::new(head)).await?)
+                UpstreamResponseBody::Whole(collect_playback(playback, ScriptedMessageWriter::new(head)).await?)
             };
             Ok(UpstreamResponse { headers: HeaderMap::new(), body })
         }
@@ -77,11 +77,11 @@ impl Upstream for ScriptedUpstream {
 /// The directives for the response to this request.
 fn build_message_script(body: &[u8]) -> Result<MessageScript, UpstreamError> {
     let conversation = RequestConversation::parse(body).map_err(|error| {
-        error_response(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {}.", redact_json_error(&error)))
+        error_response(StatusCode::BAD_REQUEST, &format!("Invalid messages: {}.", redact_json_error(&error)))
     })?;
     let request = conversation.last_user_text();
     let script = Script::parse(&request.text)
-        .map_err(|error| error_response(StatusCode::BAD_REQUEST, &format!("The script cannot be played: {error}.")))?;
+        .map_err(|error| error_response(StatusCode::BAD_REQUEST, &format!("Invalid script: {error}.")))?;
     Ok(match script {
         Some(script) => script.message_after(request.tool_results).with_images(&conversation.images()),
         None => MessageScript::echo(&request.text),
@@ -89,11 +89,11 @@ fn build_message_script(body: &[u8]) -> Result<MessageScript, UpstreamError> {
 }
 
 /// The stream of events at their due times. The clock is used here, so that the playback itself has none.
-fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> EventByteStream {
-    stream::unfold(Some((performance, writer)), |state| async {
-        let (mut performance, mut writer) = state?;
+fn stream_playback(playback: ScriptPlayback, writer: ScriptedEventWriter) -> EventByteStream {
+    stream::unfold(Some((playback, writer)), |state| async {
+        let (mut playback, mut writer) = state?;
         loop {
-            let written = match performance.next()? {
+            let written = match playback.next()? {
                 PlaybackStep::Open(opening) => writer.open_block(opening),
                 PlaybackStep::Chunk(piece) => writer.write_chunk(&piece),
                 PlaybackStep::Close => writer.close_block(),
@@ -112,7 +112,7 @@ fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> 
                 }
             };
             return Some(match written {
-                Ok(events) => (Ok(events), Some((performance, writer))),
+                Ok(events) => (Ok(events), Some((playback, writer))),
                 Err(error) => (Err(serialization_error(&error)), None),
             });
         }
@@ -121,11 +121,8 @@ fn stream_playback(performance: ScriptPlayback, writer: ScriptedEventWriter) -> 
 }
 
 /// Collects the same playback into one message.
-async fn collect_playback(
-    performance: ScriptPlayback,
-    mut writer: ScriptedMessageWriter,
-) -> Result<Bytes, UpstreamError> {
-    for step in performance {
+async fn collect_playback(playback: ScriptPlayback, mut writer: ScriptedMessageWriter) -> Result<Bytes, UpstreamError> {
+    for step in playback {
         match step {
             PlaybackStep::Open(opening) => writer.open_block(opening),
             PlaybackStep::Chunk(piece) => writer.add_chunk(&piece),
@@ -148,11 +145,11 @@ fn error_response(status: StatusCode, message: &str) -> UpstreamError {
 }
 
 fn disconnect_error() -> UpstreamError {
-    UpstreamError::Interrupted { reason: "the script cut the connection".to_owned() }
+    UpstreamError::Interrupted { reason: "the script closed the connection".to_owned() }
 }
 
 fn serialization_error(error: &serde_json::Error) -> UpstreamError {
-    UpstreamError::Internal { reason: format!("an event of the scripted model could not be written: {error}") }
+    UpstreamError::Internal { reason: format!("failed to serialize an event of the scripted model: {error}") }
 }
 
 /// Ids are derived from the request, so that they differ within a conversation and repeat for a repeated request.

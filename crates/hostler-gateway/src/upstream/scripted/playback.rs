@@ -56,10 +56,10 @@ pub(super) struct ScriptPlayback {
 }
 
 impl ScriptPlayback {
-    pub(super) fn new(act: MessageScript) -> Self {
+    pub(super) fn new(message: MessageScript) -> Self {
         Self {
-            directives: act.directives.into_iter(),
-            delta_delay: act.delta_delay,
+            directives: message.directives.into_iter(),
+            delta_delay: message.delta_delay,
             open_block: None,
             queued: VecDeque::new(),
             block_count: 0,
@@ -195,8 +195,8 @@ mod tests {
 
     /// The steps of a script as text.
     fn play(script: &str) -> String {
-        let act = Script::parse(script).unwrap().unwrap().message_after(0);
-        let steps = ScriptPlayback::new(act).map(|step| match step {
+        let message = Script::parse(script).unwrap().unwrap().message_after(0);
+        let steps = ScriptPlayback::new(message).map(|step| match step {
             PlaybackStep::Open(NewBlock::Text) => "text[".to_owned(),
             PlaybackStep::Open(NewBlock::Thinking) => "thinking[".to_owned(),
             PlaybackStep::Open(NewBlock::Tool { name, .. }) => format!("{name}["),
@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn huge_output_has_exactly_the_requested_size() {
-        let act = Script::parse("!huge 10000").unwrap().unwrap().message_after(0);
-        let sizes: Vec<usize> = ScriptPlayback::new(act)
+        let message = Script::parse("!huge 10000").unwrap().unwrap().message_after(0);
+        let sizes: Vec<usize> = ScriptPlayback::new(message)
             .filter_map(|step| if let PlaybackStep::Chunk(piece) = step { Some(piece.len()) } else { None })
             .collect();
         assert_eq!(sizes, [4096, 4096, 1808]);

@@ -44,12 +44,28 @@ impl Directive {
     }
 }
 
-/// Why a script is invalid.
+/// Why a script is invalid, with the first line that is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("line {line}: {problem}")]
+#[error("line {line}: {error}")]
 pub(super) struct ScriptError {
     line: usize,
-    problem: String,
+    error: DirectiveError,
+}
+
+/// Why a directive is invalid.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+enum DirectiveError {
+    #[error("unknown directive !{name}; use {DIRECTIVE_NAMES}")]
+    Unknown { name: String },
+    /// The argument is missing, or is not of the expected form.
+    #[error("expected {0}")]
+    Expected(&'static str),
+    #[error("expected a number from 1 to {MAX_OUTPUT_BYTES}")]
+    ExpectedSize,
+    #[error("the input of {tool} is not valid JSON: {reason}")]
+    InvalidInput { tool: String, reason: String },
+    #[error("the input of {tool} must be a JSON object")]
+    InputNotAnObject { tool: String },
 }
 
 /// A user text with directives.
@@ -61,22 +77,21 @@ impl Script {
     pub(super) fn parse(text: &str) -> Result<Option<Self>, ScriptError> {
         let mut directives = Vec::new();
         let mut unknown = None;
-        for (line, words) in (1..).zip(text.lines()) {
-            let Some(words) = words.trim().strip_prefix('!') else {
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some(directive) = line.trim().strip_prefix('!') else {
                 continue;
             };
-            let (name, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-            match parse_directive(name, rest.trim()) {
+            let (name, argument) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
+            match parse_directive(name, argument.trim()) {
                 Some(Ok(directive)) => directives.push(directive),
-                Some(Err(problem)) => return Err(ScriptError { line, problem }),
-                None => unknown = unknown.or(Some((line, name))),
+                Some(Err(error)) => return Err(ScriptError { line: number, error }),
+                None => unknown = unknown.or(Some((number, name))),
             }
         }
         match unknown {
-            Some((line, name)) if !directives.is_empty() => Err(ScriptError {
-                line,
-                problem: format!("there is no directive !{name}; there are {DIRECTIVE_NAMES}"),
-            }),
+            Some((line, name)) if !directives.is_empty() => {
+                Err(ScriptError { line, error: DirectiveError::Unknown { name: name.to_owned() } })
+            }
             _ => Ok((!directives.is_empty()).then_some(Self(directives))),
         }
     }
@@ -84,13 +99,13 @@ impl Script {
     /// The message after this number of tool results: the first step whose calls have no results yet.
     pub(super) fn message_after(self, results: usize) -> MessageScript {
         let mut pace = Duration::ZERO;
-        let mut left = results;
+        let mut remaining = results;
         for step in self.split_messages() {
             let calls = step.iter().filter(|directive| directive.is_tool()).count();
-            if left == 0 || calls == 0 {
+            if remaining == 0 || calls == 0 {
                 return MessageScript { delta_delay: pace, directives: step };
             }
-            left = left.saturating_sub(calls);
+            remaining = remaining.saturating_sub(calls);
             // The pace of an earlier step still applies.
             for directive in step {
                 if let Directive::Pace(set) = directive {
@@ -127,13 +142,13 @@ pub(super) struct MessageScript {
 
 impl MessageScript {
     /// Resolves directives about images with these images.
-    pub(super) fn with_images(mut self, pictures: &[&str]) -> Self {
+    pub(super) fn with_images(mut self, images: &[&str]) -> Self {
         for directive in &mut self.directives {
             if let Directive::See { data, text } = directive {
-                *directive = Directive::Say(match (pictures.contains(&data.as_str()), pictures.len()) {
+                *directive = Directive::Say(match (images.contains(&data.as_str()), images.len()) {
                     (true, _) => std::mem::take(text),
-                    (false, 0) => "There is no picture.".to_owned(),
-                    (false, count) => format!("That is not among the pictures that were sent ({count})."),
+                    (false, 0) => "No image was sent.".to_owned(),
+                    (false, count) => format!("The image is not among the images that were sent ({count})."),
                 });
             }
         }
@@ -142,96 +157,97 @@ impl MessageScript {
 
     /// The response to a text without directives.
     pub(super) fn echo(text: &str) -> Self {
-        let mut said: String = text.chars().take(MAX_ECHO_CHARS).collect();
-        if said.len() < text.len() {
-            said.push('…');
+        let mut echoed: String = text.chars().take(MAX_ECHO_CHARS).collect();
+        if echoed.len() < text.len() {
+            echoed.push('…');
         }
-        let answer = if said.is_empty() {
+        let answer = if echoed.is_empty() {
             "Hello from the scripted model. You sent no text.".to_owned()
         } else {
-            format!("Hello from the scripted model. You said: {said}")
+            format!("Hello from the scripted model. You said: {echoed}")
         };
         Self { delta_delay: Duration::ZERO, directives: vec![Directive::Say(answer)] }
     }
 }
 
-const DIRECTIVE_NAMES: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut and !hang";
+const DIRECTIVE_NAMES: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut or !hang";
 
 /// Parses a directive from its name and the rest of its line; `None` if the name is unknown.
-fn parse_directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
+fn parse_directive(name: &str, argument: &str) -> Option<Result<Directive, DirectiveError>> {
     Some(match name {
-        "say" => parse_text(rest).map(Directive::Say),
-        "think" => parse_text(rest).map(Directive::Think),
-        "deltas" => parse_deltas(rest),
-        "huge" => parse_output_size(rest).map(Directive::Huge),
-        "see" => parse_see(rest),
-        "pace" => parse_milliseconds(rest).map(Directive::Pace),
-        "wait" => parse_milliseconds(rest).map(Directive::Wait),
-        "tool" => parse_tool(rest),
-        "error" => parse_error(rest),
-        "cut" => require_no_argument(rest, Directive::Cut),
-        "hang" => require_no_argument(rest, Directive::Hang),
+        "say" => parse_text(argument).map(Directive::Say),
+        "think" => parse_text(argument).map(Directive::Think),
+        "deltas" => parse_deltas(argument),
+        "huge" => parse_output_size(argument).map(Directive::Huge),
+        "see" => parse_see(argument),
+        "pace" => parse_milliseconds(argument).map(Directive::Pace),
+        "wait" => parse_milliseconds(argument).map(Directive::Wait),
+        "tool" => parse_tool(argument),
+        "error" => parse_error(argument),
+        "cut" => require_no_argument(argument, Directive::Cut),
+        "hang" => require_no_argument(argument, Directive::Hang),
         _ => return None,
     })
 }
 
-fn parse_text(rest: &str) -> Result<String, String> {
-    if rest.is_empty() {
-        return Err("a text must follow".to_owned());
+fn parse_text(argument: &str) -> Result<String, DirectiveError> {
+    if argument.is_empty() {
+        return Err(DirectiveError::Expected("text"));
     }
-    Ok(rest.replace("\\n", "\n"))
+    Ok(argument.replace("\\n", "\n"))
 }
 
-fn parse_deltas(rest: &str) -> Result<Directive, String> {
-    let (count, text) = split_first_word(rest);
+fn parse_deltas(argument: &str) -> Result<Directive, DirectiveError> {
+    let (count, text) = split_first_word(argument);
     let count = parse_output_size(count)?;
     Ok(Directive::Deltas { count, text: (!text.is_empty()).then(|| text.replace("\\n", "\n")) })
 }
 
-fn parse_see(rest: &str) -> Result<Directive, String> {
-    let (data, said) = split_first_word(rest);
-    Ok(Directive::See { data: data.to_owned(), text: parse_text(said)? })
+fn parse_see(argument: &str) -> Result<Directive, DirectiveError> {
+    let (data, text) = split_first_word(argument);
+    Ok(Directive::See { data: data.to_owned(), text: parse_text(text)? })
 }
 
-fn parse_tool(rest: &str) -> Result<Directive, String> {
-    let (name, input) = split_first_word(rest);
+fn parse_tool(argument: &str) -> Result<Directive, DirectiveError> {
+    let (name, input) = split_first_word(argument);
     if name.is_empty() {
-        return Err("the name of a tool must follow".to_owned());
+        return Err(DirectiveError::Expected("the name of a tool"));
     }
+    let tool = name.to_owned();
     let input = if input.is_empty() { "{}" } else { input };
-    let input: Box<RawValue> =
-        serde_json::from_str(input).map_err(|error| format!("the input of {name} is not JSON: {error}"))?;
+    let input: Box<RawValue> = match serde_json::from_str(input) {
+        Ok(input) => input,
+        Err(error) => return Err(DirectiveError::InvalidInput { tool, reason: error.to_string() }),
+    };
     if !input.get().starts_with('{') {
-        return Err(format!("the input of {name} must be a JSON object"));
+        return Err(DirectiveError::InputNotAnObject { tool });
     }
-    Ok(Directive::Tool { name: name.to_owned(), input })
+    Ok(Directive::Tool { name: tool, input })
 }
 
-fn parse_error(rest: &str) -> Result<Directive, String> {
-    let (status, message) = split_first_word(rest);
+fn parse_error(argument: &str) -> Result<Directive, DirectiveError> {
+    let (status, message) = split_first_word(argument);
     let status = status
         .parse::<u16>()
         .ok()
         .and_then(|status| StatusCode::from_u16(status).ok())
         .filter(|status| status.as_u16() >= 400)
-        .ok_or("a status of 400 or more must follow")?;
-    let message = if message.is_empty() { "The script asked for this error." } else { message };
+        .ok_or(DirectiveError::Expected("an HTTP status of 400 or higher"))?;
+    let message = if message.is_empty() { "The script requested this error." } else { message };
     Ok(Directive::Error { status, message: message.to_owned() })
 }
 
-fn require_no_argument(rest: &str, directive: Directive) -> Result<Directive, String> {
-    if rest.is_empty() { Ok(directive) } else { Err("nothing may follow".to_owned()) }
+fn require_no_argument(argument: &str, directive: Directive) -> Result<Directive, DirectiveError> {
+    if argument.is_empty() { Ok(directive) } else { Err(DirectiveError::Expected("no argument")) }
 }
 
-fn parse_milliseconds(rest: &str) -> Result<Duration, String> {
-    rest.parse().map(Duration::from_millis).map_err(|_| "a number of milliseconds must follow".to_owned())
+fn parse_milliseconds(argument: &str) -> Result<Duration, DirectiveError> {
+    let expected = |_| DirectiveError::Expected("a number of milliseconds");
+    argument.parse().map(Duration::from_millis).map_err(expected)
 }
 
-fn parse_output_size(rest: &str) -> Result<usize, String> {
-    rest.parse()
-        .ok()
-        .filter(|size| (1..=MAX_OUTPUT_BYTES).contains(size))
-        .ok_or_else(|| format!("a number from 1 to {MAX_OUTPUT_BYTES} must follow"))
+fn parse_output_size(argument: &str) -> Result<usize, DirectiveError> {
+    argument.parse().ok().filter(|size| (1..=MAX_OUTPUT_BYTES).contains(size)).ok_or(DirectiveError::ExpectedSize)
 }
 
 fn split_first_word(rest: &str) -> (&str, &str) {
@@ -244,9 +260,9 @@ mod tests {
     use super::*;
 
     /// The directives of the message after this number of results, in the form of a script.
-    fn act(text: &str, results: usize) -> String {
-        let act = Script::parse(text).unwrap().unwrap().message_after(results);
-        let words: Vec<String> = act
+    fn message(text: &str, results: usize) -> String {
+        let message = Script::parse(text).unwrap().unwrap().message_after(results);
+        let directives: Vec<String> = message
             .directives
             .iter()
             .map(|directive| match directive {
@@ -256,7 +272,7 @@ mod tests {
                 other => format!("{other:?}"),
             })
             .collect();
-        format!("{}@{}", words.join(", "), act.delta_delay.as_millis())
+        format!("{}@{}", directives.join(", "), message.delta_delay.as_millis())
     }
 
     #[test]
@@ -268,55 +284,56 @@ mod tests {
 
     #[test]
     fn see_reports_whether_the_image_was_sent() {
-        let act = |pictures: &[&str]| {
-            let act = Script::parse("!see AAAA it is red").unwrap().unwrap().message_after(0).with_images(pictures);
-            act.directives.iter().map(|directive| format!("{directive:?}")).collect::<Vec<_>>()
+        let answer = |images: &[&str]| {
+            let script = Script::parse("!see AAAA it is red").unwrap().unwrap();
+            let message = script.message_after(0).with_images(images);
+            message.directives.iter().map(|directive| format!("{directive:?}")).collect::<Vec<_>>()
         };
-        assert_eq!(act(&["BBBB", "AAAA"]), [r#"Say("it is red")"#]);
-        assert_eq!(act(&[]), [r#"Say("There is no picture.")"#]);
-        assert_eq!(act(&["BBBB"]), [r#"Say("That is not among the pictures that were sent (1).")"#]);
+        assert_eq!(answer(&["BBBB", "AAAA"]), [r#"Say("it is red")"#]);
+        assert_eq!(answer(&[]), [r#"Say("No image was sent.")"#]);
+        assert_eq!(answer(&["BBBB"]), [r#"Say("The image is not among the images that were sent (1).")"#]);
         for wrong in ["!see", "!see AAAA"] {
-            assert_eq!(Script::parse(wrong).unwrap_err().problem, "a text must follow");
+            assert_eq!(Script::parse(wrong).unwrap_err().error, DirectiveError::Expected("text"));
         }
     }
 
     #[test]
     fn prose_between_directives_is_a_comment() {
-        assert_eq!(act("Please do this:\n  !say one\r\nand then\n!say two", 0), "say one, say two@0");
+        assert_eq!(message("Please do this:\n  !say one\r\nand then\n!say two", 0), "say one, say two@0");
     }
 
     #[test]
     fn a_script_continues_after_the_calls_with_results() {
         let script = "!pace 5\n!say a\n!tool A {}\n!tool B {}\n!say b\n!pace 7\n!tool C\n!say c";
-        assert_eq!(act(script, 0), "pace 5, say a, tool A, tool B@0");
-        assert_eq!(act(script, 2), "say b, pace 7, tool C@5");
-        assert_eq!(act(script, 3), "say c@7");
-        assert_eq!(act(script, 9), "say c@7");
-        assert_eq!(act("!tool A", 1), "@0");
+        assert_eq!(message(script, 0), "pace 5, say a, tool A, tool B@0");
+        assert_eq!(message(script, 2), "say b, pace 7, tool C@5");
+        assert_eq!(message(script, 3), "say c@7");
+        assert_eq!(message(script, 9), "say c@7");
+        assert_eq!(message("!tool A", 1), "@0");
     }
 
     #[test]
     fn errors_contain_their_line() {
-        for (text, told) in [
-            ("!say hi\n!sya there", "line 2: there is no directive !sya"),
-            ("!say", "line 1: a text must follow"),
-            ("x\n!wait soon", "line 2: a number of milliseconds must follow"),
-            ("!deltas 0", "line 1: a number from 1 to"),
-            ("!huge 99999999999", "line 1: a number from 1 to"),
-            ("!tool", "line 1: the name of a tool must follow"),
-            ("!tool Bash {", "line 1: the input of Bash is not JSON"),
+        for (text, expected) in [
+            ("!say hi\n!sya there", "line 2: unknown directive !sya; use !say, "),
+            ("!say", "line 1: expected text"),
+            ("x\n!wait soon", "line 2: expected a number of milliseconds"),
+            ("!deltas 0", "line 1: expected a number from 1 to"),
+            ("!huge 99999999999", "line 1: expected a number from 1 to"),
+            ("!tool", "line 1: expected the name of a tool"),
+            ("!tool Bash {", "line 1: the input of Bash is not valid JSON"),
             ("!tool Bash [1]", "line 1: the input of Bash must be a JSON object"),
-            ("!error 200", "line 1: a status of 400 or more must follow"),
-            ("!cut now", "line 1: nothing may follow"),
+            ("!error 200", "line 1: expected an HTTP status of 400 or higher"),
+            ("!cut now", "line 1: expected no argument"),
         ] {
             let error = Script::parse(text).unwrap_err().to_string();
-            assert!(error.starts_with(told), "{text}: {error}");
+            assert!(error.starts_with(expected), "{text}: {error}");
         }
     }
 
     #[test]
     fn a_long_text_is_echoed_truncated() {
-        let Directive::Say(said) = MessageScript::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
-        assert!(said.ends_with("ä…") && said.chars().count() < 1100);
+        let Directive::Say(answer) = MessageScript::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
+        assert!(answer.ends_with("ä…") && answer.chars().count() < 1100);
     }
 }

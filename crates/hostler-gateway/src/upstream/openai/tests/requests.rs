@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::dialect::{ChatDialect, LateSystemRole, TokenLimitField};
 use super::super::request::translate_request;
+use super::super::request_body_fields::UnsupportedRequest;
 
 const SMALL_SERVER: ChatDialect = ChatDialect {
     token_limit_field: TokenLimitField::MaxTokens,
@@ -18,10 +19,9 @@ const OPENAI: ChatDialect = ChatDialect {
     supports_reasoning_effort: true,
 };
 
-fn translated(request: &Value, stream: bool, dialect: ChatDialect) -> Result<Value, String> {
+fn translated(request: &Value, stream: bool, dialect: ChatDialect) -> Result<Value, UnsupportedRequest> {
     translate_request(request.to_string().as_bytes(), "the-model", stream, dialect)
         .map(|translated| serde_json::from_slice(&translated.body).unwrap())
-        .map_err(|error| error.to_string())
 }
 
 /// A request with these messages.
@@ -143,7 +143,7 @@ fn cases() -> Vec<(&'static str, Value)> {
         (
             "a document of text",
             asking(json!([user(json!([
-                {"type": "document", "title": "notes.txt", "context": "from the desk", "source": {"type": "text", "media_type": "text/plain", "data": "one\ntwo"}},
+                {"type": "document", "title": "notes.txt", "context": "from the office", "source": {"type": "text", "media_type": "text/plain", "data": "one\ntwo"}},
                 {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "three"}},
             ]))])),
         ),
@@ -277,8 +277,8 @@ fn unsupported_requests_are_rejected_with_their_path() {
         ])),
         asking(json!([user(json!("go")), assistant(json!("The answer is"))])),
     ];
-    let said: Vec<String> = cases.iter().map(|case| translated(case, false, SMALL_SERVER).unwrap_err()).collect();
-    insta::assert_snapshot!(said.join("\n"));
+    let errors = cases.iter().map(|case| translated(case, false, SMALL_SERVER).unwrap_err().to_string());
+    insta::assert_snapshot!(errors.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

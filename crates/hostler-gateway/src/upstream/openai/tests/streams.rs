@@ -236,7 +236,7 @@ fn shown(written: &str) -> String {
     lines
 }
 
-fn told(outcome: Result<(), UpstreamError>) -> String {
+fn describe_outcome(outcome: Result<(), UpstreamError>) -> String {
     match outcome {
         Ok(()) => "over".to_owned(),
         Err(UpstreamError::ErrorResponse(refusal)) => {
@@ -251,7 +251,7 @@ fn streams_are_translated() {
     let mut page = String::new();
     for (title, bytes) in cases() {
         let (written, outcome) = translated(translator(true), [bytes.as_bytes()]);
-        page.push_str(&format!("# {title}\n{}{}\n\n", shown(&written), told(outcome)));
+        page.push_str(&format!("# {title}\n{}{}\n\n", shown(&written), describe_outcome(outcome)));
     }
     insta::assert_snapshot!(page);
 }

@@ -23,8 +23,8 @@ use crate::wire::{
 /// More pending requests than any agent makes; further ones are denied.
 const MAX_PENDING_REQUESTS: usize = 256;
 
-const UNREADABLE_REQUEST_MESSAGE: &str = "The host could not read this request, so it is refused.";
-const TOO_MANY_REQUESTS_MESSAGE: &str = "Too many requests are waiting for an answer.";
+const UNREADABLE_REQUEST_MESSAGE: &str = "The host could not parse this request and rejected it.";
+const TOO_MANY_REQUESTS_MESSAGE: &str = "Too many requests are pending.";
 const SKIPPED_QUESTION_MESSAGE: &str = "The user does not want to answer.";
 
 /// The requests that wait for a person's answer.
@@ -111,7 +111,7 @@ impl AgentRequests {
             ControlRequestBody::Other { .. } => {
                 let response = HostControlResponse::Error {
                     request_id: id,
-                    error: "The host does not serve this kind of request.",
+                    error: "The host does not support this kind of request.",
                 };
                 RequestResolution { line: response_line(response), ..RequestResolution::default() }
             }

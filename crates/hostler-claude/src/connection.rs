@@ -132,7 +132,7 @@ impl ClaudeConnection {
     pub(crate) async fn request(&self, request: HostControlRequest) -> Result<Option<Box<RawValue>>, ConnectionError> {
         let answer = self.send_request(request).await?;
         match answer.await {
-            Ok(answer) => answer.map_err(ConnectionError::Refused),
+            Ok(answer) => answer.map_err(ConnectionError::from),
             Err(_) => Err(self.exited_error()),
         }
     }
@@ -208,7 +208,7 @@ impl AgentConnection for ClaudeConnection {
                 self.shared.mapper().mark_denied(&call);
             }
             let Some(line) = line else {
-                return Err(ConnectionError::Refused("the answer could not be written".to_owned()));
+                return Err(ConnectionError::Refused("failed to serialize the answer".to_owned()));
             };
             let (written, outcome) = oneshot::channel();
             let line = StdinCommand::Line { line, written: Some(written) };
@@ -256,7 +256,7 @@ impl AgentConnection for ClaudeConnection {
                 // The environment of the agent names models of other makers for its small tasks, so the model cannot
                 // change at runtime. The older build keeps its last effort level if it receives none.
                 AgentSettingChange::Model(_) | AgentSettingChange::Effort(None) => {
-                    Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
+                    Err(ConnectionError::Refused("this setting can be changed only when the agent starts".to_owned()))
                 }
             }
         }

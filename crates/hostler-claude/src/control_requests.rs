@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use hostler_driver::ConnectionError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -27,8 +28,22 @@ struct CancelResponse {
     cancelled: bool,
 }
 
-/// The answer to a request: its body (if it has one), or the agent's reason for refusing.
-pub(crate) type ControlResult = Result<Option<Box<RawValue>>, String>;
+/// The agent answered a control request with an error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub(crate) struct ControlRequestError {
+    /// The agent's message.
+    pub(crate) reason: String,
+}
+
+impl From<ControlRequestError> for ConnectionError {
+    fn from(error: ControlRequestError) -> Self {
+        Self::Refused(error.reason)
+    }
+}
+
+/// The answer to a request: its body (if it has one), or the agent's error.
+pub(crate) type ControlResult = Result<Option<Box<RawValue>>, ControlRequestError>;
 
 /// Requests that wait for the agent's answer.
 #[derive(Debug, Default)]
@@ -91,10 +106,10 @@ impl PendingControlRequests {
         };
         let outcome = match &answer.outcome {
             Ok(body) => Ok(body.map(ToOwned::to_owned)),
-            Err(reason) => Err(reason.to_string()),
+            Err(reason) => Err(ControlRequestError { reason: reason.to_string() }),
         };
-        if let Err(Err(reason)) = waiting.send(outcome) {
-            tracing::warn!(reason, "the agent refused a request");
+        if let Err(Err(ControlRequestError { reason })) = waiting.send(outcome) {
+            tracing::warn!(reason, "agent rejected a control request that no caller waits for");
         }
     }
 
@@ -144,7 +159,7 @@ mod tests {
                 r#"{{"type":"control_response","response":{{"subtype":"error","request_id":"{first}","error":"no"}}}}"#
             ),
         );
-        assert_eq!(first_answer.try_recv().unwrap().unwrap_err(), "no");
+        assert_eq!(first_answer.try_recv().unwrap().unwrap_err().reason, "no");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl ClaudeConfig {
             agent_env: Vec::new(),
             supervisor,
             runtime_dir,
-            lock_holder: "another Hostler".to_owned(),
+            lock_holder: "another host".to_owned(),
             handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
             min_version: ClaudeVersion::oldest_tested(),
             default_model: "claude-sonnet-4-5".to_owned(),
@@ -165,7 +165,7 @@ impl Driver for ClaudeDriver {
         ProviderInfo {
             id: "claude".to_owned(),
             display_name: "Claude Code".to_owned(),
-            description: "Anthropic's coding agent, run by the real Claude Code executable.".to_owned(),
+            description: "Anthropic's coding agent, run by the Claude Code executable.".to_owned(),
             default_model: self.config.default_model.clone(),
             plans_directory: self.config.plans_directory(),
         }
@@ -215,7 +215,7 @@ impl Driver for ClaudeDriver {
         let open = open::open_connection(shared, spec);
         async move {
             if let Some(Err(error)) = futures::future::OptionFuture::from(back).await {
-                tracing::debug!(%error, "it is not known where the agent goes on");
+                tracing::debug!(%error, "failed to determine the active branch of the transcript");
             }
             open.await
         }

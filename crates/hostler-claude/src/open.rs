@@ -63,9 +63,7 @@ pub(crate) async fn open_connection(shared: OpenContext, spec: OpenSpec) -> Resu
     if !is_script && !shared.lacks_config_root.load(Ordering::Relaxed) {
         match open_isolated(shared.clone(), &spec, ConfigIsolation::ConfigRoot).await {
             Err(error) if error.stderr.as_str().contains(CONFIG_ROOT_FLAG) => {
-                tracing::info!(
-                    "this build of Claude Code does not know {CONFIG_ROOT_FLAG}; starting it in another way"
-                );
+                tracing::info!("Claude Code does not support {CONFIG_ROOT_FLAG}: starting it without this option");
                 shared.lacks_config_root.store(true, Ordering::Relaxed);
             }
             outcome => return outcome,
@@ -167,7 +165,7 @@ async fn stage_configuration(
         Ok((stage, lock))
     };
     let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).flatten();
-    prepared.map_err(|cause| open_errors::other(format!("Claude Code's configuration could not be prepared: {cause}.")))
+    prepared.map_err(|cause| open_errors::other(format!("Failed to prepare Claude Code's configuration: {cause}.")))
 }
 
 async fn build_spawn_spec(
@@ -186,7 +184,7 @@ async fn build_spawn_spec(
             TranscriptPresence::Empty(path) => {
                 // The lock makes it ours, and it contains no message; but while it exists, the agent rejects the id.
                 if let Err(error) = tokio::fs::remove_file(&path).await {
-                    tracing::warn!(%error, "a transcript without a message could not be removed");
+                    tracing::warn!(%error, "failed to remove a transcript without messages");
                 }
                 SessionArgument::New(*id)
             }
@@ -195,7 +193,7 @@ async fn build_spawn_spec(
     };
     let (program, mut args) = config.executable.command();
     let ours = launch_options::arguments(&identity, spec, stage)
-        .map_err(|cause| open_errors::other(format!("Claude Code's settings could not be written: {cause}.")))?;
+        .map_err(|cause| open_errors::other(format!("Failed to write Claude Code's settings: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {
         program,

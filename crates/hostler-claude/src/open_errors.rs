@@ -24,7 +24,7 @@ fn error(kind: OpenErrorKind, message: impl Into<String>, stderr: StderrTail) ->
 
 pub(crate) fn no_working_directory(path: &Path) -> OpenError {
     let message = format!(
-        "The working directory {} does not exist; create it again or start a session in another one.",
+        "The working directory {} does not exist. Create it again, or start a session in another directory.",
         path.display()
     );
     error(OpenErrorKind::NoWorkingDirectory, message, StderrTail::default())
@@ -39,23 +39,23 @@ pub(crate) fn lock_failed(cause: &LockError) -> OpenError {
 }
 
 pub(crate) fn spawn_failed(cause: &SpawnError, executable: &Executable, working_directory: &Path) -> OpenError {
-    let advice = "install it with `hostler agents install claude` or name another one with --claude";
+    let advice = "Install it with `hostler agents install claude`, or select another executable with --claude";
     match cause {
         SpawnError::NotFound(_) | SpawnError::NotExecutable(_) => {
             let what = match executable {
-                Executable::Native(_) => "Claude Code cannot be started".to_owned(),
-                Executable::Js { .. } => "Claude Code's script needs Node.js, which cannot be started".to_owned(),
+                Executable::Native(_) => "Failed to start Claude Code".to_owned(),
+                Executable::Js { .. } => "Failed to start Node.js, which Claude Code's script requires".to_owned(),
             };
-            error(OpenErrorKind::ExecutableMissing, format!("{what}: {cause}; {advice}."), StderrTail::default())
+            error(OpenErrorKind::ExecutableMissing, format!("{what}: {cause}. {advice}."), StderrTail::default())
         }
         SpawnError::NoWorkingDirectory { .. } => no_working_directory(working_directory),
-        _ => error(OpenErrorKind::Other, format!("Claude Code could not be started: {cause}."), StderrTail::default()),
+        _ => error(OpenErrorKind::Other, format!("Failed to start Claude Code: {cause}."), StderrTail::default()),
     }
 }
 
 pub(crate) fn script_missing(path: &Path) -> OpenError {
     let message = format!(
-        "Claude Code's script {} does not exist; install it with `hostler agents install claude --build js`.",
+        "Claude Code's script {} does not exist. Install it with `hostler agents install claude --build js`.",
         path.display()
     );
     error(OpenErrorKind::ExecutableMissing, message, StderrTail::default())
@@ -70,22 +70,22 @@ pub(crate) fn wrong_version(
     let path = executable.path().display();
     let found = match found {
         Some(version) => format!("{path} is Claude Code {version}"),
-        None => format!("{path} does not say which version of Claude Code it is"),
+        None => format!("{path} does not report its Claude Code version"),
     };
-    let message = format!("{found}, but {needed} or newer is needed; run `hostler agents install claude`.");
+    let message = format!("{found}, but {needed} or newer is required. Run `hostler agents install claude`.");
     error(OpenErrorKind::WrongVersion, message, remains.stderr)
 }
 
 pub(crate) fn handshake_timeout(limit: Duration, remains: AgentExit) -> OpenError {
     let message = format!(
-        "Claude Code did not become ready within {} seconds and was ended; try again, or run `hostler doctor`.",
+        "Claude Code was not ready within {} seconds and was terminated. Try again, or run `hostler doctor`.",
         limit.as_secs_f32()
     );
     error(OpenErrorKind::HandshakeTimeout, message, remains.stderr)
 }
 
 pub(crate) fn handshake_refused(reason: &str, remains: AgentExit) -> OpenError {
-    let message = format!("Claude Code refused the handshake: {}.", reason.trim().trim_end_matches('.'));
+    let message = format!("Claude Code rejected the handshake: {}.", reason.trim().trim_end_matches('.'));
     error(OpenErrorKind::HandshakeRefused, message, remains.stderr)
 }
 
@@ -98,27 +98,27 @@ pub(crate) fn exited_early(remains: AgentExit) -> OpenError {
     let (kind, message) = if said("cannot be used with root/sudo privileges") {
         (
             OpenErrorKind::ExitedEarly,
-            "Claude Code refuses to skip permissions for root; run Hostler as another user, choose another permission \
+            "Claude Code does not skip permissions for root. Run Hostler as another user, choose another permission \
              mode, or set IS_SANDBOX=1 if this machine is a sandbox."
                 .to_owned(),
         )
     } else if said("is already in use") {
         (
             OpenErrorKind::ConversationBusy,
-            "Claude Code says that this conversation's id is already in use; close it elsewhere or start a new session."
+            "Another Claude Code process is using this conversation. Close it there, or start a new session."
                 .to_owned(),
         )
     } else if said("No conversation found") {
         (
             OpenErrorKind::ConversationMissing,
-            "Claude Code cannot continue this conversation, since its transcript is gone. Bring the file back (it is \
-             below `projects` in Claude Code's directory) and send the message again, or start a new session; what was \
-             said here stays readable."
+            "Claude Code cannot continue this conversation because its transcript is missing. Restore the file (below \
+             `projects` in Claude Code's directory) and send the message again, or start a new session. The messages \
+             here remain readable."
                 .to_owned(),
         )
     } else {
         let because = remains.result_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-        let message = format!("Claude Code ended before it was ready ({}){because}.", remains.status);
+        let message = format!("Claude Code exited before it was ready ({}){because}.", remains.status);
         (OpenErrorKind::ExitedEarly, message)
     };
     error(kind, message, remains.stderr)

@@ -75,10 +75,10 @@ impl OutputReader {
                 Ok(None) => break,
                 Err(error @ LineError::TooLong { .. }) => {
                     self.counters.count_malformed();
-                    tracing::warn!(%error, "a message of the agent was skipped");
+                    tracing::warn!(%error, "skipped a message of the agent");
                 }
                 Err(error @ LineError::Io(_)) => {
-                    tracing::warn!(%error, "the agent's output ended");
+                    tracing::warn!(%error, "agent output ended");
                     break;
                 }
             }
@@ -93,7 +93,7 @@ impl OutputReader {
             Ok(message) => message,
             Err(error) => {
                 self.counters.count_malformed();
-                tracing::warn!(%error, "a line of the agent was skipped");
+                tracing::warn!(%error, "skipped a line of agent output");
                 return;
             }
         };
@@ -111,7 +111,7 @@ impl OutputReader {
                 None => self.shared.requests.resolve(answer),
             },
             WireMessage::Unknown { kind, subtype } => {
-                tracing::debug!(kind, subtype, "the agent sent a message that is not known");
+                tracing::debug!(kind, subtype, "unknown agent message");
             }
             _ => {}
         }
@@ -147,7 +147,7 @@ impl OutputReader {
         events.extend(event);
         let answered = line.is_some_and(|line| self.lines.try_send(StdinCommand::Line { line, written: None }).is_ok());
         if !answered && !waits && !self.lines.is_closed() {
-            tracing::error!("the agent does not read what it is told; it is ended");
+            tracing::error!("agent does not read its input: terminating it");
             hurry.cancel();
         }
         if let Some(steer) = steer {

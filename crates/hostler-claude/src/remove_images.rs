@@ -93,7 +93,7 @@ fn rewrite_transcript(path: &Path, which: ImageSelection) -> io::Result<usize> {
     temporary.as_file().sync_all()?;
     let now = std::fs::metadata(path)?;
     if (now.len(), now.modified()?) != (before.len(), before.modified()?) {
-        return Err(io::Error::other("something still writes to it"));
+        return Err(io::Error::other("another process is writing to it"));
     }
     temporary.persist(path).map_err(|error| error.error)?;
     Ok(count)

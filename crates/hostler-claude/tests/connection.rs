@@ -49,7 +49,7 @@ async fn tool_denied_in_the_hook_is_shown_as_denied() {
         DriverEvent::ToolFinished { id, outcome, output, .. } => Some((id.as_str(), *outcome, output.as_str())),
         _ => None,
     });
-    let reason = "Tools are switched off in this session; answer without them.";
+    let reason = "Tools are disabled in this session. Answer without them.";
     assert_eq!(finished, Some(("toolu_fake", ToolOutcome::Denied, reason)));
     assert_eq!(text(&events), "no tool, then");
     opened.connection.close(CloseMode::Now).await;
@@ -60,7 +60,7 @@ async fn unsupported_request_is_answered_with_an_error() {
     let bed = Bed::new();
     let mut opened = bed.open().await;
     let events = say(&mut opened, "ask").await;
-    assert_eq!(text(&events), "error: The host does not serve this kind of request.");
+    assert_eq!(text(&events), "error: The host does not support this kind of request.");
     opened.connection.close(CloseMode::Now).await;
 }
 

@@ -41,18 +41,30 @@ impl Place {
         self.project().join(format!("{id}.jsonl"))
     }
 
-    /// The scan's result for the damaged file: its title or the reason; `None` if it is skipped silently.
-    async fn bad(&self) -> Option<Result<String, String>> {
+    /// The scan's result for the damaged file; `None` if it is skipped silently.
+    async fn bad(&self) -> Option<ScannedFile> {
         let found = self.archive.scan().await;
         assert!(found.conversations.iter().any(|one| one.id == GOOD && one.title == "good"), "{found:?}");
-        let title = found.conversations.iter().find(|one| one.id == BAD).map(|one| Ok(one.title.clone()));
+        let title =
+            found.conversations.iter().find(|one| one.id == BAD).map(|one| ScannedFile::Listed(one.title.clone()));
         let path = self.file(BAD);
-        title.or_else(|| found.unreadable.into_iter().find(|(at, _)| *at == path).map(|(_, why)| Err(why)))
+        title.or_else(|| {
+            found.unreadable.into_iter().find(|(at, _)| *at == path).map(|(_, why)| ScannedFile::Unreadable(why))
+        })
     }
 
     async fn open(&self) -> Arc<dyn Transcript> {
         self.archive.open(BAD).await.unwrap()
     }
+}
+
+/// How the scan reports a file.
+#[derive(Debug, PartialEq, Eq)]
+enum ScannedFile {
+    /// It is listed with this title.
+    Listed(String),
+    /// It cannot be read, for this reason.
+    Unreadable(String),
 }
 
 fn prompt(name: &str, parent: &str, words: &str) -> String {
@@ -114,7 +126,7 @@ fn shown(turn: &LoadedTurn) -> String {
 async fn read(text: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
     let place = Place::new();
     fs::write(place.file(BAD), text).unwrap();
-    assert!(matches!(place.bad().await, Some(Ok(_))), "it is listed");
+    assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))), "it is listed");
     let book = place.open().await;
     (told(&book).await, book.describe_damage().await)
 }
@@ -125,7 +137,7 @@ async fn truncated_file_keeps_complete_turns() {
     let (told, damage) = read(&text.as_bytes()[..text.len() - 20]).await;
     assert_eq!(told, ["one: one!", "two: …"]);
     assert_eq!(damage.len(), 1);
-    assert!(damage[0].ends_with("bytes at the end are no whole record"), "{damage:?}");
+    assert!(damage[0].ends_with("bytes at the end are an incomplete record"), "{damage:?}");
 }
 
 #[tokio::test]
@@ -143,11 +155,11 @@ async fn invalid_lines_are_reported_by_number() {
         (b"{\"type\":\"user\",\"uuid\":1e999}", "is not a record (column 27)"),
         (
             b"{\"type\":\"user\",\"uuid\":\"x\",\"message\":{\"content\":123456789012345678901234567890}}",
-            "is a message in a form that is not known",
+            "is a message in an unknown format",
         ),
         (b"[1,2,3]", "is not a record (column 7)"),
         (deep.as_bytes(), "is not a record (column 400000)"),
-        (deep_record.as_bytes(), "is a message in a form that is not known"),
+        (deep_record.as_bytes(), "is a message in an unknown format"),
     ] {
         let text =
             [lines[0].as_bytes(), lines[1].as_bytes(), noise, b"\n", lines[2].as_bytes(), lines[3].as_bytes()].concat();
@@ -171,9 +183,15 @@ async fn other_encodings_are_reported_or_read() {
     for noise in [utf16, b"\x7fELF\0\0\0".to_vec(), vec![0; 4096], b"not a transcript".to_vec()] {
         fs::write(place.file(BAD), noise).unwrap();
         for _ in 0..2 {
-            assert_eq!(place.bad().await, Some(Err("holds no record of a conversation".to_owned())));
+            assert_eq!(
+                place.bad().await,
+                Some(ScannedFile::Unreadable("the file contains no conversation records".to_owned()))
+            );
         }
-        let noise = TranscriptStoreError::Failed("holds no record of a conversation".to_owned());
+        let noise = TranscriptStoreError::Failed(format!(
+            "{}: the file contains no conversation records",
+            place.file(BAD).display()
+        ));
         assert_eq!(place.archive.open(BAD).await.err(), Some(noise));
     }
 }
@@ -184,7 +202,7 @@ async fn missing_parents_cycles_and_duplicate_ids_are_loaded_and_reported() {
         [prompt("p0", "", "one"), answer("a0", "p0", "one!"), prompt("p1", "gone", "two"), answer("a1", "p1", "two!")];
     assert_eq!(
         read(gap.concat()).await,
-        (vec!["one: one!".into(), "two: two!".into()], vec!["line 3 hangs from a record that is not there".into()])
+        (vec!["one: one!".into(), "two: two!".into()], vec!["line 3 has a parent record that does not exist".into()])
     );
     let circle =
         [prompt("p0", "a1", "one"), answer("a0", "p0", "one!"), prompt("p1", "a0", "two"), answer("a1", "p1", "two!")];
@@ -192,12 +210,12 @@ async fn missing_parents_cycles_and_duplicate_ids_are_loaded_and_reported() {
         read(circle.concat()).await,
         (
             vec!["one: one!".into(), "two: two!".into()],
-            vec!["the records run in a circle, so that the beginning is missing".into()]
+            vec!["the records form a cycle, so the first turns are missing".into()]
         )
     );
     let doubled = turns(&["one", "two"]) + &answer("a0", "p1", "again");
     let (told, damage) = read(doubled).await;
-    assert_eq!(damage, ["line 5 has a name that another record has"]);
+    assert_eq!(damage, ["line 5 has the same id as another record"]);
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0], "one: one!");
 }
@@ -233,7 +251,7 @@ async fn irregular_files_are_reported_without_blocking() {
     let path = place.file(BAD);
     let check = async |why: &str| {
         let bad = place.bad().await;
-        let Some(Err(said)) = &bad else { panic!("{why}: {bad:?}") };
+        let Some(ScannedFile::Unreadable(said)) = &bad else { panic!("{why}: {bad:?}") };
         assert!(said.contains(why), "{said}");
         let refused = place.archive.open(BAD).await.err();
         assert!(matches!(&refused, Some(TranscriptStoreError::Failed(said)) if said.contains(why)), "{refused:?}");
@@ -262,10 +280,13 @@ async fn file_replaced_by_a_pipe_is_refused() {
     let sub_agents = path.with_extension("").join("subagents");
     fs::create_dir_all(&sub_agents).unwrap();
     nix::unistd::mkfifo(&sub_agents.join("agent-a1.jsonl"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    assert!(matches!(place.bad().await, Some(Ok(_))));
+    assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
     fs::remove_file(&path).unwrap();
     nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    assert_eq!(place.archive.open(BAD).await.err(), Some(TranscriptStoreError::Failed("is not a file".to_owned())));
+    assert_eq!(
+        place.archive.open(BAD).await.err(),
+        Some(TranscriptStoreError::Failed("not a regular file".to_owned()))
+    );
 }
 
 #[tokio::test]
@@ -289,7 +310,7 @@ async fn changes_during_loading_are_reported_in_their_turn() {
     let text = turns(&["one", "two", "three"]);
     let path = place.file(BAD);
     fs::write(&path, &text).unwrap();
-    assert!(matches!(place.bad().await, Some(Ok(_))));
+    assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
     let book = place.open().await;
     // One record is replaced by another one of the same length; the last two are cut off.
     let lines = lines(&text);
@@ -345,10 +366,10 @@ async fn large_files_and_lines_take_bounded_memory() {
     file.seek(SeekFrom::Start(hole)).unwrap();
     file.write_all(format!("\n{}", all[2..].concat()).as_bytes()).unwrap();
     drop(file);
-    assert!(matches!(place.bad().await, Some(Ok(_))));
+    assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
     let book = place.open().await;
     assert_eq!(told(&book).await, ["one: one!", "two: two!"]);
-    assert_eq!(book.describe_damage().await, ["line 3 is 209715200 bytes long; at most 67108864 are read"]);
+    assert_eq!(book.describe_damage().await, ["line 3 has 209715200 bytes, more than the limit of 67108864"]);
 }
 
 /// Only the number of records is large.
@@ -371,7 +392,7 @@ async fn two_hundred_megabytes_of_small_records_are_read() {
         }
     }
     file.flush().unwrap();
-    assert!(matches!(place.bad().await, Some(Ok(_))));
+    assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
     let book = place.open().await;
     assert_eq!(book.turns().len(), count);
     assert_eq!(Arc::clone(&book).describe_damage().await, ["line 2001 is not a record (column 2)"]);
@@ -403,7 +424,7 @@ async fn damaged_sub_agent_affects_only_itself() {
     }
     fs::remove_file(&file).unwrap();
     nix::unistd::mkfifo(&file, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    let notice = "(What a sub-agent did cannot be shown: its transcript cannot be read: is not a file.)";
+    let notice = "(The work of a sub-agent cannot be shown: failed to read its transcript: not a regular file.)";
     assert_eq!(told(&place.open().await).await, [format!("go: {notice} well")]);
 }
 
@@ -449,7 +470,7 @@ async fn title_after_a_truncated_record_applies() {
     fs::write(place.file(BAD), &text.as_bytes()[..text.len() - 20]).unwrap();
     place.archive.rename(BAD, "mine").await.unwrap();
     place.archive.set_tag(BAD, Some("kept")).await.unwrap();
-    assert_eq!(place.bad().await, Some(Ok("mine".to_owned())));
+    assert_eq!(place.bad().await, Some(ScannedFile::Listed("mine".to_owned())));
 }
 
 fn real(build: &str) -> String {
@@ -478,7 +499,7 @@ proptest::proptest! {
         runtime.block_on(async {
             let place = Place::new();
             fs::write(place.file(BAD), &bytes).unwrap();
-            if let Some(Ok(_)) = place.bad().await {
+            if let Some(ScannedFile::Listed(_)) = place.bad().await {
                 told(&place.open().await).await;
             }
         });

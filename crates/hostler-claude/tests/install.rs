@@ -243,7 +243,7 @@ async fn unsupported_platform_error_mentions_the_js_build() {
     assert_eq!(bench.npm_calls(), 0);
 
     bench.behave("echo 'npm error code EBADPLATFORM' >&2\nexit 1");
-    bench.assert_fails(InstallErrorKind::Unsupported, "Node.js is not one for Linux on x64").await;
+    bench.assert_fails(InstallErrorKind::Unsupported, "Node.js was not built for Linux on x64").await;
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ async fn wrong_version_is_removed() {
     bench.behave("package claude '#!/bin/sh\necho broken >&2; exit 7'");
     bench.assert_fails(InstallErrorKind::VerificationFailed, "exit code 7 (broken)").await;
     bench.behave("package something-else ''");
-    bench.assert_fails(InstallErrorKind::VerificationFailed, "does not hold the executable").await;
+    bench.assert_fails(InstallErrorKind::VerificationFailed, "does not contain the executable").await;
 }
 
 #[tokio::test]

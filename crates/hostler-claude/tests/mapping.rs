@@ -179,7 +179,7 @@ fn cut_stream_keeps_its_part_and_emits_a_notice() {
         [
             "part 1 Text",
             "part 1 + \"half\"",
-            "notice The connection to the model was cut; the agent starts its answer again.",
+            "notice The connection to the model was interrupted. The agent is retrying its answer.",
             "part 2 Text",
             "part 2 + \"whole\"",
         ]
@@ -194,7 +194,7 @@ fn cut_stream_with_an_unstreamed_answer_emits_a_notice() {
         [
             "part 1 Text",
             "part 1 + \"half\"",
-            "notice The connection to the model was cut; the agent starts its answer again.",
+            "notice The connection to the model was interrupted. The agent is retrying its answer.",
             "part 2 Text",
             "part 2 + \"whole\"",
         ]
@@ -347,7 +347,7 @@ fn compaction_starts_and_fails_once() {
     let aborted =
         r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
     assert_eq!(turn(&[compacting, compacting, failed])[..], ["compaction", "not compacted: Too long"]);
-    let given_up = "not compacted: The turn ended before the conversation was shortened.";
+    let given_up = "not compacted: The turn ended before the conversation was compacted.";
     assert_eq!(turn(&[compacting, aborted])[..2], ["compaction", given_up]);
 }
 

@@ -87,7 +87,7 @@ async fn failed_start_has_a_reason_and_leaves_nothing() {
             "no licence",
         ),
         ("root-refusal", OpenErrorKind::ExitedEarly, "IS_SANDBOX=1", "root/sudo"),
-        ("wrong-version", OpenErrorKind::WrongVersion, "is Claude Code 1.0.3, but 2.1.112 or newer is needed", ""),
+        ("wrong-version", OpenErrorKind::WrongVersion, "is Claude Code 1.0.3, but 2.1.112 or newer is required", ""),
         ("refuse-handshake", OpenErrorKind::HandshakeRefused, "the handshake is not to my liking", ""),
         (
             "exit-early:1:Error: Session ID x is already in use.",
@@ -134,7 +134,7 @@ async fn missing_conversation_is_not_replaced_by_an_empty_one() {
     let token = ResumeToken(id.to_string());
     let error = bed.driver().open(bed.spec(ConversationStart::Resume { id, token })).await.unwrap_err();
     assert_eq!(error.kind, OpenErrorKind::ConversationMissing);
-    assert!(error.message.contains("its transcript is gone"), "{error}");
+    assert!(error.message.contains("its transcript is missing"), "{error}");
     bed.nothing_is_left(id);
 }
 

@@ -110,25 +110,26 @@ async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
     for (args, expected) in [
         (&["Bash(rm -rf x)"][..], "Denied: the global rule `Bash(rm:*)` denies `rm -rf x`.\n"),
         (&["Bash(git push && rm x)"], "Denied: the global rule `Bash(rm:*)` denies `rm x`.\n"),
-        (&["Bash(git push)"], "Allowed: the workspace's rule `Bash(git:*)` allows `git push`.\n"),
+        (&["Bash(git push)"], "Allowed: the workspace rule `Bash(git:*)` allows `git push`.\n"),
         (
             &["Bash(git push)", "--cwd", text(&elsewhere)],
-            "Asked: no rule speaks of `git push`.\n  in the mode default, it has an argument that is not known to only read.\n",
+            "Requires approval: no rule matches `git push`.\n  \
+             It has an argument that is not known to be read-only (default mode).\n",
         ),
         (
             &["Read(src/main.rs)"],
-            "Allowed: in the mode default, it only reads in the working directory, or touches nothing.\n",
+            "Allowed: it only reads in the working directory or has no side effects (default mode).\n",
         ),
         (&["Read(~/secrets/key)"], "Denied: the global rule `Read(~/secrets/**)` denies `~/secrets/key`.\n"),
-        (&["Write(a)", "--mode", "plan"], "Denied: in the mode plan, it writes a file.\n"),
+        (&["Write(a)", "--mode", "plan"], "Denied: it writes a file (plan mode).\n"),
         (
             &["Write(a)", "--mode", "acceptEdits"],
-            "Allowed: in the mode acceptEdits, it edits a file in the workspace.\n",
+            "Allowed: it edits a file in the workspace (acceptEdits mode).\n",
         ),
         (
             &["Bash(touch a)", "--mode", "dontAsk"],
-            "Denied: no rule speaks of `touch a`.\n  in the mode dontAsk, the program is not known to only read.\n  \
-             in the mode dontAsk, nobody is asked.\n",
+            "Denied: no rule matches `touch a`.\n  The program is not known to be read-only (dontAsk mode).\n  \
+             Calls that require approval are denied (dontAsk mode).\n",
         ),
     ] {
         let said = shell.done(&[&["rules", "test"], args].concat()).await;
@@ -143,15 +144,15 @@ async fn invalid_rule_is_a_usage_error_with_its_position() {
     for (args, part) in [
         (
             &["add", "allow", "Bash(git status"][..],
-            "`Bash(git status` is not a rule: the parenthesis is not closed (at character",
+            "Invalid rule `Bash(git status`: the closing parenthesis is missing (at character",
         ),
         (
             &["remove", "deny", "Ba sh"],
-            "`Ba sh` is not a rule: the name of a tool has letters, digits, `_` and `-` (at character 3)",
+            "Invalid rule `Ba sh`: a tool name can contain only letters, digits, `_` and `-` (at character 3)",
         ),
         (&["add", "allow", "Bash(ls)", "--workspace", "nowhere"], "/project/nowhere is not a directory."),
         (&["add", "permit", "Bash(ls)"], "[possible values: allow, ask, deny]"),
-        (&["test", "rm -rf x"], "This is not a call: name a tool and what it is about"),
+        (&["test", "rm -rf x"], "expected a tool call such as"),
         (
             &["test", "Read(a)", "--mode", "yolo"],
             "[possible values: default, acceptEdits, plan, dontAsk, bypassPermissions]",
@@ -192,7 +193,7 @@ async fn permission_mode_setting_applies_and_must_be_valid() {
     let shell = RulesFixture::new();
     shell.home.write_config("permission-mode = \"plan\"\n");
     let said = shell.done(&["rules", "test", "Write(a)"]).await;
-    assert_eq!(said.out, "Denied: in the mode plan, it writes a file.\n");
+    assert_eq!(said.out, "Denied: it writes a file (plan mode).\n");
     shell.home.write_config("permission-mode = \"yolo\"\n");
     let said = shell.run(&["rules", "test", "Write(a)"]).await;
     assert_eq!(said.exit, Exit::Usage);
@@ -205,9 +206,9 @@ async fn plan_mode_allows_writing_plans_unless_a_rule_denies() {
     let plan = format!("Write({})", text(&shell.home.scratch.path().join("plans/mine.md")));
     let test = ["rules", "test", &plan, "--mode", "plan"];
     let said = shell.done(&test).await;
-    assert_eq!(said.out, "Allowed: in the mode plan, it is the agent's own plan.\n");
+    assert_eq!(said.out, "Allowed: it is the agent's plan file (plan mode).\n");
     assert_eq!(shell.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, said.out);
-    assert!(shell.done(&["rules", "test", &plan]).await.out.starts_with("Asked"));
+    assert!(shell.done(&["rules", "test", &plan]).await.out.starts_with("Requires approval"));
     assert!(shell.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));
     shell.done(&["rules", "add", "deny", "Edit(~/plans/**)"]).await;
     assert!(shell.done(&test).await.out.starts_with("Denied: the global rule"));

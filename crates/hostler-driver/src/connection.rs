@@ -219,14 +219,25 @@ pub enum AgentSettingChange {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ConnectionError {
     /// There is no such request, or it has been answered or withdrawn.
-    #[error("the request is no longer open")]
+    #[error("the request was already answered or withdrawn")]
     RequestNotOpen,
     /// The process has ended.
-    #[error("the agent has ended{}", .0.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
+    #[error("the agent has exited{}", .0.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
     Exited(Option<String>),
     /// The agent answered with an error.
-    #[error("the agent refused: {0}")]
+    #[error("the agent rejected the request: {0}")]
     Refused(String),
+}
+
+impl ConnectionError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::RequestNotOpen => "requestNotOpen",
+            Self::Exited(_) => "agentExited",
+            Self::Refused(_) => "agentRefused",
+        }
+    }
 }
 
 /// Why an agent could not be opened.
@@ -239,6 +250,13 @@ pub struct OpenError {
     pub message: String,
     /// The redacted end of the agent's stderr.
     pub stderr: StderrTail,
+}
+
+impl OpenError {
+    /// The machine-readable code, which is the code of its kind.
+    pub fn code(&self) -> &'static str {
+        self.kind.as_str()
+    }
 }
 
 /// The kinds of failed starts that callers distinguish.
@@ -267,7 +285,7 @@ pub enum OpenErrorKind {
 }
 
 impl OpenErrorKind {
-    /// The machine-readable name that clients see as the error's type.
+    /// The machine-readable code that clients see as the error's type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ExecutableMissing => "agentMissing",

@@ -320,19 +320,19 @@ impl ApiErrorCategory {
     /// What the user can do about it.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Auth => "Check the upstream's key (HOSTLER_UPSTREAM_KEY) and send the message again.",
-            Self::RateLimit => "Wait a little and send the message again.",
-            Self::Overloaded => "The provider has trouble; try again later.",
-            Self::InvalidRequest => {
-                "The provider did not accept the request; another model or a shorter message may help."
-            }
+            Self::Auth => "Check the provider's API key (HOSTLER_UPSTREAM_KEY), then send the message again.",
+            Self::RateLimit => "Wait a moment, then send the message again.",
+            Self::Overloaded => "The provider is overloaded. Try again later.",
+            Self::InvalidRequest => "The provider rejected the request. Try another model or a shorter message.",
             Self::AttachmentRejected => {
-                "The provider did not accept a picture or document of this conversation; drop it and go on without it."
+                "The provider rejected an image or document in this conversation. Remove it and continue without it."
             }
-            Self::TooLarge => "The conversation is too large for the provider; start a new session.",
-            Self::Network => "The provider could not be reached; check the network and send the message again.",
+            Self::TooLarge => "The conversation is too large for the provider. Start a new session.",
+            Self::Network => "The provider could not be reached. Check the network, then send the message again.",
             Self::Limit => "Raise the limit or start a new session.",
-            Self::WorkingDirectory => "Create it again and send the message again, or start a session in another one.",
+            Self::WorkingDirectory => {
+                "Create the directory again and resend the message, or start a session in another directory."
+            }
             Self::Agent => "Send the message again, or start a new session.",
         }
     }

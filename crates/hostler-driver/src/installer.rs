@@ -68,6 +68,13 @@ pub struct InstallError {
     pub message: String,
 }
 
+impl InstallError {
+    /// The machine-readable code, which is the code of its kind.
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
+    }
+}
+
 /// The kinds of failed installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstallErrorKind {
@@ -83,4 +90,18 @@ pub enum InstallErrorKind {
     VerificationFailed,
     /// Anything else.
     Other,
+}
+
+impl InstallErrorKind {
+    /// The machine-readable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NpmMissing => "npmMissing",
+            Self::Network => "network",
+            Self::DiskFull => "diskFull",
+            Self::Unsupported => "platformUnsupported",
+            Self::VerificationFailed => "installVerificationFailed",
+            Self::Other => "installFailed",
+        }
+    }
 }

@@ -62,7 +62,7 @@ pub struct DenyAllGate;
 
 impl PermissionGate for DenyAllGate {
     fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        GateDecision::Deny("Tools are switched off in this session; answer without them.".to_owned())
+        GateDecision::Deny("Tools are disabled in this session. Answer without them.".to_owned())
     }
 }
 

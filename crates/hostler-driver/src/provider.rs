@@ -99,15 +99,27 @@ pub enum ImageSelection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveImagesError {
     /// Agents of this kind cannot change their transcript.
-    #[error("this agent cannot forget a picture; begin a new session")]
+    #[error("this agent does not support removing images; start a new session")]
     Unsupported,
     /// The transcript does not exist.
-    #[error("the agent's record of the conversation is gone")]
+    #[error("the agent's transcript of the conversation does not exist")]
     Missing,
     /// An agent is running in the conversation.
-    #[error("an agent still works in this conversation; stop it and try again")]
+    #[error("an agent is running in this conversation; stop it and try again")]
     Busy,
     /// The transcript could not be read or written.
-    #[error("the agent's record of the conversation could not be changed: {0}")]
+    #[error("failed to update the agent's transcript: {0}")]
     Failed(String),
+}
+
+impl RemoveImagesError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unsupported => "imageRemovalUnsupported",
+            Self::Missing => "conversationMissing",
+            Self::Busy => "conversationBusy",
+            Self::Failed(_) => "transcriptUpdateFailed",
+        }
+    }
 }

@@ -228,14 +228,25 @@ pub enum TurnOrigin {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TranscriptStoreError {
     /// There is no transcript with this id.
-    #[error("the agent's record of the conversation is gone")]
+    #[error("the agent's transcript of the conversation does not exist")]
     Missing,
-    /// The file could not be read; a later attempt may succeed.
-    #[error("the agent's record of the conversation could not be read: {0}")]
+    /// The file could not be read or written; a later attempt may succeed.
+    #[error("failed to access the agent's transcript: {0}")]
     Failed(String),
     /// Its contents cannot be loaded, now or later.
-    #[error("the agent's record of the conversation cannot be told: {0}")]
+    #[error("the agent's transcript is invalid: {0}")]
     Unreadable(String),
+}
+
+impl TranscriptStoreError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "conversationMissing",
+            Self::Failed(_) => "transcriptAccessFailed",
+            Self::Unreadable(_) => "transcriptInvalid",
+        }
+    }
 }
 
 #[cfg(test)]

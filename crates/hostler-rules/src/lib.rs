@@ -18,7 +18,7 @@
 //! let call = ToolUse::shell("git status && rm -rf x", "/home/me/project");
 //! let decision = decide(&rules, PermissionMode::Default, &call, &DiskResolver);
 //! assert_eq!(decision.outcome, DecisionOutcome::Deny);
-//! assert_eq!(explain(&decision), ["Denied: the workspace's rule `Bash(rm:*)` denies `rm -rf x`."]);
+//! assert_eq!(explain(&decision), ["Denied: the workspace rule `Bash(rm:*)` denies `rm -rf x`."]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

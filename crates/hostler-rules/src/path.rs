@@ -129,7 +129,7 @@ fn follow_links(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<Path
             Some(target) => {
                 links += 1;
                 if links > MAX_SYMLINKS {
-                    return Err(io::Error::other("too many links"));
+                    return Err(io::Error::other("too many symbolic links"));
                 }
                 if target.is_absolute() {
                     found = PathBuf::from("/");
@@ -177,23 +177,23 @@ impl CandidatePaths {
         resolver: &dyn PathResolver,
     ) -> Result<Self, &'static str> {
         if text.contains('\0') {
-            return Err("its path holds a NUL character");
+            return Err("its path contains a NUL character");
         }
         let written = match text.strip_prefix('~') {
             None => base.join(text),
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                home.ok_or("the home directory is not known")?.join(rest.trim_start_matches('/'))
+                home.ok_or("the home directory is unknown")?.join(rest.trim_start_matches('/'))
             }
-            Some(_) => return Err("it names another user's home directory"),
+            Some(_) => return Err("it refers to another user's home directory"),
         };
         if !written.is_absolute() {
-            return Err("its path is relative, and to what is not known");
+            return Err("its path is relative to an unknown directory");
         }
         let plain = normalize_path(&written);
         let mut paths = vec![plain.clone()];
         // Programs differ in whether `link/..` is the parent of the link or of its target.
         for path in [&plain, &written] {
-            let real = resolver.resolve(path).map_err(|_| "where its path leads cannot be seen")?;
+            let real = resolver.resolve(path).map_err(|_| "its path cannot be resolved")?;
             if !paths.contains(&real) {
                 paths.push(real);
             }

@@ -55,17 +55,17 @@ impl PathPattern {
             return Err((0, "the path is longer than 4096 bytes"));
         }
         if text.chars().any(|c| c.is_control()) {
-            return Err((0, "the path holds a control character"));
+            return Err((0, "the path contains a control character"));
         }
         let (anchor, rest) = if let Some(rest) = text.strip_prefix("//") {
             (Anchor::Root, rest)
         } else if text.starts_with('/') {
-            return Err((0, "write `//` in front of an absolute path, and nothing in front of one in the workspace"));
+            return Err((0, "start an absolute path with `//`, and a path in the workspace without a slash"));
         } else if let Some(rest) = text.strip_prefix('~') {
             match rest.strip_prefix('/') {
                 Some(rest) => (Anchor::Home, rest),
                 None if rest.is_empty() => (Anchor::Home, rest),
-                None => return Err((1, "only your own home directory can be named, as `~/`")),
+                None => return Err((1, "only your own home directory is supported, as `~/`")),
             }
         } else if let Some(rest) = text.strip_prefix("./") {
             (Anchor::Workspace, rest)
@@ -75,7 +75,7 @@ impl PathPattern {
             (Anchor::Anywhere, text)
         };
         if text.is_empty() {
-            return Err((0, "name a path between the parentheses, or leave them out"));
+            return Err((0, "the parentheses are empty; add a path or remove them"));
         }
         let offset = text.chars().count() - rest.chars().count();
         let mut parts = Vec::new();
@@ -83,17 +83,17 @@ impl PathPattern {
         for name in rest.split('/') {
             match name {
                 "" | "." => {}
-                ".." => return Err((at, "a pattern cannot go up with `..`")),
+                ".." => return Err((at, "a pattern cannot contain `..`")),
                 "**" => {
                     if parts.last() != Some(&PatternPart::AnyDirectories) {
                         parts.push(PatternPart::AnyDirectories);
                     }
                 }
-                _ if name.contains("**") => return Err((at, "`**` stands for whole directories, between slashes")),
+                _ if name.contains("**") => return Err((at, "`**` must be a whole path component, between slashes")),
                 _ => {
-                    let name = PatternPart::Name(parse_name(name).ok_or((at, "a backslash at the end takes nothing"))?);
+                    let name = PatternPart::Name(parse_name(name).ok_or((at, "a trailing backslash escapes nothing"))?);
                     if matches!(name.literal_name().as_deref(), Some("." | "..")) {
-                        return Err((at, "`.` and `..` name no file"));
+                        return Err((at, "`.` and `..` are not file names"));
                     }
                     parts.push(name);
                 }

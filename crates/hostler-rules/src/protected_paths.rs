@@ -100,8 +100,9 @@ pub(crate) fn find_read_protection(spot: &CandidatePaths, own: &[PathBuf]) -> Op
 /// Why writing the path requires approval, if so.
 pub(crate) fn find_write_protection(spot: &CandidatePaths, own: &[PathBuf]) -> Option<&'static str> {
     let runs = |path: &PathBuf| path_names(path).any(|name| is_one_of(name, &EXECUTED_CONFIG_NAMES));
-    find_read_protection(spot, own)
-        .or_else(|| spot.paths.iter().any(runs).then_some("it changes a file that makes other programs run something"))
+    find_read_protection(spot, own).or_else(|| {
+        spot.paths.iter().any(runs).then_some("it changes a file that can make other programs run commands")
+    })
 }
 
 /// What a search excludes below its start.
@@ -220,10 +221,10 @@ fn reveals_hidden_files(directory: &Path, resolver: &dyn PathResolver) -> bool {
 
 fn find_protection(path: &Path, own: &[PathBuf]) -> Option<&'static str> {
     if own.iter().any(|own| path.starts_with(own)) {
-        return Some("it is in a directory of Hostler itself");
+        return Some("it accesses Hostler's own files");
     }
     if SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)) {
-        return Some("it is a file of the system that shows processes or devices");
+        return Some("it accesses process or device files of the system");
     }
     let names: Vec<&str> = path_names(path).collect();
     let has = |wanted: &&[&str]| names.windows(wanted.len()).any(|window| equals_ignoring_case(window, wanted));
@@ -236,7 +237,7 @@ fn find_protection(path: &Path, own: &[PathBuf]) -> Option<&'static str> {
     let buried =
         || names.last().is_some_and(|name| name.eq_ignore_ascii_case("config")) && names.iter().any(is_git_directory);
     if PROTECTED_DIRECTORIES.iter().any(has) || PROTECTED_PATH_SUFFIXES.iter().any(ends) || file() || buried() {
-        return Some("it holds secrets, or makes other programs run something");
+        return Some("it accesses a file that can contain secrets or make other programs run commands");
     }
     None
 }

@@ -71,11 +71,11 @@ pub(crate) struct ReadPath {
     exclusion: SearchExclusion,
 }
 
-const UNKNOWN_ARGUMENT: &str = "it has an argument that is not known to only read";
-const NON_LITERAL_WORD: &str = "one of its words is known only when it runs";
+const UNKNOWN_ARGUMENT: &str = "it has an argument that is not known to be read-only";
+const NON_LITERAL_WORD: &str = "one of its arguments is only known at run time";
 const READS_OUTSIDE: &str = "it reads outside the working directory";
-const UNKNOWN_DIRECTORY: &str = "the directory that it runs in is not known";
-const UNKNOWN_PROGRAM: &str = "the program is not known to only read";
+const UNKNOWN_DIRECTORY: &str = "its working directory is unknown";
+const UNKNOWN_PROGRAM: &str = "the program is not known to be read-only";
 const SETS_VARIABLES: &str = "it sets variables";
 
 impl ReadAnalysis {
@@ -369,7 +369,7 @@ impl<'s> ReadAnalyzer<'s> {
             OperandKind::OnePath
                 if operands.len() > 1 || !found.paths.is_empty() || !are_last_words(words, operands) =>
             {
-                return CommandReads::unknown("it may write the file that it names last");
+                return CommandReads::unknown("it may write to its last argument");
             }
             OperandKind::OnePath => (Vec::new(), operands),
             OperandKind::TextThenPaths if found.replaces_first => (found.texts.clone(), operands),
@@ -387,10 +387,10 @@ impl<'s> ReadAnalyzer<'s> {
                 };
             }
             "sed" if !texts.iter().all(|text| is_plain_sed(text)) => {
-                return CommandReads::unknown("a script for sed can run programs and write files");
+                return CommandReads::unknown("a sed script can run programs and write files");
             }
             "jq" if !texts.iter().all(|text| special_programs::is_plain_jq(text)) => {
-                return CommandReads::unknown("a filter for jq can show the environment and read files");
+                return CommandReads::unknown("a jq filter can print the environment and read files");
             }
             _ => {}
         }
@@ -407,7 +407,7 @@ impl<'s> ReadAnalyzer<'s> {
         });
         if program.operands == OperandKind::Files && reaches.as_ref().is_ok_and(|reaches| self.has_directory(reaches)) {
             return CommandReads {
-                safety: ReadSafety::NeedsApproval("it compares directories, with all that links lead to"),
+                safety: ReadSafety::NeedsApproval("it compares directories and follows their symbolic links"),
                 reads: None,
                 directories: None,
             };

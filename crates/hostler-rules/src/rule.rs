@@ -90,14 +90,21 @@ pub struct DomainPattern {
 
 /// A rule text that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a rule: {problem} (at character {position})")]
+#[error("Invalid rule `{text}`: {problem} (at character {position})")]
 pub struct RuleError {
     /// The text, truncated for display.
     pub text: String,
     /// Position in characters, from 1.
     pub position: usize,
     /// How to fix it.
-    pub problem: String,
+    pub problem: &'static str,
+}
+
+impl RuleError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        "invalidRule"
+    }
 }
 
 /// Does a rule for the tool `named` cover the tool `called`?

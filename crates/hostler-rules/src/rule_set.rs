@@ -19,26 +19,35 @@ pub struct RuleSet {
 pub enum RuleSetError {
     /// A rule's text cannot be parsed. The error contains its position, not its text: an allowed command may contain a
     /// password.
-    #[error("the stored rule number {number} cannot be read: {problem} (at character {position})")]
+    #[error("stored rule {number} is invalid: {problem} (at character {position})")]
     InvalidRule {
         /// The number of the rule, from 1.
         number: usize,
         /// Position in its text in characters, from 1.
         position: usize,
         /// How to fix it.
-        problem: String,
+        problem: &'static str,
     },
     /// The stored rules have another version.
-    #[error(
-        "the stored rules are of version {found}, and this program reads version {RULE_SET_VERSION}; use the newer program"
-    )]
+    #[error("stored rules have version {found}, but only version {RULE_SET_VERSION} is supported; update Hostler")]
     UnsupportedVersion {
         /// The stored version.
         found: u32,
     },
     /// The set holds the maximum number of rules.
-    #[error("there are more than {MAX_RULES} rules; remove some that are not needed")]
+    #[error("the limit of {MAX_RULES} rules is reached; remove rules that are no longer needed")]
     TooManyRules,
+}
+
+impl RuleSetError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidRule { .. } => "invalidRule",
+            Self::UnsupportedVersion { .. } => "unsupportedVersion",
+            Self::TooManyRules => "tooManyRules",
+        }
+    }
 }
 
 const RULE_SET_VERSION: u32 = 1;

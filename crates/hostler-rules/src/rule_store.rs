@@ -20,11 +20,22 @@ const RULES_FILE_NAME: &str = "rules.toml";
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuleStoreError {
     /// The file is invalid, or cannot be written.
-    #[error("the permission rules are not available: {0}")]
+    #[error("permission rules are unavailable: {0}")]
     File(#[from] StateFileError),
     /// There are too many rules.
     #[error(transparent)]
     Set(#[from] RuleSetError),
+}
+
+impl RuleStoreError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::File(StateFileError::Unreadable { .. }) => "stateFileUnreadable",
+            Self::File(StateFileError::Unwritable { .. }) => "stateFileUnwritable",
+            Self::Set(error) => error.code(),
+        }
+    }
 }
 
 /// The file's format: rules for all sessions, and rules for the sessions of one working directory.
@@ -226,7 +237,7 @@ mod tests {
             (rules("effect = \"allow\"\nscope = \"global\"\nrule = [\"planted\"]"), "invalid type: sequence, expected"),
             (
                 rules("effect = \"allow\"\nscope = \"global\"\nrule = \"Bash(planted\""),
-                "the stored rule number 1 cannot be read: the parenthesis",
+                "stored rule 1 is invalid: the closing parenthesis",
             ),
             (rules("planted = \"planted"), "line 5"),
         ] {

@@ -136,18 +136,18 @@ pub(crate) fn parse_command_line(line: &str) -> CommandLine {
 pub(crate) fn parse_single_command(text: &str) -> Result<Vec<ShellWord>, &'static str> {
     let mut line = parse_command_line(text);
     if !line.redirections.is_empty() {
-        return Err("a rule names a command without redirections");
+        return Err("a rule cannot contain redirections");
     }
     match (line.commands.pop(), line.commands.is_empty()) {
         (Some(command), true) if command.words.is_empty() => match command.kind {
-            CommandKind::Unanalyzable(_) => Err("this is not a command that a shell could read"),
-            _ => Err("a rule names a command, not an assignment"),
+            CommandKind::Unanalyzable(_) => Err("this is not a valid shell command"),
+            _ => Err("a rule cannot contain only an assignment; add a command"),
         },
         (Some(command), true) if !command.variables.is_empty() && !has_assignment_word(&command) => {
-            Err("a rule names a command without variables in front")
+            Err("a rule cannot set variables before the command")
         }
         (Some(command), true) => Ok(command.words),
-        _ => Err("a rule names one command; write one rule for each"),
+        _ => Err("a rule can name only one command; add one rule per command"),
     }
 }
 

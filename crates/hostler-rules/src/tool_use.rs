@@ -32,7 +32,7 @@ pub struct ToolUse {
 // Debug omits the input, which can contain file contents.
 impl std::fmt::Debug for ToolUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("tool", &self.tool).field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("ToolUse").field("tool", &self.tool).field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }
 
@@ -40,11 +40,21 @@ impl std::fmt::Debug for ToolUse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolUseError {
     /// The text names no tool.
-    #[error("name a tool and what it is about, as in `Bash(rm -rf x)` or `Read(notes.txt)`")]
+    #[error("expected a tool call such as `Bash(rm -rf x)` or `Read(notes.txt)`")]
     Syntax,
     /// The tool's input has no text form.
-    #[error("what `{0}` is about cannot be written in parentheses; write the name alone")]
+    #[error("`{0}` does not accept parentheses; use the tool name alone")]
     NoTextInput(String),
+}
+
+impl ToolUseError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Syntax => "invalidToolCall",
+            Self::NoTextInput(_) => "unsupportedToolInput",
+        }
+    }
 }
 
 impl ToolUse {
@@ -211,7 +221,7 @@ fn find_target(call: &ToolUse, resolver: &dyn PathResolver) -> ToolTarget {
         "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => find_file_target(call, PathAccess::Write, resolver),
         "WebFetch" => match call.input.get("url") {
             Some(Value::String(url)) => find_host_target(url),
-            _ => ToolTarget::Unanalyzable("it has no address"),
+            _ => ToolTarget::Unanalyzable("it has no URL"),
         },
         _ => ToolTarget::ToolOnly,
     }
@@ -223,7 +233,7 @@ fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResol
         match call.input.get(key) {
             None | Some(Value::Null) => {}
             Some(Value::String(name)) => names.push(name.clone()),
-            Some(_) => return ToolTarget::Unanalyzable("its path is not a text"),
+            Some(_) => return ToolTarget::Unanalyzable("its path is not a string"),
         }
     }
     if matches!(call.tool.as_str(), "Glob" | "Grep" | "LS") && names.is_empty() {
@@ -232,7 +242,7 @@ fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResol
     // A glob pattern can point elsewhere than the path beside it.
     if let ("Glob", Some(Value::String(pattern))) = (call.tool.as_str(), call.input.get("pattern")) {
         if pattern.split('/').any(|name| name == "..") {
-            return ToolTarget::Unanalyzable("its pattern goes up with `..`");
+            return ToolTarget::Unanalyzable("its pattern contains `..`");
         }
         if pattern.starts_with(['/', '~']) {
             let plain = pattern.split('/').take_while(|name| !name.contains(['*', '?', '[', '{']));
@@ -254,8 +264,8 @@ fn find_host_target(url: &str) -> ToolTarget {
     match url::Url::parse(url) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => match url.host_str() {
             Some(host) => ToolTarget::Host(host.trim_end_matches('.').to_owned()),
-            None => ToolTarget::Unanalyzable("its address names no host"),
+            None => ToolTarget::Unanalyzable("its URL has no host"),
         },
-        _ => ToolTarget::Unanalyzable("its address is not one of the web"),
+        _ => ToolTarget::Unanalyzable("its URL is not an HTTP or HTTPS URL"),
     }
 }

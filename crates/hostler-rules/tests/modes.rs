@@ -133,7 +133,7 @@ fn bypass_denies_unanalyzable_lines_if_a_rule_denies_commands() {
         assert_eq!(verdict(&RuleSet::default(), PermissionMode::Bypass, &call), DecisionOutcome::Allow, "{line}");
     }
     let said = explain(&decide(&commands, PermissionMode::Bypass, &call("Bash(. file)"), &StaticLinks::default()));
-    assert_eq!(said[0], "Denied: the global rule `Bash(rm:*)` could deny `. file`.");
+    assert_eq!(said[0], "Denied: the global rule `Bash(rm:*)` may deny `. file`.");
     assert_eq!(
         verdict(&commands, PermissionMode::Bypass, &ToolUse::new("Bash", json!({}), "/w")),
         DecisionOutcome::Deny
@@ -221,26 +221,23 @@ fn explanations_name_rule_scope_and_part() {
     let said = |text: &str, mode: PermissionMode| explain(&decide(&rules, mode, &call(text), &StaticLinks::default()));
     assert_eq!(
         said("Bash(git status && rm -rf x)", PermissionMode::Default),
-        ["Denied: the workspace's rule `Bash(rm -rf:*)` denies `rm -rf x`."]
+        ["Denied: the workspace rule `Bash(rm -rf:*)` denies `rm -rf x`."]
     );
     assert_eq!(
         said("Bash(git status; ls a; ls a)", PermissionMode::Default),
         [
             "Allowed: the global rule `Bash(git status)` allows `git status`.",
-            "the session's rule `Bash(ls:*)` allows `ls a`."
+            "The session rule `Bash(ls:*)` allows `ls a`."
         ]
     );
-    assert_eq!(
-        said("Bash(ls; make; cc)", PermissionMode::Default),
-        ["Left to the agent: no rule speaks of `make` and `cc`."]
-    );
+    assert_eq!(said("Bash(ls; make; cc)", PermissionMode::Default), ["Undecided: no rule matches `make` or `cc`."]);
     assert_eq!(
         said("Bash(rm $X)", PermissionMode::Default),
-        ["Asked: the workspace's rule `Bash(rm -rf:*)` could deny `rm $X`."]
+        ["Requires approval: the workspace rule `Bash(rm -rf:*)` may deny `rm $X`."]
     );
     assert_eq!(
         said("Bash(. a)", PermissionMode::Default),
-        ["Asked: no rule can allow `. a`, because it runs the commands of a file."]
+        ["Requires approval: no rule can allow `. a`, because it runs commands from a file."]
     );
-    assert_eq!(said("Write(a)", PermissionMode::Plan), ["Denied: in the mode plan, it writes a file."]);
+    assert_eq!(said("Write(a)", PermissionMode::Plan), ["Denied: it writes a file (plan mode)."]);
 }

@@ -19,22 +19,22 @@ const MAX_FOLDERS: usize = 10_000;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TrustError {
     /// The file cannot be read or written.
-    #[error("the trusted folders are not available: {0}")]
+    #[error("trusted folders are unavailable: {0}")]
     File(#[from] StateFileError),
     /// The folder does not exist.
-    #[error("{path} is not a folder that can be read")]
+    #[error("{path} is not a readable folder")]
     NotAFolder {
         /// The path as the caller gave it.
         path: PathBuf,
     },
     /// The home folder or the root of the file system, without the person having written its path.
-    #[error("{path} can only be trusted by its full path: run `hostler trust add {path}`")]
+    #[error("{path} can be trusted only by its full path; run `hostler trust add {path}`")]
     TooBroad {
         /// The folder.
         path: PathBuf,
     },
     /// The home folder or the root of the file system, with all subfolders.
-    #[error("{path} and everything below it cannot be trusted at once; trust a folder inside of it")]
+    #[error("{path} cannot be trusted with its subfolders; trust a folder inside it")]
     TooBroadWithSubfolders {
         /// The folder.
         path: PathBuf,
@@ -48,14 +48,14 @@ pub enum TrustError {
         problem: String,
     },
     /// The configuration differs from the one that the person saw.
-    #[error("the configuration of {path} has changed; look at it again")]
+    #[error("the configuration of {path} has changed; review it again")]
     Changed {
         /// The folder.
         path: PathBuf,
     },
     /// Without this decision, a parent's trust would apply to a configuration that was never displayed.
     #[error(
-        "{path} is not trusted, but {parent} is with its subfolders; trust {path} with `hostler trust add`, or remove {parent}"
+        "{path} is restricted below {parent}, which is trusted with its subfolders; trust {path} with `hostler trust add`, or remove {parent}"
     )]
     BelowTrusted {
         /// The folder.
@@ -64,14 +64,31 @@ pub enum TrustError {
         parent: PathBuf,
     },
     /// The path is not UTF-8 and cannot be stored.
-    #[error("{} is not a path in UTF-8, so it cannot be remembered", .path.display())]
+    #[error("{} cannot be stored because the path is not valid UTF-8", .path.display())]
     NotUtf8 {
         /// The folder.
         path: PathBuf,
     },
     /// The file holds the maximum number of folders.
-    #[error("at most {MAX_FOLDERS} folders are remembered; remove some with `hostler trust remove`")]
+    #[error("the limit of {MAX_FOLDERS} folders is reached; remove some with `hostler trust remove`")]
     TooManyFolders,
+}
+
+impl TrustError {
+    /// The machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::File(StateFileError::Unreadable { .. }) => "stateFileUnreadable",
+            Self::File(StateFileError::Unwritable { .. }) => "stateFileUnwritable",
+            Self::NotAFolder { .. } => "notADirectory",
+            Self::TooBroad { .. } | Self::TooBroadWithSubfolders { .. } => "folderTooBroad",
+            Self::InvalidConfiguration { .. } => "invalidConfiguration",
+            Self::Changed { .. } => "configurationChanged",
+            Self::BelowTrusted { .. } => "parentTrusted",
+            Self::NotUtf8 { .. } => "pathNotUtf8",
+            Self::TooManyFolders => "tooManyFolders",
+        }
+    }
 }
 
 /// A person's decision about a folder.

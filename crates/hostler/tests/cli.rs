@@ -122,18 +122,18 @@ async fn running_host_follows_rules_added_by_the_command_line() {
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let (effect, rule, work) = ("allow", "Bash(touch made)", user.home.work().display().to_string());
     let (out, _) = user.run_expecting(0, &["rules", "test", rule]).await;
-    assert!(out.starts_with("Asked: no rule speaks of `touch made`.\n"), "{out}");
+    assert!(out.starts_with("Requires approval: no rule matches `touch made`.\n"), "{out}");
     let (out, _) = user.run_expecting(0, &["rules", "test", rule, "--json"]).await;
     let asked: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&asked["decision"], &asked["rule"]), (&json!("ask"), &Value::Null));
-    assert!(asked["reason"].as_str().unwrap().starts_with("Asked: no rule speaks of `touch made`."), "{out}");
+    assert!(asked["reason"].as_str().unwrap().starts_with("Requires approval: no rule matches `touch made`."), "{out}");
 
     let (_, err) = user.run_expecting(0, &["rules", "add", effect, rule, "--workspace", &work]).await;
     assert_eq!(err, format!("Added: allow Bash(touch made), for sessions in {work}.\n"));
     let (out, _) = user.run_expecting(0, &["rules", "list"]).await;
     assert!(out.lines().nth(1).is_some_and(|line| line.starts_with("allow") && line.ends_with(&work)), "{out}");
     let (out, _) = user.run_expecting(0, &["rules", "test", rule]).await;
-    let allowed = "Allowed: the workspace's rule `Bash(touch made)` allows `touch made`.";
+    let allowed = "Allowed: the workspace rule `Bash(touch made)` allows `touch made`.";
     assert_eq!(out, format!("{allowed}\n"));
     let (out, _) = user.run_expecting(0, &["rules", "test", rule, "--json"]).await;
     let said: Value = serde_json::from_str(&out).unwrap();
@@ -141,7 +141,7 @@ async fn running_host_follows_rules_added_by_the_command_line() {
     let token = format!("Read({})", user.home.path("state").join("hostler").join("token").display());
     let (out, _) =
         user.run_expecting(0, &["rules", "test", &token, "--mode", "acceptEdits", "--cwd", "/", "--json"]).await;
-    assert!(out.contains(r#""decision":"ask""#) && out.contains("Hostler itself"), "{out}");
+    assert!(out.contains(r#""decision":"ask""#) && out.contains("Hostler's own files"), "{out}");
     user.run_expecting(0, &["run", script]).await;
     assert!(made.exists(), "the host allows it");
 
@@ -150,7 +150,7 @@ async fn running_host_follows_rules_added_by_the_command_line() {
     user.run_expecting(0, &["run", script]).await;
     assert!(!made.exists(), "nobody can be asked, and no rule allows it any more");
     let (_, err) = user.run_expecting(2, &["rules", "add", effect, "Bash(touch"]).await;
-    assert!(err.contains("is not a rule: the parenthesis is not closed (at character "), "{err}");
+    assert!(err.contains("the closing parenthesis is missing (at character "), "{err}");
     host.stop().await;
     user.assert_nothing_left();
 }

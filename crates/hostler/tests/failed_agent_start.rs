@@ -149,7 +149,7 @@ async fn check(behaviour: &str, kind: &str, sentence: &str, stderr: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_before_the_handshake_is_reported_with_stderr() {
-    let sentence = "Claude Code ended before it was ready (exit code 3).";
+    let sentence = "Claude Code exited before it was ready (exit code 3).";
     check("exit-early:3:the flux is too low", "agentExited", sentence, "the flux is too low").await;
 }
 
@@ -171,7 +171,7 @@ async fn refused_handshake_is_reported_with_the_agents_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unresponsive_agent_is_ended_after_the_handshake_timeout() {
-    check("hang-handshake", "agentTimeout", "did not become ready within 2 seconds", "").await;
+    check("hang-handshake", "agentTimeout", "was not ready within 2 seconds", "").await;
 }
 
 // ── A start is given up ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,10 +22,7 @@ fn install_error(kind: InstallErrorKind, message: String) -> InstallError {
 
 pub(super) fn unknown_build(name: &str) -> InstallError {
     let known = Build::ALL.map(Build::as_str).join(", ");
-    install_error(
-        InstallErrorKind::Other,
-        format!("There is no build of Claude Code called \"{name}\"; choose one of: {known}."),
-    )
+    install_error(InstallErrorKind::Other, format!("There is no Claude Code build \"{name}\". Choose one of: {known}."))
 }
 
 pub(super) fn tool_missing(tool: &str, build: Build) -> InstallError {
@@ -46,7 +43,7 @@ pub(super) fn network(code: &str, build: Build) -> InstallError {
 
 pub(super) fn registry_refused(code: &str, spec: &str, build: Build) -> InstallError {
     let message = format!(
-        "npm's registry did not deliver {spec} ({code}). Check which registry npm is set to and that you may read it, \
+        "npm could not download {spec} from its registry ({code}). Check npm's registry setting and your access to it, \
          then run {} again.",
         install_command(build)
     );
@@ -56,7 +53,7 @@ pub(super) fn registry_refused(code: &str, spec: &str, build: Build) -> InstallE
 pub(super) fn disk_full(cache: &Path, build: Build) -> InstallError {
     let megabytes = build.pin().approximate_bytes / 1_000_000;
     let message = format!(
-        "The disk is full: this build needs about {megabytes} MB in {}, and npm as much for its own cache. \
+        "The disk is full. This build needs about {megabytes} MB in {}, and npm needs the same for its own cache. \
          Free some space or set XDG_CACHE_HOME to a larger disk, then run {} again.",
         cache.display(),
         install_command(build)
@@ -75,7 +72,7 @@ pub(super) fn unsupported(platform: &Platform) -> InstallError {
 /// npm assumes another platform than ours: usually a Node.js that was built for another processor.
 pub(super) fn npm_platform_mismatch(platform: &Platform, spec: &str) -> InstallError {
     let message = format!(
-        "npm refused {spec} because its Node.js is not one for {platform}. \
+        "npm rejected {spec} because its Node.js was not built for {platform}. \
          Install a Node.js that matches this machine, or use the JavaScript build: \
          `hostler agents install claude --build js`."
     );
@@ -92,38 +89,38 @@ pub(super) fn incompatible_executable(platform: &Platform) -> InstallError {
 
 pub(super) fn verification_failed(detail: &str, build: Build) -> InstallError {
     let message =
-        format!("The installed Claude Code was removed again: {detail}. Run {} again.", install_command(build));
+        format!("Claude Code failed verification and was removed: {detail}. Run {} again.", install_command(build));
     install_error(InstallErrorKind::VerificationFailed, message)
 }
 
 pub(super) fn npm_failed(detail: &str, build: Build) -> InstallError {
     install_error(
         InstallErrorKind::Other,
-        format!("npm failed: {detail}. Mend that, then run {} again.", install_command(build)),
+        format!("npm failed: {detail}. Fix the problem, then run {} again.", install_command(build)),
     )
 }
 
 pub(super) fn stopped(build: Build) -> InstallError {
     install_error(
         InstallErrorKind::Other,
-        format!("The install was stopped. Run {} to begin it anew.", install_command(build)),
+        format!("The installation was canceled. Run {} to start it again.", install_command(build)),
     )
 }
 
 pub(super) fn task_failed(error: &tokio::task::JoinError, build: Build) -> InstallError {
     install_error(
         InstallErrorKind::Other,
-        format!("The install broke off ({error}). Run {} again.", install_command(build)),
+        format!("The installation failed ({error}). Run {} again.", install_command(build)),
     )
 }
 
-/// A file operation of ours failed; `what` completes "Hostler could not …".
+/// A file operation of ours failed; `what` completes "Failed to …".
 pub(super) fn file_error(what: &str, error: &io::Error, cache: &Path, build: Build) -> InstallError {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
         return disk_full(cache, build);
     }
     let message = format!(
-        "Hostler could not {what}: {error}. Make the cache directory writable or set XDG_CACHE_HOME to one that is."
+        "Failed to {what}: {error}. Make the cache directory writable, or set XDG_CACHE_HOME to a writable directory."
     );
     install_error(InstallErrorKind::Other, message)
 }

@@ -174,11 +174,11 @@ impl Inner {
 
         let root = self.layout.root();
         let file = |what| move |error: io::Error| errors::file_error(what, &error, root, build);
-        fs_err::create_dir_all(root).map_err(file("create its cache directory"))?;
+        fs_err::create_dir_all(root).map_err(file("create the cache directory"))?;
         let lock_file = self.layout.lock_file(build);
         let lock = BuildLock::acquire(&lock_file, || progress(InstallProgress::Waiting));
         let lock = stopped.run_until_cancelled(lock).await.ok_or_else(|| errors::stopped(build))?;
-        let lock = lock.map_err(file("lock its cache directory"))?;
+        let lock = lock.map_err(file("lock the cache directory"))?;
         if let Some(installed) = self.layout.installed(build) {
             return Ok(installed);
         }
@@ -186,7 +186,7 @@ impl Inner {
         let staging = self
             .run_blocking(move |layout| layout.remove_incomplete(build).and_then(|()| layout.create_staging(build)))
             .await
-            .map_err(file("prepare its cache directory"))?;
+            .map_err(file("prepare the cache directory"))?;
         let custody = ProgramRunner { supervisor: &self.supervisor, lock: &lock, cancelled: &stopped };
         let fill = async {
             let tree = staging.tree();
@@ -215,7 +215,7 @@ impl Inner {
             let _left = self.run_blocking(move |_| staging.remove()).await;
             return Err(error);
         }
-        self.run_blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
+        self.run_blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the installation"))
     }
 
     /// Runs slow file operations off the runtime's threads.

@@ -87,7 +87,7 @@ impl NpmDiagnosis {
             code => {
                 let said = self.complaints.join("; ");
                 let name = code.map(|code| format!("{code}, ")).unwrap_or_default();
-                let said = if said.is_empty() { "it said nothing" } else { said.trim_end_matches('.') };
+                let said = if said.is_empty() { "no error output" } else { said.trim_end_matches('.') };
                 errors::npm_failed(&format!("{name}{status}: {said}"), build)
             }
         }

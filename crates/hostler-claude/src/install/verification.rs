@@ -33,7 +33,7 @@ impl Verification<'_> {
     pub(super) async fn run(self) -> Result<(), InstallError> {
         let Self { build, platform, executable, .. } = self;
         if !executable.is_file() {
-            return Err(errors::verification_failed("its package does not hold the executable", build));
+            return Err(errors::verification_failed("its package does not contain the executable", build));
         }
         let (program, script) = match build {
             Build::Native => (executable, None),
@@ -54,7 +54,7 @@ impl Verification<'_> {
         match ended.await {
             Ok(Some(ended)) => check_version(version.as_deref(), &ended, build),
             Ok(None) if stopped.is_cancelled() => Err(errors::stopped(build)),
-            Ok(None) => Err(errors::verification_failed("it did not say its version within a minute", build)),
+            Ok(None) => Err(errors::verification_failed("it did not report its version within a minute", build)),
             Err(error) => Err(spawn_failure(&error, build, platform)),
         }
     }
@@ -73,12 +73,12 @@ fn check_version(version: Option<&str>, ended: &ProgramExit, build: Build) -> Re
     match version {
         Some(version) if ended.exit.success() && version == expected => Ok(()),
         Some(version) if ended.exit.success() => {
-            Err(errors::verification_failed(&format!("it says that it is version {version}, not {expected}"), build))
+            Err(errors::verification_failed(&format!("it reports version {version}, not {expected}"), build))
         }
         _ => {
             let complaint = ended.stderr.lines().map(str::trim).find(|line| !line.is_empty());
-            let complaint = truncate(complaint.unwrap_or("no complaint"));
-            Err(errors::verification_failed(&format!("it ended with {} ({complaint})", ended.exit), build))
+            let complaint = truncate(complaint.unwrap_or("no error output"));
+            Err(errors::verification_failed(&format!("it exited with {} ({complaint})", ended.exit), build))
         }
     }
 }

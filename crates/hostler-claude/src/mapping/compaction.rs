@@ -42,7 +42,7 @@ impl CompactionTracker {
     pub(super) fn end_turn(&mut self) -> Vec<DriverEvent> {
         self.done = false;
         match self.running {
-            true => self.fail("The turn ended before the conversation was shortened."),
+            true => self.fail("The turn ended before the conversation was compacted."),
             false => Vec::new(),
         }
     }

@@ -43,7 +43,8 @@ use self::turn_causes::TurnCauses;
 use self::usage::{TurnUsage, UsageMeter};
 
 /// Emitted when a stream was cut and the agent starts its answer again.
-pub const STREAM_INTERRUPTED_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
+pub const STREAM_INTERRUPTED_NOTICE: &str =
+    "The connection to the model was interrupted. The agent is retrying its answer.";
 
 /// Maps the messages of one conversation to events.
 #[derive(Debug, Default)]
@@ -321,7 +322,7 @@ impl EventMapper {
             }
         }
         self.stop_sub_agents_of_turn(out);
-        out.extend(self.tools.finish_all("The turn ended before the call was finished."));
+        out.extend(self.tools.finish_all("The turn ended before the tool call finished."));
         out.extend(self.compaction.end_turn());
         let turn = self.turn.take().unwrap_or_default();
         let (context, cost) = (self.meter.context(&turn.usage), self.meter.turn_cost(result));
@@ -373,7 +374,7 @@ impl EventMapper {
             out.extend(self.tools.finish_as(
                 &id,
                 ToolOutcome::Failed,
-                "The call was cut off before it was complete.".to_owned(),
+                "The tool call was cut off before it was complete.".to_owned(),
             ));
         }
         if cut.had_output {

@@ -24,7 +24,7 @@ const MAX_RUNNING_SUB_AGENTS: usize = 256;
 /// Maximum length of a failure's reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-const UNFINISHED_CALL_OUTPUT: &str = "The sub-agent ended before the call was finished.";
+const UNFINISHED_CALL_OUTPUT: &str = "The sub-agent ended before the tool call finished.";
 
 /// The running sub-agents.
 #[derive(Debug, Default)]

@@ -139,7 +139,7 @@ fn truncate_output(mut text: String) -> String {
     if text.len() > MAX_OUTPUT_BYTES {
         let length = text.len();
         text.truncate(text.floor_char_boundary(MAX_OUTPUT_BYTES));
-        text.push_str(&format!("\n… ({length} bytes in all)"));
+        text.push_str(&format!("\n… ({length} bytes in total)"));
     }
     text
 }

@@ -79,7 +79,7 @@ impl TurnCauses {
         };
         if !by_prompt {
             let reason = self.announced.pop_front();
-            return TurnCause::Agent(reason.unwrap_or_else(|| "The agent goes on by itself.".to_owned()));
+            return TurnCause::Agent(reason.unwrap_or_else(|| "The agent continues on its own.".to_owned()));
         }
         if !self.names_prompts {
             // The turn covers all prompts that were written before.

@@ -9,11 +9,9 @@ use serde_json::value::RawValue;
 use crate::wire::WireText;
 
 /// The block that replaces an image.
-const IMAGE_REMOVED_BLOCK: &str =
-    r#"{"type":"text","text":"[A picture was here. It was removed from the conversation.]"}"#;
+const IMAGE_REMOVED_BLOCK: &str = r#"{"type":"text","text":"[This image was removed from the conversation.]"}"#;
 /// The block that replaces a document.
-const DOCUMENT_REMOVED_BLOCK: &str =
-    r#"{"type":"text","text":"[A document was here. It was removed from the conversation.]"}"#;
+const DOCUMENT_REMOVED_BLOCK: &str = r#"{"type":"text","text":"[This document was removed from the conversation.]"}"#;
 
 /// Maximum nesting of blocks: a tool result contains blocks, and those contain none.
 const MAX_BLOCK_DEPTH: usize = 2;

@@ -8,8 +8,8 @@ const IMAGE: &str = r#"{"type":"image","source":{"type":"base64","media_type":"i
 const PDF: &str =
     r#"{"source": {"type":"base64","media_type":"application/pdf","data":"JQ=="}, "type" : "document","title":"x"}"#;
 const TEXT: &str = r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"é"}}"#;
-const PICTURE: &str = r#"{"type":"text","text":"[A picture was here. It was removed from the conversation.]"}"#;
-const DOCUMENT: &str = r#"{"type":"text","text":"[A document was here. It was removed from the conversation.]"}"#;
+const PICTURE: &str = r#"{"type":"text","text":"[This image was removed from the conversation.]"}"#;
+const DOCUMENT: &str = r#"{"type":"text","text":"[This document was removed from the conversation.]"}"#;
 
 /// A transcript with every kind of line, and the given replacements of images.
 fn transcript(image: &str, pdf: &str, last: &str) -> String {

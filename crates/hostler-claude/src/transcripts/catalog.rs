@@ -19,13 +19,13 @@ use super::partial_scan::{MAX_HEAD_READ_BYTES, PartialScan};
 use super::regular_file;
 
 /// The reason for a file without any record.
-const NO_RECORDS_REASON: &str = "holds no record of a conversation";
+const NO_RECORDS_REASON: &str = "the file contains no conversation records";
 
 /// The reason for a file that may contain a conversation without a prompt in its head.
-const NO_PROMPT_REASON: &str = "nothing that was said stands in its first 4 MiB";
+const NO_PROMPT_REASON: &str = "the first 4 MiB of the file contain no message";
 
 /// The reason for a file on which the reader panicked.
-const READER_PANIC_REASON: &str = "it could not be understood";
+const READER_PANIC_REASON: &str = "the file could not be parsed";
 
 /// How many files are read in parallel.
 const READER_THREADS: usize = 4;
@@ -53,7 +53,8 @@ pub struct CatalogEntry {
 }
 
 /// A file or directory that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
 pub struct UnreadablePath {
     /// The path.
     pub path: PathBuf,
@@ -170,7 +171,7 @@ impl ConversationCatalog {
     ///
     /// # Errors
     /// Why its existence cannot be determined.
-    pub fn find(&mut self, id: Uuid) -> Result<Option<Arc<CatalogEntry>>, String> {
+    pub fn find(&mut self, id: Uuid) -> Result<Option<Arc<CatalogEntry>>, UnreadablePath> {
         let known = self.files.values().filter_map(|known| known.conversation()).filter(|known| known.id == id);
         let newest = known.max_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
         if let Some(known) = newest.filter(|known| known.path.is_file()) {
@@ -183,18 +184,18 @@ impl ConversationCatalog {
         // It is this file, or may be in this directory.
         let hidden =
             look.unreadable.into_iter().find(|one| conversation_id_of(&one.path).is_none_or(|named| named == id));
-        hidden.map_or(Ok(None), |hidden| Err(hidden.reason))
+        hidden.map_or(Ok(None), Err)
     }
 
     /// Every file with this conversation's id, including copies in other projects.
     ///
     /// # Errors
     /// If none is found and some directory could not be read.
-    pub fn copies(&self, id: Uuid) -> Result<Vec<PathBuf>, String> {
+    pub fn copies(&self, id: Uuid) -> Result<Vec<PathBuf>, UnreadablePath> {
         let TranscriptDirectoryListing { files, unreadable } = TranscriptDirectoryListing::read(&self.projects);
         let copies: Vec<_> = files.into_iter().filter(|(named, _)| *named == id).map(|(_, path)| path).collect();
         match unreadable.into_iter().next() {
-            Some(unreadable) if copies.is_empty() => Err(unreadable.reason),
+            Some(unreadable) if copies.is_empty() => Err(unreadable),
             _ => Ok(copies),
         }
     }
@@ -414,7 +415,7 @@ mod tests {
         unreadable.sort();
         let why = |id: u128, why: &'static str| (at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(id))), why);
         let expected =
-            [why(4, NO_RECORDS_REASON), why(6, "is not a file"), why(7, "No such file or directory (os error 2)")];
+            [why(4, NO_RECORDS_REASON), why(6, "not a regular file"), why(7, "No such file or directory (os error 2)")];
         assert_eq!(unreadable, expected.iter().map(|(path, why)| (path, *why)).collect::<Vec<_>>());
     }
 

@@ -111,7 +111,7 @@ impl TranscriptIndex {
         if length > MAX_TRANSCRIPT_LINE_BYTES as u64 {
             let number = self.line_count;
             self.damage
-                .report(number, || format!("is {length} bytes long; at most {MAX_TRANSCRIPT_LINE_BYTES} are read"));
+                .report(number, || format!("has {length} bytes, more than the limit of {MAX_TRANSCRIPT_LINE_BYTES}"));
             return;
         }
         if line.starts_with(LAST_PROMPT_PREFIX) {

@@ -54,4 +54,5 @@ pub use record_chain::RecordChain;
 pub use replay::{SubAgentLookup, SubAgentQuery, SubAgentTranscript, TranscriptReplay, replay_turn};
 pub(crate) use session_registry::HostAgents;
 pub use store::ClaudeTranscriptStore;
+pub use sub_agent_files::SubAgentTranscriptError;
 pub use turn_spans::TurnSpan;

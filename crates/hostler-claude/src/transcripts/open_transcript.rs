@@ -277,7 +277,8 @@ impl Transcript for OpenTranscript {
         async move {
             let examine = Arc::clone(&self);
             let sub_agents = tokio::task::spawn_blocking(move || examine.sub_agents.damage()).await;
-            let sub_agents = sub_agents.unwrap_or_else(|error| vec![format!("the sub-agents' transcripts: {error}")]);
+            let sub_agents =
+                sub_agents.unwrap_or_else(|error| vec![format!("failed to read the sub-agents' transcripts: {error}")]);
             self.damage.iter().cloned().chain(sub_agents).collect()
         }
         .boxed()
@@ -341,22 +342,22 @@ fn damage(index: &TranscriptIndex, chain: &RecordChain) -> Vec<String> {
         index.damage.first_damaged.iter().map(|(number, what)| format!("line {number} {what}")).collect();
     let unnamed = index.damage.damaged_lines.saturating_sub(damage.len() as u64);
     if unnamed > 0 {
-        damage.push(format!("{unnamed} further lines are damaged"));
+        damage.push(format!("{unnamed} more lines are damaged"));
     }
     let mut say = |places: &[usize], what: &str| {
         let lines = places.iter().take(MAX_REPORTED_LINES).filter_map(|at| index.records.get(*at));
         damage.extend(lines.map(|link| format!("line {} {what}", link.line_number)));
         if places.len() > MAX_REPORTED_LINES {
-            damage.push(format!("{} further lines: each {what}", places.len() - MAX_REPORTED_LINES));
+            damage.push(format!("{} more lines: each {what}", places.len() - MAX_REPORTED_LINES));
         }
     };
-    say(&chain.missing_parents, "hangs from a record that is not there");
-    say(&chain.duplicate_ids, "has a name that another record has");
+    say(&chain.missing_parents, "has a parent record that does not exist");
+    say(&chain.duplicate_ids, "has the same id as another record");
     if index.damage.partial_line_bytes > 0 {
-        damage.push(format!("{} bytes at the end are no whole record", index.damage.partial_line_bytes));
+        damage.push(format!("{} bytes at the end are an incomplete record", index.damage.partial_line_bytes));
     }
     if chain.has_cycle {
-        damage.push("the records run in a circle, so that the beginning is missing".to_owned());
+        damage.push("the records form a cycle, so the first turns are missing".to_owned());
     }
     damage
 }

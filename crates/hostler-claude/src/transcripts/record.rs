@@ -233,13 +233,13 @@ impl RawRecord<'_> {
         let plain = |kind| (kind, None);
         match (&*self.label, self.subtype.as_deref()) {
             ("assistant", _) if content.is_some() => plain(RecordKind::Answer),
-            ("assistant", _) => (RecordKind::Hidden, Some("is an answer without contents")),
+            ("assistant", _) => (RecordKind::Hidden, Some("is an answer without content")),
             ("user", _) if self.summary == Some(true) => plain(RecordKind::CompactSummary),
             ("user", _) if self.meta == Some(true) => plain(RecordKind::Hidden),
             ("user", _) => match content.map(|content| user_record_kind(content.get())) {
                 Some(Some(kind)) => plain(kind),
-                Some(None) => (RecordKind::Hidden, Some("is a message in a form that is not known")),
-                None => (RecordKind::Hidden, Some("is a message without contents")),
+                Some(None) => (RecordKind::Hidden, Some("is a message in an unknown format")),
+                None => (RecordKind::Hidden, Some("is a message without content")),
             },
             ("attachment", _) if self.attachment.as_ref().is_some_and(Attachment::is_queued_prompt) => {
                 plain(RecordKind::QueuedPrompt)

@@ -27,5 +27,5 @@ pub(super) fn read_bytes_before(file: &File, end: u64, most: u64) -> io::Result<
 
 /// The error for a path that is no regular file.
 pub(super) fn not_a_file_error() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "is not a file")
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }

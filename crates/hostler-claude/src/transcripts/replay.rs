@@ -14,6 +14,7 @@ use crate::wire::{
 };
 
 use super::message_tags::{self, tag_contents};
+use super::sub_agent_files::SubAgentTranscriptError;
 use super::{RecordChain, RecordKind, TranscriptIndex};
 
 /// A replayed turn.
@@ -59,7 +60,7 @@ pub struct SubAgentTranscript {
     /// Its id.
     pub id: String,
     /// Its whole transcript, or why it cannot be read.
-    pub transcript: Result<Vec<u8>, String>,
+    pub transcript: Result<Vec<u8>, SubAgentTranscriptError>,
 }
 
 /// Replays a turn from the lines of its records. A turn that continues in the next one was not cut off.
@@ -322,15 +323,15 @@ impl Replay<'_> {
     }
 
     /// Replays a sub-agent's own transcript, before the call that started it returns.
-    fn replay_sub_agent(&mut self, made: &SpawnedSubAgent, transcript: Result<Vec<u8>, String>) {
+    fn replay_sub_agent(&mut self, made: &SpawnedSubAgent, transcript: Result<Vec<u8>, SubAgentTranscriptError>) {
         let read = transcript.and_then(|text| match TranscriptIndex::read(&mut text.as_slice()) {
             Ok(index) => Ok((text, index.into_sub_agent_index())),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         });
         let (transcript, index) = match read {
             Ok(read) => read,
-            Err(why) => {
-                let notice = format!("What a sub-agent did cannot be shown: its transcript {why}.");
+            Err(error) => {
+                let notice = format!("The work of a sub-agent cannot be shown: {error}.");
                 return self.turn.events.push(DriverEvent::Notice(notice));
             }
         };
@@ -494,7 +495,7 @@ fn turn_origin(kind: RecordKind, content: &str) -> TurnOrigin {
         }
     };
     if kind == RecordKind::Notification {
-        let summary = tag_contents(&text, "summary").unwrap_or("Something in the background was over");
+        let summary = tag_contents(&text, "summary").unwrap_or("A background task ended");
         return TurnOrigin::Agent(summary.trim().to_owned());
     }
     let typed = match (message_tags::slash_command(&text), message_tags::shell_command(&text)) {

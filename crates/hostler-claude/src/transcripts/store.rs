@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::open_transcript::{CachePolicy, IndexCache, OpenTranscript};
 use super::session_registry::{self, HostAgents};
-use super::{CatalogEntry, ConversationCatalog};
+use super::{CatalogEntry, ConversationCatalog, UnreadablePath};
 
 /// The transcript store of Claude Code.
 #[derive(Debug)]
@@ -134,8 +134,7 @@ impl TranscriptStore for ClaudeTranscriptStore {
         let work = move || {
             let copies = lock_catalog(&conversations).copies(conversation);
             // A file that cannot be removed does not prevent the removal of the others.
-            let removed: Vec<_> =
-                copies.map_err(TranscriptStoreError::Failed)?.iter().map(|path| remove_transcript(path)).collect();
+            let removed: Vec<_> = copies.map_err(read_failed)?.iter().map(|path| remove_transcript(path)).collect();
             removed
                 .into_iter()
                 .collect::<io::Result<()>>()
@@ -166,7 +165,7 @@ impl ClaudeTranscriptStore {
         let conversations = Arc::clone(&self.conversations);
         let work = move || {
             let found = lock_catalog(&conversations).find(conversation);
-            let found = found.map_err(TranscriptStoreError::Failed)?.ok_or(TranscriptStoreError::Missing)?;
+            let found = found.map_err(read_failed)?.ok_or(TranscriptStoreError::Missing)?;
             work(&found).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => TranscriptStoreError::Missing,
                 _ => TranscriptStoreError::Failed(error.to_string()),
@@ -174,6 +173,10 @@ impl ClaudeTranscriptStore {
         };
         run_blocking(work)
     }
+}
+
+fn read_failed(unreadable: UnreadablePath) -> TranscriptStoreError {
+    TranscriptStoreError::Failed(unreadable.to_string())
 }
 
 fn lock_catalog(conversations: &Mutex<ConversationCatalog>) -> MutexGuard<'_, ConversationCatalog> {
@@ -262,7 +265,7 @@ mod tests {
         assert_eq!(told[0].origin, TurnOrigin::User { text: "hi".to_owned(), attachment_count: 0 });
         assert_eq!(
             book.describe_damage().await,
-            ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]
+            ["line 2 is not a record (column 2)", "5 bytes at the end are an incomplete record"]
         );
     }
 

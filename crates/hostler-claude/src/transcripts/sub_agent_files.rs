@@ -21,6 +21,23 @@ const MAX_HEAD_BYTES: u64 = 1024 * 1024;
 /// How many damaged lines per file are listed; further ones are only counted.
 const MAX_REPORTED_LINES: usize = 4;
 
+/// Why the transcript of a sub-agent cannot be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubAgentTranscriptError {
+    /// It exceeds the size limit.
+    #[error("its transcript is larger than {} MiB", MAX_SUB_AGENT_TRANSCRIPT_BYTES / (1024 * 1024))]
+    TooLarge,
+    /// The file cannot be read.
+    #[error("failed to read its transcript: {0}")]
+    Unreadable(String),
+}
+
+impl From<io::Error> for SubAgentTranscriptError {
+    fn from(error: io::Error) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
 /// The files that existed when the conversation was opened.
 #[derive(Debug, Default)]
 pub(super) struct SubAgentFiles {
@@ -76,12 +93,14 @@ impl SubAgentFiles {
 
     /// The whole transcript of one, or why it cannot be read. The id comes from a file that any program may have
     /// written: only files in the directory are ever opened.
-    pub(super) fn read_transcript(&self, agent: RecordId) -> Option<Result<Vec<u8>, String>> {
+    pub(super) fn read_transcript(&self, agent: RecordId) -> Option<Result<Vec<u8>, SubAgentTranscriptError>> {
         let path = &self.files.get(&agent)?.path;
         match read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => Some(Err(unreadable_reason(&error))),
-            Ok(text) if text.len() as u64 > MAX_SUB_AGENT_TRANSCRIPT_BYTES => Some(Err(too_long_reason())),
+            Err(error) => Some(Err(error.into())),
+            Ok(text) if text.len() as u64 > MAX_SUB_AGENT_TRANSCRIPT_BYTES => {
+                Some(Err(SubAgentTranscriptError::TooLarge))
+            }
             Ok(text) => Some(Ok(text)),
         }
     }
@@ -128,9 +147,9 @@ impl SubAgentFile {
         });
         match index {
             Ok(Some(index)) => describe_damage(&index.damage),
-            Ok(None) => vec![format!("its transcript {}", too_long_reason())],
+            Ok(None) => vec![SubAgentTranscriptError::TooLarge.to_string()],
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => vec![format!("its transcript {}", unreadable_reason(&error))],
+            Err(error) => vec![SubAgentTranscriptError::from(error).to_string()],
         }
     }
 }
@@ -144,10 +163,10 @@ fn describe_damage(damage: &TranscriptDamage) -> Vec<String> {
         .collect();
     let unnamed = damage.damaged_lines.saturating_sub(sentences.len() as u64);
     if unnamed > 0 {
-        sentences.push(format!("{unnamed} further lines are damaged"));
+        sentences.push(format!("{unnamed} more lines are damaged"));
     }
     if damage.partial_line_bytes > 0 {
-        sentences.push(format!("{} bytes at the end are no whole record", damage.partial_line_bytes));
+        sentences.push(format!("{} bytes at the end are an incomplete record", damage.partial_line_bytes));
     }
     sentences
 }
@@ -157,14 +176,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(MAX_SUB_AGENT_TRANSCRIPT_BYTES + 1).read_to_end(&mut text)?;
     Ok(text)
-}
-
-fn unreadable_reason(error: &io::Error) -> String {
-    format!("cannot be read: {error}")
-}
-
-fn too_long_reason() -> String {
-    format!("is longer than {MAX_SUB_AGENT_TRANSCRIPT_BYTES} bytes")
 }
 
 impl UnreferencedSubAgent {
@@ -266,16 +277,16 @@ mod tests {
         fs::write(directory.join("agent-torn.jsonl"), "noise\n{\"cut").unwrap();
         let files = SubAgentFiles::for_transcript(&home.path().join("c.jsonl"));
         let why = |id: &str| files.read_transcript(RecordId::from_name(id)).unwrap().unwrap_err();
-        assert_eq!(why("long"), "is longer than 33554432 bytes");
-        assert_eq!(why("odd"), "cannot be read: is not a file");
+        assert_eq!(why("long"), SubAgentTranscriptError::TooLarge);
+        assert_eq!(why("odd"), SubAgentTranscriptError::Unreadable("not a regular file".to_owned()));
         assert_eq!(files.size_bytes(RecordId::from_name("long")), 0, "it is not read");
         assert_eq!(
             files.damage(),
             [
-                "sub-agent long: its transcript is longer than 33554432 bytes",
-                "sub-agent odd: its transcript cannot be read: is not a file",
+                "sub-agent long: its transcript is larger than 32 MiB",
+                "sub-agent odd: failed to read its transcript: not a regular file",
                 "sub-agent torn: line 1 is not a record (column 2)",
-                "sub-agent torn: 5 bytes at the end are no whole record",
+                "sub-agent torn: 5 bytes at the end are an incomplete record",
             ]
         );
     }

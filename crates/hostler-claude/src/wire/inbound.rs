@@ -69,7 +69,7 @@ pub enum IgnoredMessage {
 
 /// A line that is not a message. Never displays the line, which may contain the user's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a line of {length} bytes is not a JSON message (column {column})")]
+#[error("invalid JSON message of {length} bytes (column {column})")]
 pub struct WireError {
     length: usize,
     column: usize,

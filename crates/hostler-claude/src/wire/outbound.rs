@@ -290,12 +290,12 @@ impl<'a> ControlResponseBody<'a> {
 
     /// Allows a call in the PreToolUse hook.
     pub fn allow_in_hook() -> Self {
-        Self::hook("allow", "Hostler's rules allow it.")
+        Self::hook("allow", "Allowed by Hostler's permission rules.")
     }
 
     /// Makes the agent ask for permission, regardless of its own decision.
     pub fn ask_in_hook() -> Self {
-        Self::hook("ask", "Hostler asks the user.")
+        Self::hook("ask", "Hostler asks the user for approval.")
     }
 
     /// Denies a call in the PreToolUse hook.

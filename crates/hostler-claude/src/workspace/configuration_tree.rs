@@ -105,7 +105,7 @@ impl ConfigurationTree {
         for name in names {
             match std::str::from_utf8(&name) {
                 Ok(name) => self.read_at(directory, name, format!("{path}/{name}"), depth + 1),
-                Err(_) => return self.set_problem(path, "a file's name is not in UTF-8"),
+                Err(_) => return self.set_problem(path, "a file name is not valid UTF-8"),
             }
         }
     }

@@ -46,9 +46,9 @@ const MAX_ITEMS: usize = 2_000;
 const MAX_VALUES_BYTES: usize = 64 * 1024;
 
 const LINK_BLOCKED_REASON: &str = "Symbolic links are not followed.";
-const HEADER_BLOCKED_REASON: &str = "Its header does not end.";
-const CONFLICT_BLOCKED_REASON: &str = "A nearer directory has something else of this name.";
-const ENCODING_BLOCKED_REASON: &str = "It is not text in UTF-8.";
+const HEADER_BLOCKED_REASON: &str = "Its frontmatter has no end.";
+const CONFLICT_BLOCKED_REASON: &str = "A nearer directory has an entry of another kind with this name.";
+const ENCODING_BLOCKED_REASON: &str = "It is not valid UTF-8.";
 
 /// Directories in `.claude` whose files apply, and the kind of their items.
 const APPLIED_DIRECTORIES: [(&str, ConfigurationKind); 4] = [
@@ -179,7 +179,7 @@ impl ConfigurationSnapshot {
             match std::str::from_utf8(bytes).map(frontmatter::reduce_header) {
                 Ok(Some(reduced)) => {
                     if reduced.text.contains("!`") || reduced.text.contains("```!") {
-                        note.push_str(" (its shell commands are refused)");
+                        note.push_str(" (its shell commands are blocked)");
                     }
                     if !reduced.removed_keys.is_empty() {
                         note.push_str(&format!(" (without {})", reduced.removed_keys.join(", ")));

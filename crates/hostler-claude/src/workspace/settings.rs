@@ -34,7 +34,7 @@ const SERVER_SETTINGS: &[&str] = &["enableAllProjectMcpServers", "enabledMcpjson
 const HOOKS_BLOCKED_REASON: &str = "Project hooks are not supported yet.";
 const SERVERS_BLOCKED_REASON: &str = "Project MCP servers are not supported yet.";
 const PLUGINS_BLOCKED_REASON: &str = "Project plugins are not supported yet.";
-const HELPERS_BLOCKED_REASON: &str = "Helper programs of a folder are never run.";
+const HELPERS_BLOCKED_REASON: &str = "Helper programs of a folder do not run.";
 const VARIABLE_BLOCKED_REASON: &str = "Folders cannot set this variable.";
 const SETTING_BLOCKED_REASON: &str = "Folders cannot change this setting.";
 

@@ -178,7 +178,7 @@ fn list_stages(runtime_dir: &Path, prefix: &str) -> Vec<PathBuf> {
 
 fn remove_stage(path: &Path) {
     if let Err(error) = std::fs::remove_dir_all(path) {
-        tracing::warn!(%error, path = %path.display(), "failed to remove the configuration of an agent that is gone");
+        tracing::warn!(%error, path = %path.display(), "failed to remove the configuration of an agent that has exited");
     }
 }
 

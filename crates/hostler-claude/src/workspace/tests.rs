@@ -179,7 +179,7 @@ fn files_in_place_of_directories_do_not_fail_a_start() {
 fn skill_with_refused_shell_commands_has_a_note() {
     for file in ["SKILL.md", "skill.md", "SKILL.MD"] {
         let folder = Folder::new(&[(&format!(".claude/skills/s/{file}"), "run !`make`")]);
-        assert_eq!(shown(&folder.read()), ["Skill | s (its shell commands are refused) | .claude/skills/s"]);
+        assert_eq!(shown(&folder.read()), ["Skill | s (its shell commands are blocked) | .claude/skills/s"]);
     }
 }
 

@@ -93,7 +93,7 @@ fn foreground_task_is_not_background_work() {
             let mut mapper = EventMapper::default();
             let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
             assert_eq!(about(replay(&mut mapper, &lines)), [""; 0], "{kind}");
-            assert_eq!(reasons(&mut mapper, &[SUCCESS, INIT]), ["The agent goes on by itself."]);
+            assert_eq!(reasons(&mut mapper, &[SUCCESS, INIT]), ["The agent continues on its own."]);
         }
     }
 }
@@ -130,7 +130,7 @@ fn older_build_turn_follows_its_notification() {
     let woken = [&*updated("b", "completed"), &*over("b", "completed"), INIT, SUCCESS, INIT, SUCCESS, INIT];
     assert_eq!(
         reasons(&mut mapper, &woken),
-        ["Background command \"job b\" completed (exit code 0)", "prompt", "The agent goes on by itself."]
+        ["Background command \"job b\" completed (exit code 0)", "prompt", "The agent continues on its own."]
     );
 }
 
@@ -200,7 +200,7 @@ fn newer_build_names_and_merges_prompts() {
     mapper.prompt_sent(three);
     let lines = [&*over("b", "completed"), SUCCESS, &native(&[]), SUCCESS, &native(&[two, three]), SUCCESS];
     assert_eq!(reasons(&mut mapper, &lines), ["Background command \"job b\" completed (exit code 0)", "prompt"]);
-    assert_eq!(reasons(&mut mapper, &[&native(&[])]), ["The agent goes on by itself."], "nothing waits any more");
+    assert_eq!(reasons(&mut mapper, &[&native(&[])]), ["The agent continues on its own."], "nothing waits any more");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn folded_notification_is_no_reason_for_another_turn() {
     let background = started("b", "local_bash", Some(true));
     let lines =
         [&native(&[]), REQUESTING, &background, &over("b", "completed"), REQUESTING, SUCCESS, &native(&[]), SUCCESS];
-    assert_eq!(reasons(&mut mapper, &lines), ["The agent goes on by itself."; 2]);
+    assert_eq!(reasons(&mut mapper, &lines), ["The agent continues on its own."; 2]);
 }
 
 #[test]
@@ -227,5 +227,5 @@ fn unannounced_turn_belongs_to_the_started_prompt() {
     let mut mapper = EventMapper::default();
     mapper.prompt_sent(Uuid::nil());
     let lines = [&*lifecycle("queued"), &lifecycle("cancelled"), INIT];
-    assert_eq!(reasons(&mut mapper, &lines), ["The agent goes on by itself."]);
+    assert_eq!(reasons(&mut mapper, &lines), ["The agent continues on its own."]);
 }

@@ -103,7 +103,7 @@ async fn missing_transcript_keeps_imported_turns_and_adds_placeholders() {
     }
     let all = turns(&rig.listen(FOUND).await);
     assert_eq!(all.len(), 300);
-    let gone = "This turn could not be taken over: the agent's record of the conversation is gone.";
+    let gone = "This turn could not be taken over: the agent's transcript of the conversation does not exist.";
     assert!(all[..298].iter().all(|turn| turn.contains(gone)));
     assert_eq!(all[298..], expected(299..=300));
     let rig = rig.restart().await;

@@ -53,7 +53,7 @@ async fn damage_is_reported_per_transcript_and_others_are_read() {
             &format!("damaged {FOUND}: 5 bytes more"),
             &format!("damaged {FOUND}: line 2 is not a record"),
             "unreadable /p/locked: it cannot be read: permission denied",
-            "unreadable claude:/00000000-0000-0000-0000-000000000002: the agent's record of the conversation could not be read: the disk is torn",
+            "unreadable claude:/00000000-0000-0000-0000-000000000002: failed to access the agent's transcript: the disk is torn",
             "unreadable claude:/00000000-0000-0000-0000-000000000004: it cannot be read: permission denied",
         ]
     );

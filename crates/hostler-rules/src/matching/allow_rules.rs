@@ -96,11 +96,11 @@ impl<'a> AllowMatcher<'a, '_> {
     fn match_redirection(&mut self, file: &FileRedirection, moves: bool) {
         let part = format_redirection(file);
         let Some(name) = file.target.as_literal() else {
-            self.matches.unanalyzable.push((part, "the file that it writes is not written out"));
+            self.matches.unanalyzable.push((part, "the file that it writes is only known at run time"));
             return;
         };
         if moves && !name.starts_with(['/', '~']) {
-            self.matches.unanalyzable.push((part, "the directory changes before it writes there"));
+            self.matches.unanalyzable.push((part, "the working directory changes before it writes the file"));
             return;
         }
         // A quoted tilde is an ordinary character.

@@ -60,7 +60,7 @@ const HARMLESS_CONFIG_KEYS: [&str; 38] = [
 
 /// The top of the repository's work tree, or why Git requires approval there.
 pub(super) fn find_harmless_repository(directory: &Path, resolver: &dyn PathResolver) -> Result<PathBuf, &'static str> {
-    let real = resolver.resolve(directory).map_err(|_| "where its directory is cannot be seen")?;
+    let real = resolver.resolve(directory).map_err(|_| "its working directory cannot be resolved")?;
     for top in real.ancestors() {
         let git = top.join(".git");
         let has = |name: &str| resolver.path_kind(&top.join(name)) != PathKind::Missing;
@@ -72,7 +72,7 @@ pub(super) fn find_harmless_repository(directory: &Path, resolver: &dyn PathReso
                 check_repository(&git, top, resolver)?;
                 return Ok(top.to_owned());
             }
-            PathKind::File | PathKind::Other => return Err("its repository is somewhere else"),
+            PathKind::File | PathKind::Other => return Err("its repository is in another directory"),
             PathKind::Missing => {}
         }
     }
@@ -80,14 +80,14 @@ pub(super) fn find_harmless_repository(directory: &Path, resolver: &dyn PathReso
 }
 
 fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Result<(), &'static str> {
-    const SHARED: &str = "its repository shares parts with another one";
+    const SHARED: &str = "its repository shares data with another repository";
     for (name, why) in [
         ("commondir", SHARED),
         ("gitdir", SHARED),
-        ("config.worktree", "its repository has a configuration for this work tree"),
+        ("config.worktree", "its repository has a worktree-specific configuration"),
         ("objects/info/alternates", SHARED),
-        ("hooks/post-index-change", "its repository has a hook that reading can run"),
-        ("hooks/reference-transaction", "its repository has a hook that reading can run"),
+        ("hooks/post-index-change", "its repository has a hook that read-only commands can run"),
+        ("hooks/reference-transaction", "its repository has a hook that read-only commands can run"),
     ] {
         if resolver.path_kind(&git.join(name)) != PathKind::Missing {
             return Err(why);
@@ -97,12 +97,12 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
     let is_directory = |name: &str| resolver.path_kind(&git.join(name)) == PathKind::Directory;
     let head = resolver.read(&git.join("HEAD"), MAX_CONFIG_BYTES).unwrap_or_default();
     if !is_head(&head) || !is_directory("objects/.") || !is_directory("refs/.") {
-        return Err("its repository is not complete");
+        return Err("its repository is incomplete");
     }
     if has_links(git, resolver) {
         return Err(SHARED);
     }
-    const CONFIG: &str = "its repository's configuration is not known to be harmless";
+    const CONFIG: &str = "its repository's configuration is not known to be safe";
     match resolver.path_kind(&git.join("config")) {
         PathKind::Missing => {}
         PathKind::File => {
@@ -123,7 +123,7 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
             let is_plain =
                 |name: Component<'_>| matches!(name, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
             if !entries.iter().all(|(path, _)| path.components().all(is_plain)) {
-                return Err("its repository's index leads elsewhere");
+                return Err("its repository's index refers to paths outside the repository");
             }
             let populated = |path: &Path| resolver.path_kind(&top.join(path).join(".git")) != PathKind::Missing;
             if entries.iter().any(|(path, is_submodule)| *is_submodule && populated(path)) {
@@ -132,7 +132,7 @@ fn check_repository(git: &Path, top: &Path, resolver: &dyn PathResolver) -> Resu
             // `git grep` opens tracked files by their paths.
             let parents: BTreeSet<&Path> = entries.iter().flat_map(|(path, _)| path.ancestors().skip(1)).collect();
             let is_link = |path: &&Path| resolver.path_kind(&top.join(path)) == PathKind::Other;
-            if parents.iter().any(is_link) { Err("a directory of its repository is a link") } else { Ok(()) }
+            if parents.iter().any(is_link) { Err("a directory in its repository is a symbolic link") } else { Ok(()) }
         }
         PathKind::Directory | PathKind::Other => Err(SHARED),
     }

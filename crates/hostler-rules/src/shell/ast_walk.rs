@@ -45,13 +45,13 @@ fn parse(text: &str) -> Result<ast::Program, &'static str> {
     catch_unwind(AssertUnwindSafe(parse)).unwrap_or(Err(NOT_A_COMMAND_LINE))
 }
 
-const NOT_A_COMMAND_LINE: &str = "it is not a command line that a shell could read";
+const NOT_A_COMMAND_LINE: &str = "it is not a valid command line";
 
 impl AstWalker {
     fn walk_script(&mut self, text: &str, depth: usize) {
         let depth = depth + 1;
         if depth > limits::MAX_SCRIPT_DEPTH {
-            self.push_unanalyzable(text, "command lines lie too deep within each other");
+            self.push_unanalyzable(text, "its command lines are nested too deeply");
             return;
         }
         match parse(text) {
@@ -182,7 +182,7 @@ impl AstWalker {
 
     /// `((…))`. The grammar also parses `( ( rm x ) )` as this, so the text is analyzed as commands too.
     fn walk_arithmetic(&mut self, expression: &str, depth: usize) {
-        self.push_unanalyzable(expression, "it computes with variables, whose values can run commands");
+        self.push_unanalyzable(expression, "it evaluates variables as arithmetic, which can run commands");
         self.walk_script(expression, depth);
     }
 
@@ -228,7 +228,7 @@ impl AstWalker {
         let plain = operand.trim_matches('"');
         let status = matches!(plain, "$?" | "$#" | "$$" | "$!");
         if !status && !plain.chars().all(|c| c.is_ascii_digit() || c == '-') {
-            self.push_unanalyzable(operand, "it computes with variables, whose values can run commands");
+            self.push_unanalyzable(operand, "it evaluates variables as arithmetic, which can run commands");
         }
     }
 
@@ -410,7 +410,7 @@ impl AstWalker {
         let mut inner = Vec::new();
         for (reach, found) in look.nested {
             if depth >= limits::MAX_SCRIPT_DEPTH || self.command_count >= limits::MAX_COMMANDS {
-                kind = CommandKind::Unanalyzable("command lines lie too deep within each other");
+                kind = CommandKind::Unanalyzable("its command lines are nested too deeply");
                 break;
             }
             let commands = match found {

@@ -30,10 +30,10 @@ pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
         return Err("it is longer than 64 KiB");
     }
     if text.contains('\0') {
-        return Err("it holds a NUL character");
+        return Err("it contains a NUL character");
     }
     let expansions = text.as_bytes().windows(2).filter(|pair| matches!(pair, [b'$', b'(' | b'{' | b'['])).count();
-    if expansions > MAX_EXPANSIONS { Err("it holds too many expansions") } else { Ok(()) }
+    if expansions > MAX_EXPANSIONS { Err("it contains too many expansions") } else { Ok(()) }
 }
 
 /// Are the tokens few and flat enough for the grammar, and in the form that it requires?
@@ -81,12 +81,12 @@ fn check_token(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'stati
             // The grammar parses such a word as a descriptor number and panics on a large one.
             let number = word.chars().all(|c| c.is_ascii_digit());
             if redirected && number && !(1..=9).contains(&word.len()) {
-                return Err("it redirects a descriptor that cannot exist");
+                return Err("it redirects an invalid file descriptor");
             }
             // The grammar would parse a subscript without a limit.
             let subscript = word.split_once('[').filter(|(name, _)| is_variable_name(name));
             match subscript {
-                Some((_, rest)) if rest.contains(['$', '`', '(']) => Err("it computes a subscript"),
+                Some((_, rest)) if rest.contains(['$', '`', '(']) => Err("it evaluates an array subscript"),
                 _ => Ok(()),
             }
         }
@@ -99,7 +99,7 @@ fn check_token(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'stati
             });
             match words {
                 [Some(tag), Some(_), Some(end)] if brush_parser::unquote_str(tag) == end => Ok(()),
-                _ => Err("the end of a here-document is not certain"),
+                _ => Err("it contains a here-document with an ambiguous end"),
             }
         }
         Token::Operator(..) => Ok(()),

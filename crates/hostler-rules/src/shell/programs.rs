@@ -39,8 +39,8 @@ impl ProgramAnalysis {
     }
 }
 
-const NOT_LITERAL: CommandKind = CommandKind::Unanalyzable("the command that it runs is not written out");
-const RUNS_STDIN: CommandKind = CommandKind::Unanalyzable("it runs what it reads");
+const NOT_LITERAL: CommandKind = CommandKind::Unanalyzable("the command that it runs is only known at run time");
+const RUNS_STDIN: CommandKind = CommandKind::Unanalyzable("it runs commands from its input");
 
 /// Wrappers with simple options: the options that take a value, and the number of operands before the command.
 const WRAPPERS: [(&str, OptionsWithValue, usize); 14] = [
@@ -67,7 +67,7 @@ pub(super) fn analyze_program(words: &[ShellWord]) -> ProgramAnalysis {
     };
     let name = base_name(name);
     if name.is_empty() {
-        return CommandKind::Unanalyzable("it has no name").into();
+        return CommandKind::Unanalyzable("it has no command name").into();
     }
     if let Some((_, options, own)) = WRAPPERS.iter().find(|(carrier, ..)| *carrier == name) {
         return analyze_wrapper(words, options, *own);
@@ -101,8 +101,8 @@ pub(super) fn analyze_program(words: &[ShellWord]) -> ProgramAnalysis {
         "fd" | "fdfind" => analyze_fd(words),
         "trap" => analyze_trap(words),
         "alias" => analyze_alias(words),
-        "." | "source" => CommandKind::Unanalyzable("it runs the commands of a file").into(),
-        "let" => CommandKind::Unanalyzable("it computes with variables, whose values can run commands").into(),
+        "." | "source" => CommandKind::Unanalyzable("it runs commands from a file").into(),
+        "let" => CommandKind::Unanalyzable("it evaluates variables as arithmetic, which can run commands").into(),
         "export" | "declare" | "typeset" | "local" | "readonly" => analyze_declaration(words),
         "cd" | "pushd" | "popd" => ProgramAnalysis { changes_directory: true, ..CommandKind::Plain.into() },
         _ => launchers::classify_program(name, words).into(),
@@ -151,7 +151,7 @@ fn analyze_env(words: &[ShellWord]) -> ProgramAnalysis {
     let options = words.get(1..at).unwrap_or_default();
     let splits = |word: &ShellWord| short_option_letters(word).contains('S') || word.text.starts_with("--s");
     if options.iter().any(splits) {
-        return CommandKind::Unanalyzable("env takes its words apart").into();
+        return CommandKind::Unanalyzable("`env` splits one of its arguments into a command").into();
     }
     let mut variables = Vec::new();
     while let Some(name) = words.get(at).and_then(assigned_variable) {
@@ -209,7 +209,7 @@ fn analyze_su(words: &[ShellWord]) -> ProgramAnalysis {
     match script {
         Some((reach, script)) => match script.as_literal() {
             Some(text) => ProgramAnalysis::with_nested(
-                CommandKind::Launcher("it acts as another user"),
+                CommandKind::Launcher("it runs as another user"),
                 reach,
                 NestedSource::Script(text.to_owned()),
             ),
@@ -229,7 +229,7 @@ fn analyze_shell(words: &[ShellWord]) -> ProgramAnalysis {
         return CommandKind::Plain.into();
     }
     if options.iter().any(|word| word.text.starts_with("--rc") || word.text.starts_with("--init")) {
-        return CommandKind::Unanalyzable("it runs the commands of a file").into();
+        return CommandKind::Unanalyzable("it runs commands from a file").into();
     }
     let is = |letter: char| options.iter().any(|word| short_option_letters(word).contains(letter));
     let operand = words.get(at);
@@ -316,7 +316,7 @@ fn analyze_parallel(words: &[ShellWord]) -> ProgramAnalysis {
         return NOT_LITERAL.into();
     };
     if known.iter().any(|word| word.contains(|c: char| c.is_whitespace() || "$`;&|<>()\\\"'".contains(c))) {
-        let kind = CommandKind::Launcher("its words go through a shell once more");
+        let kind = CommandKind::Launcher("another shell evaluates its arguments");
         return analyze_joined_words(words.get(..end).unwrap_or_default(), at, kind);
     }
     if words.get(1..at).unwrap_or_default().iter().any(|word| short_option_letters(word).contains('I')) {
@@ -388,7 +388,7 @@ fn analyze_alias(words: &[ShellWord]) -> ProgramAnalysis {
     for (at, word) in words.iter().enumerate().skip(1) {
         let defined = word.text.split_once('=').map(|(_, value)| value);
         if let Some(value) = defined {
-            look.kind = CommandKind::Unanalyzable("an alias changes what later commands are");
+            look.kind = CommandKind::Unanalyzable("an alias changes the meaning of later commands");
             look.nested.extend(word.is_literal().then(|| (at, NestedSource::Script(value.to_owned()))));
         } else if !word.is_literal() {
             look.kind = NOT_LITERAL;

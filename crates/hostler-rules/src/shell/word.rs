@@ -105,9 +105,9 @@ enum QuoteContext {
     HereDocument,
 }
 
-const UNTERMINATED: &str = "a quote or an expansion in it does not end";
-const AMBIGUOUS_QUOTES: &str = "shells read its quotes in different ways";
-const EVALUATES_ARITHMETIC: &str = "it computes with variables, whose values can run commands";
+const UNTERMINATED: &str = "it contains an unterminated quote or expansion";
+const AMBIGUOUS_QUOTES: &str = "shells interpret its quotes differently";
+const EVALUATES_ARITHMETIC: &str = "it evaluates variables as arithmetic, which can run commands";
 
 struct Scanner<'a> {
     chars: &'a [char],
@@ -342,7 +342,7 @@ impl Scanner<'_> {
             return Ok(());
         }
         if !is_variable_name(&name) && !numbered {
-            self.mark_unanalyzable("it holds an expansion that is not known");
+            self.mark_unanalyzable("it contains an unknown expansion");
             return Ok(());
         }
         let rest = match rest.strip_prefix('[').and_then(|subscript| subscript.split_once(']')) {
@@ -365,7 +365,7 @@ impl Scanner<'_> {
             }
             // `@P` expands the value like a prompt, including its substitutions.
             (Some('@'), Some('U' | 'u' | 'L' | 'Q' | 'E' | 'A' | 'K' | 'a' | 'k')) => {}
-            _ => self.mark_unanalyzable("it holds an expansion that is not known"),
+            _ => self.mark_unanalyzable("it contains an unknown expansion"),
         }
         Ok(())
     }

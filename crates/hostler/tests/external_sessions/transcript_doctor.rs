@@ -58,7 +58,7 @@ async fn damage_is_named(build: &str) {
     assert_eq!(found.status.code(), Some(1), "{out}{said}");
     assert!(out.contains(&format!("claude:/{TORN}: line 2 is not a record")), "{out}");
     assert!(
-        out.contains(&format!("claude:/{TORN}: ")) && out.contains("bytes at the end are no whole record"),
+        out.contains(&format!("claude:/{TORN}: ")) && out.contains("bytes at the end are an incomplete record"),
         "{out}"
     );
     for unreadable in [NOISE, LOCKED] {

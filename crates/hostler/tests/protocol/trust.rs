@@ -116,7 +116,7 @@ async fn outdated_fingerprint_is_32011(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let error = client.call("hostler/setTrust", case.decide("trust", &json!("stale"))).await.unwrap_err();
     assert_eq!(error["code"], -32011);
-    assert!(error["message"].as_str().unwrap().contains("has changed; look at it again"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("has changed; review it again"), "{error}");
 }
 
 async fn removing_without_a_decision_removes_nothing(case: ProtocolCase) {

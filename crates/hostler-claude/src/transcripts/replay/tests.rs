@@ -309,8 +309,13 @@ fn unreadable_sub_agent_is_reported() {
     let call =
         json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "d", "prompt": "look"}});
     let lines = [prompt("a", "", "go"), answer("b", "a", "1", &call)].join("\n");
-    let torn =
-        |_: SubAgentQuery<'_>| Some(SubAgentTranscript { id: "a1".to_owned(), transcript: Err("is torn".to_owned()) });
+    let torn = |_: SubAgentQuery<'_>| {
+        let error = SubAgentTranscriptError::Unreadable("torn".to_owned());
+        Some(SubAgentTranscript { id: "a1".to_owned(), transcript: Err(error) })
+    };
     let told = seen(&turns_with(&lines, &torn)[0]);
-    assert!(told.contains("| note What a sub-agent did cannot be shown: its transcript is torn."), "{told}");
+    assert!(
+        told.contains("| note The work of a sub-agent cannot be shown: failed to read its transcript: torn."),
+        "{told}"
+    );
 }

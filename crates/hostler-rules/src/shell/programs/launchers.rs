@@ -4,10 +4,10 @@ use super::super::WordForm;
 use super::options::short_option_letters;
 use super::{CommandKind, ShellWord};
 
-pub(crate) const NON_LITERAL_OPTIONS: &str = "its options are not written out, and some of them run programs";
-const OPTION_RUNS_PROGRAM: &str = "an option of it runs another program";
-const STARTS_PROGRAMS: &str = "it starts other programs";
-const REEVALUATES_WORDS: &str = "it evaluates its words once more";
+pub(crate) const NON_LITERAL_OPTIONS: &str = "its options are only known at run time, and some options run programs";
+const OPTION_RUNS_PROGRAM: &str = "one of its options runs another program";
+const STARTS_PROGRAMS: &str = "it runs other programs";
+const REEVALUATES_WORDS: &str = "it evaluates its arguments again";
 
 /// Programs whose purpose is to start others, in ways that are not analyzed.
 const LAUNCHERS: [&str; 34] = [
@@ -223,7 +223,7 @@ fn classify_awk(arguments: &[ShellWord]) -> CommandKind {
             || word.text.starts_with("--")
     };
     if arguments.iter().any(tells) {
-        CommandKind::Launcher("a program for awk can run others")
+        CommandKind::Launcher("an awk program can run other programs")
     } else {
         CommandKind::Plain
     }
@@ -282,7 +282,7 @@ pub(crate) fn has_non_numeric_comparison(arguments: &[ShellWord]) -> bool {
 /// A sed script can run programs and write files, by flags that are easily overlooked. Only plain scripts are
 /// considered harmless.
 fn classify_sed(arguments: &[ShellWord]) -> CommandKind {
-    const WHY: &str = "a script for sed can run programs and write files";
+    const WHY: &str = "a sed script can run programs and write files";
     let mut script_seen = false;
     let mut next_is_script = false;
     for word in arguments {
@@ -303,7 +303,7 @@ fn classify_sed(arguments: &[ShellWord]) -> CommandKind {
                 | "--null-data" => {}
                 "-e" | "-ne" | "-Ee" | "-nE" if text.ends_with('e') => next_is_script = true,
                 "-nE" | "-En" | "-nr" => {}
-                "-i" | "--in-place" => return CommandKind::Launcher("it changes files in place"),
+                "-i" | "--in-place" => return CommandKind::Launcher("it edits files in place"),
                 _ => return CommandKind::Launcher(WHY),
             }
         }

@@ -13,14 +13,14 @@ use rusqlite::{Connection, params};
 const STREAMED: usize = 400_000;
 const ACCEPTED: usize = 2_000;
 
-struct Nobody;
+struct NoSubscribers;
 
-impl Publisher for Nobody {
+impl Publisher for NoSubscribers {
     fn publish(&self, _item: &Arc<PublishedAction>) {}
 }
 
 fn entry() -> ActionEntry {
-    let (turn_id, part_id, content) = ("t".to_owned(), "p1".to_owned(), "some words of an answer ".to_owned());
+    let (turn_id, part_id, content) = ("t".to_owned(), "p1".to_owned(), "some text of an answer ".to_owned());
     let action = StateAction::ChatDelta(ChatDeltaAction { turn_id, part_id, content, meta: None });
     ActionEntry::new("ahp-chat://default/Y2xhdWRlOi8x".into(), action).expect("JSON")
 }
@@ -28,13 +28,13 @@ fn entry() -> ActionEntry {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store::open(&StoreOptions::new(dir.path()), Arc::new(Nobody)).expect("a store");
+    let store = Store::open(&StoreOptions::new(dir.path()), Arc::new(NoSubscribers)).expect("a store");
     let sequencer = store.sequencer();
 
     let started = Instant::now();
     for _ in 0..STREAMED {
         let batch = Batch::new(Some("claude:/1".into()), BatchDurability::Stream).entry(entry());
-        sequencer.submit(batch).await.expect("taken");
+        sequencer.submit(batch).await.expect("the batch is accepted");
     }
     let last = Batch::new(Some("claude:/1".into()), BatchDurability::Durable).entry(entry());
     sequencer.commit(last).await.expect("committed");

@@ -46,7 +46,7 @@ pub struct AuditRow {
 
 pub(crate) fn write(tx: &Connection, session: &str, entry: &AuditEntry) -> Result<(), StoreError> {
     let body = serde_json::to_string(entry)
-        .map_err(|error| StoreError::Database(format!("an audit entry cannot be encoded: {error}")))?;
+        .map_err(|error| StoreError::Database(format!("failed to encode an audit entry: {error}")))?;
     tx.prepare_cached("INSERT INTO audit (session, at_ms, body) VALUES (?1, ?2, ?3)")?.execute(params![
         session,
         entry.at_ms,
@@ -64,7 +64,7 @@ pub(crate) fn read(db: &Connection, session: &str, after: i64, limit: usize) -> 
     rows.map(|row| {
         let (id, body) = row?;
         let entry = serde_json::from_str(&body).map_err(|error| {
-            StoreError::Database(format!("an audit entry cannot be read: {}", redact_json_error(&error)))
+            StoreError::Database(format!("failed to read an audit entry: {}", redact_json_error(&error)))
         })?;
         Ok(AuditRow { id, entry })
     })

@@ -38,7 +38,7 @@ impl ActionEntry {
     /// If the action cannot be encoded, which means that it contains a number that JSON does not have.
     pub fn new(channel: Arc<str>, action: StateAction) -> Result<Self, StoreError> {
         let json = serde_json::to_string(&action)
-            .map_err(|error| StoreError::Database(format!("an action cannot be encoded: {error}")))?;
+            .map_err(|error| StoreError::Database(format!("failed to encode an action: {error}")))?;
         Ok(Self { channel, action: Arc::new(action), action_json: json.into(), origin: None, rejection: None })
     }
 
@@ -263,15 +263,15 @@ impl Batch {
     }
 
     /// Records whether the transcript of a conversation is still to be deleted. Ignored for memory-only batches.
-    pub fn deletion(mut self, conversation: impl Into<String>, wanted: bool) -> Self {
-        self.deletions.push((conversation.into(), wanted));
+    pub fn deletion(mut self, conversation: impl Into<String>, is_pending: bool) -> Self {
+        self.deletions.push((conversation.into(), is_pending));
         self
     }
 
     /// Adds an action for one recipient: it is numbered after the others, delivered in sequence order, and neither
     /// published nor written.
-    pub fn unicast(mut self, entry: ActionEntry, hear: impl FnOnce(Arc<PublishedAction>) + Send + 'static) -> Self {
-        self.unicast = Some((entry, Box::new(hear)));
+    pub fn unicast(mut self, entry: ActionEntry, deliver: impl FnOnce(Arc<PublishedAction>) + Send + 'static) -> Self {
+        self.unicast = Some((entry, Box::new(deliver)));
         self
     }
 
@@ -286,7 +286,7 @@ impl Batch {
 
 impl fmt::Debug for ActionEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("ActionEntry")
             .field("channel", &self.channel)
             .field("action", &variant_name(&*self.action))
             .field("json", &byte_length(&*self.action_json))
@@ -368,7 +368,7 @@ pub struct PublishedAction {
 
 impl fmt::Debug for PublishedAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published")
+        f.debug_struct("PublishedAction")
             .field("seq", &self.seq)
             .field("channel", &self.channel)
             .field("action", &variant_name(&*self.action))

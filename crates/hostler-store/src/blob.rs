@@ -1,4 +1,4 @@
-//! Blobs: contents that are too large for a state, stored by hash and kept as long as a session refers to them.
+//! Blobs: contents that are too large for a state, stored by hash and stored as long as a session refers to them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Re
         add_to_total(tx, i64::try_from(blob.body.len()).unwrap_or(i64::MAX))?;
     }
     tx.prepare_cached(
-        "INSERT INTO blob_names (session, hash, named) VALUES (?1, ?2, ?3)
-         ON CONFLICT DO UPDATE SET named = MAX(named, excluded.named)",
+        "INSERT INTO blob_references (session, hash, referenced_at_seq) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET referenced_at_seq = MAX(referenced_at_seq, excluded.referenced_at_seq)",
     )?
     .execute(params![session, blob.hash, seq])?;
     Ok(())
@@ -66,7 +66,7 @@ pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Re
 /// Removes a session's references, and the blobs that only it referred to.
 pub(crate) fn remove_session(tx: &Connection, session: &str) -> Result<(), StoreError> {
     let hashes: Vec<String> = tx
-        .prepare_cached("DELETE FROM blob_names WHERE session = ?1 RETURNING hash")?
+        .prepare_cached("DELETE FROM blob_references WHERE session = ?1 RETURNING hash")?
         .query_map(params![session], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     remove_orphans(tx, &hashes)?;
@@ -80,7 +80,8 @@ pub(crate) fn remove_references(
     hashes: &[String],
     until: i64,
 ) -> Result<(), StoreError> {
-    let mut statement = tx.prepare_cached("DELETE FROM blob_names WHERE session = ?1 AND hash = ?2 AND named <= ?3")?;
+    let mut statement =
+        tx.prepare_cached("DELETE FROM blob_references WHERE session = ?1 AND hash = ?2 AND referenced_at_seq <= ?3")?;
     for hash in hashes {
         statement.execute(params![session, hash, until])?;
     }
@@ -90,7 +91,7 @@ pub(crate) fn remove_references(
 /// Removes those of some blobs that no session refers to. Returns their size in bytes.
 pub(crate) fn remove_orphans(tx: &Connection, hashes: &[String]) -> Result<i64, StoreError> {
     let mut statement = tx.prepare_cached(
-        "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = ?1)
+        "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_references WHERE hash = ?1)
          RETURNING length(body)",
     )?;
     let mut removed = 0;
@@ -103,13 +104,13 @@ pub(crate) fn remove_orphans(tx: &Connection, hashes: &[String]) -> Result<i64, 
 }
 
 fn add_to_total(tx: &Connection, bytes: i64) -> Result<(), StoreError> {
-    tx.prepare_cached("UPDATE blob_bytes SET total = MAX(0, total + ?1)")?.execute(params![bytes])?;
+    tx.prepare_cached("UPDATE blob_totals SET bytes = MAX(0, bytes + ?1)")?.execute(params![bytes])?;
     Ok(())
 }
 
 /// Total size of all blobs, in bytes.
 pub(crate) fn total_bytes(db: &Connection) -> Result<u64, StoreError> {
-    let total: i64 = db.prepare_cached("SELECT total FROM blob_bytes")?.query_row([], |row| row.get(0))?;
+    let total: i64 = db.prepare_cached("SELECT bytes FROM blob_totals")?.query_row([], |row| row.get(0))?;
     Ok(u64::try_from(total).unwrap_or_default())
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn read(db: &Connection, hash: String) -> Result<Option<Blob>, StoreE
         .optional()?;
     let blob = found.map(|(content_type, body)| Blob::new(content_type, body));
     if blob.as_ref().is_some_and(|blob| blob.hash != hash) {
-        tracing::error!(hash, "stored contents are damaged; they count as gone");
+        tracing::error!(hash, "failed to read blob: contents do not match the hash");
         return Ok(None);
     }
     Ok(blob)

@@ -24,7 +24,7 @@ impl BlobCleanup {
             }
             Self::Blobs(hashes) => {
                 let bytes = blob::remove_orphans(&tx, hashes)?;
-                tracing::info!(bytes, "contents that nothing names any more are removed");
+                tracing::info!(bytes, "removed unreferenced blobs");
             }
         }
         tx.commit()?;
@@ -47,13 +47,13 @@ impl CleanupJob {
 
 impl SequencerShared {
     /// Has the writer carry out a cleanup, and waits for it.
-    pub(crate) fn run_cleanup(&self, sweep: BlobCleanup) -> Result<(), StoreError> {
+    pub(crate) fn run_cleanup(&self, cleanup: BlobCleanup) -> Result<(), StoreError> {
         let (done, outcome) = sync_channel(1);
         let mut inner = self.lock();
         if inner.is_stopping {
             return Err(StoreError::Stopped);
         }
-        inner.cleanup_job = Some(CleanupJob { cleanup: sweep, done });
+        inner.cleanup_job = Some(CleanupJob { cleanup, done });
         drop(inner);
         self.writer_wake.notify_one();
         outcome.recv().map_err(|_| StoreError::Stopped)?

@@ -1,8 +1,8 @@
 //! Finds blobs without a reference: their message was removed or edited, or their draft was changed.
 //!
 //! The collector runs at start, periodically, and when a client's contents exceed the quota. It works concurrently with
-//! the writer, on a connection of its own. The writer deletes what it finds in small steps, and keeps blobs that were
-//! referenced meanwhile, because it compares sequence numbers.
+//! the writer, on a connection of its own. The writer deletes what it finds in small steps, and retains blobs that
+//! were referenced meanwhile, because it compares sequence numbers.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -37,7 +37,7 @@ pub(crate) fn run(
     shared: &SequencerShared,
     db: &Connection,
     options: BlobOptions,
-    asked: &Receiver<oneshot::Sender<()>>,
+    requests: &Receiver<oneshot::Sender<()>>,
 ) {
     let (mut last, mut waiters) = (None, Vec::<oneshot::Sender<()>>::new());
     loop {
@@ -45,7 +45,7 @@ pub(crate) fn run(
             match remove_unreferenced(shared, db) {
                 Ok(()) => {}
                 Err(StoreError::Stopped) => return,
-                Err(error) => tracing::warn!(%error, "contents that nothing names could not be removed"),
+                Err(error) => tracing::warn!(%error, "failed to remove unreferenced blobs"),
             }
             last = Some(Instant::now());
         }
@@ -53,8 +53,8 @@ pub(crate) fn run(
             // The requester may have stopped waiting.
             let _ = waiter.send(());
         }
-        match asked.recv_timeout(options.collection_interval) {
-            Ok(waiter) => waiters.extend(std::iter::once(waiter).chain(asked.try_iter())),
+        match requests.recv_timeout(options.collection_interval) {
+            Ok(waiter) => waiters.extend(std::iter::once(waiter).chain(requests.try_iter())),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -62,7 +62,7 @@ pub(crate) fn run(
 }
 
 fn remove_unreferenced(shared: &SequencerShared, db: &Connection) -> Result<(), StoreError> {
-    for session in query_strings(db, "SELECT DISTINCT session FROM blob_names")? {
+    for session in query_strings(db, "SELECT DISTINCT session FROM blob_references")? {
         match find_unreferenced(db, &session) {
             Ok((until, hashes)) => {
                 for hashes in hashes.chunks(MAX_REFERENCES_PER_JOB) {
@@ -71,7 +71,9 @@ fn remove_unreferenced(shared: &SequencerShared, db: &Connection) -> Result<(), 
                 }
             }
             // A session that cannot be read may refer to any blob.
-            Err(error) => tracing::warn!(session, %error, "a session keeps all its contents: it cannot be read"),
+            Err(error) => {
+                tracing::warn!(session, %error, "failed to search session for blob references; all of its blobs are retained")
+            }
         }
     }
     let mut step = (Vec::new(), 0);
@@ -93,27 +95,27 @@ fn find_unreferenced(db: &Connection, session: &str) -> Result<(i64, Vec<String>
     // One transaction, so that a reference cannot move from a row that is not read yet to one that was read already.
     let tx = db.unchecked_transaction()?;
     let until: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
-    let mut left: HashSet<String> = tx
-        .prepare_cached("SELECT hash FROM blob_names WHERE session = ?1 AND named <= ?2")?
+    let mut unreferenced: HashSet<String> = tx
+        .prepare_cached("SELECT hash FROM blob_references WHERE session = ?1 AND referenced_at_seq <= ?2")?
         .query_map(params![session, until], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for texts in REFERENCING_TEXT_QUERIES {
         let mut statement = tx.prepare_cached(texts)?;
         let mut rows = statement.query(params![session])?;
-        while let (false, Some(row)) = (left.is_empty(), rows.next()?) {
-            discard_referenced(row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?, &mut left);
+        while let (false, Some(row)) = (unreferenced.is_empty(), rows.next()?) {
+            discard_referenced(row.get_ref(0)?.as_bytes().map_err(rusqlite::Error::from)?, &mut unreferenced);
         }
     }
-    Ok((until, left.into_iter().collect()))
+    Ok((until, unreferenced.into_iter().collect()))
 }
 
-/// Removes what a text refers to from `left`. The store does not know how a state refers to blobs: everything that
+/// Removes what a text refers to from `unreferenced`. The store does not know how a state refers to blobs: everything that
 /// looks like a hash counts.
-fn discard_referenced(text: &[u8], left: &mut HashSet<String>) {
+fn discard_referenced(text: &[u8], unreferenced: &mut HashSet<String>) {
     let digits = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     for run in text.split(|byte| !digits(byte)).filter(|run| run.len() >= HASH_HEX_DIGITS) {
         for hash in run.windows(HASH_HEX_DIGITS).filter_map(|hash| std::str::from_utf8(hash).ok()) {
-            left.remove(hash);
+            unreferenced.remove(hash);
         }
     }
 }
@@ -123,7 +125,7 @@ fn discard_referenced(text: &[u8], left: &mut HashSet<String>) {
 fn find_orphans(db: &Connection) -> Result<Vec<(String, i64)>, StoreError> {
     db.prepare_cached(
         "SELECT hash, length(body) FROM blobs
-         WHERE NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = blobs.hash)",
+         WHERE NOT EXISTS (SELECT 1 FROM blob_references WHERE hash = blobs.hash)",
     )?
     .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
     .collect::<Result<_, _>>()
@@ -143,7 +145,7 @@ mod tests {
     fn blobs_referenced_after_the_search_survive_cleanup() {
         let dir = tempfile::tempdir().unwrap();
         let db = database::open_writer(dir.path(), false).unwrap();
-        db.execute("INSERT INTO journal VALUES (7, 1, 0, 'names nothing', NULL, NULL)", []).unwrap();
+        db.execute("INSERT INTO journal VALUES (7, 1, 0, 'no reference', NULL, NULL)", []).unwrap();
         let [again, never] = ["again", "never"].map(|text| Blob::new("text/plain", text.as_bytes()));
         for contents in [&again, &never] {
             blob::write(&db, "claude:/1", 7, contents).unwrap();
@@ -158,19 +160,19 @@ mod tests {
         assert_eq!(blob::total_bytes(&db).unwrap(), 5);
         assert!(
             find_unreferenced(&db, "claude:/1").unwrap().1.is_empty(),
-            "its number is beyond what can be looked at"
+            "a reference after the last journal row is not searched"
         );
     }
 
     #[test]
-    fn blobs_referenced_between_search_and_cleanup_are_kept() {
+    fn blobs_referenced_between_search_and_cleanup_are_retained() {
         let dir = tempfile::tempdir().unwrap();
         let db = database::open_writer(dir.path(), false).unwrap();
         let contents = Blob::new("text/plain", "shared".as_bytes());
         blob::write(&db, "claude:/1", 1, &contents).unwrap();
         blob::remove_references(&db, "claude:/1", &[contents.hash().to_owned()], 1).unwrap();
-        let found = find_orphans(&db).unwrap();
-        assert_eq!(found, [(contents.hash().to_owned(), 6)]);
+        let orphans = find_orphans(&db).unwrap();
+        assert_eq!(orphans, [(contents.hash().to_owned(), 6)]);
         blob::write(&db, "claude:/2", 2, &contents).unwrap();
         assert_eq!(blob::remove_orphans(&db, &[contents.hash().to_owned()]).unwrap(), 0);
         assert!(blob::is_stored(&db, contents.hash()).unwrap() && find_orphans(&db).unwrap().is_empty());
@@ -179,17 +181,17 @@ mod tests {
     #[test]
     fn a_hash_is_found_at_any_position() {
         let hash = blake3::hash(b"x").to_hex().to_string();
-        let named = |text: String| {
-            let mut left = HashSet::from([hash.clone()]);
-            discard_referenced(text.as_bytes(), &mut left);
-            left.is_empty()
+        let is_found = |text: String| {
+            let mut unreferenced = HashSet::from([hash.clone()]);
+            discard_referenced(text.as_bytes(), &mut unreferenced);
+            unreferenced.is_empty()
         };
-        assert!(named(format!(r#"{{"uri":"ahp-content:/{hash}"}}"#)));
-        assert!(named(hash.clone()));
-        assert!(named(format!("ahp-content:\\/{hash}?x")));
-        assert!(named(format!("00{hash}ff")), "better kept than lost");
-        assert!(!named(hash.chars().skip(1).collect()));
-        assert!(!named(hash.to_uppercase()), "no hash of ours is written like that");
-        assert!(!named(String::new()));
+        assert!(is_found(format!(r#"{{"uri":"ahp-content:/{hash}"}}"#)));
+        assert!(is_found(hash.clone()));
+        assert!(is_found(format!("ahp-content:\\/{hash}?x")));
+        assert!(is_found(format!("00{hash}ff")), "a longer run of digits may contain a hash");
+        assert!(!is_found(hash.chars().skip(1).collect()));
+        assert!(!is_found(hash.to_uppercase()), "hashes are written in lower case");
+        assert!(!is_found(String::new()));
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn extract_over_quota(
 fn find_over_quota(db: &Connection, quota: u64, batches: &[NumberedBatch]) -> Result<Vec<bool>, StoreError> {
     let mut total = blob::total_bytes(db)?;
     let mut counted = HashSet::new();
-    let mut answers = Vec::with_capacity(batches.len());
+    let mut over_quota = Vec::with_capacity(batches.len());
     for batch in batches {
         let mut fresh = HashMap::new();
         for row in &batch.rows {
@@ -67,7 +67,7 @@ fn find_over_quota(db: &Connection, quota: u64, batches: &[NumberedBatch]) -> Re
             total = total.saturating_add(bytes);
             counted.extend(fresh.into_keys());
         }
-        answers.push(over);
+        over_quota.push(over);
     }
-    Ok(answers)
+    Ok(over_quota)
 }

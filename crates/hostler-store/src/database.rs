@@ -1,4 +1,7 @@
 //! The SQLite file: opening and schema.
+//!
+//! `MIGRATIONS` is the history of the schema. Migration 9 renamed tables and columns: code outside of this module uses the
+//! names after it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +14,7 @@ use crate::StoreError;
 /// The file's name within the state directory.
 pub(crate) const DATABASE_FILE: &str = "hostler.db";
 
-/// Append only: a released migration is never edited.
+/// Append only: the statements of a released migration are never edited.
 const MIGRATIONS: &[M<'static>] = &[
     M::up(
         "CREATE TABLE reserved (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL);
@@ -42,10 +45,10 @@ const MIGRATIONS: &[M<'static>] = &[
      CREATE INDEX journal_of_channel ON journal (channel, seq);",
     ),
     M::up(
-        "-- Rows up to this number may be missing: whoever saw less gets a snapshot.
+        "-- Rows up to this number may have been removed: a client that has received less gets a snapshot.
          ALTER TABLE reserved ADD COLUMN replay_from INTEGER NOT NULL DEFAULT 0;
 
-         -- A session without its ended turns, as it was at a number; the rows after it complete it.
+         -- A session without its ended turns, as of a sequence number; later journal rows complete it.
          CREATE TABLE snapshots (
              session TEXT PRIMARY KEY,
              seq INTEGER NOT NULL,
@@ -59,19 +62,19 @@ const MIGRATIONS: &[M<'static>] = &[
              PRIMARY KEY (chat, position)
          ) WITHOUT ROWID;
 
-         -- What was written until when, for retention.
+         -- When the journal reached a sequence number and a total size, for retention.
          CREATE TABLE marks (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, bytes INTEGER NOT NULL);
 
          CREATE TABLE clients (id TEXT PRIMARY KEY, seen_ms INTEGER NOT NULL);
          CREATE INDEX journal_of_client ON journal (client, client_seq) WHERE client IS NOT NULL;",
     ),
     M::up(
-        "-- What the client's surface wants to know when it comes back.
+        "-- What the client's surface stores for the client's next connection.
          ALTER TABLE clients ADD COLUMN memo TEXT NOT NULL DEFAULT '';
          CREATE INDEX clients_by_time ON clients (seen_ms);",
     ),
     M::up(
-        "-- What is too large for a state, by its content's hash, as long as a session names it.
+        "-- Contents that are too large for a state, by their hash, as long as a session refers to them.
          CREATE TABLE blobs (hash TEXT PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL);
          CREATE TABLE blob_names (
              session TEXT NOT NULL,
@@ -80,7 +83,7 @@ const MIGRATIONS: &[M<'static>] = &[
          ) WITHOUT ROWID;
          CREATE INDEX blob_names_of_hash ON blob_names (hash);
 
-         -- Who decided what about which tool call. Goes with its session.
+         -- Who decided what about which tool call. Removed with its session.
          CREATE TABLE audit (
              id INTEGER PRIMARY KEY AUTOINCREMENT,
              session TEXT NOT NULL,
@@ -90,20 +93,20 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE INDEX audit_of_session ON audit (session, id);",
     ),
     M::up(
-        "-- The number that a session last named contents by: what was looked at before it says nothing about them.
+        "-- The sequence number of a session's last reference: a search for unreferenced blobs ignores later ones.
          ALTER TABLE blob_names ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
-         -- How much all contents are together.
+         -- Total size of all blobs.
          CREATE TABLE blob_bytes (only INTEGER PRIMARY KEY CHECK (only = 1), total INTEGER NOT NULL);
          INSERT INTO blob_bytes SELECT 1, COALESCE(SUM(length(body)), 0) FROM blobs;
          CREATE INDEX turns_of_session ON turns (session);",
     ),
     M::up(
-        "-- The name by which clients know a turn: it is used once in a session.
+        "-- The turn's id, known to clients and unique in a session.
          ALTER TABLE turns ADD COLUMN id TEXT NOT NULL DEFAULT '';
          UPDATE turns SET id = COALESCE(json_extract(body, '$.id'), '') WHERE json_valid(body);
          CREATE INDEX turns_by_id ON turns (session, id);
 
-         -- How many turns of a chat there are, and which of them are needed to bring its session back.
+         -- The number of a chat's turns, and the first one that is needed to restore its session.
          CREATE TABLE chats (
              uri TEXT PRIMARY KEY,
              session TEXT NOT NULL,
@@ -114,12 +117,12 @@ const MIGRATIONS: &[M<'static>] = &[
          INSERT INTO chats SELECT chat, session, 0, MAX(position) + 1 FROM turns GROUP BY chat;",
     ),
     M::up(
-        "-- Which session each of the agent's conversations belongs to. None: a person has deleted it, and it is not
-         -- shown again, whatever comes back.
+        "-- The session that each of the agent's conversations belongs to. NULL: a person has deleted it, and it is
+         -- never listed again.
          CREATE TABLE conversations (id TEXT PRIMARY KEY, session TEXT) WITHOUT ROWID;
          CREATE INDEX conversations_of_session ON conversations (session) WHERE session IS NOT NULL;
 
-         -- Those of the sessions that are there: as they began, and as they went on, which the transcript's name says.
+         -- The conversations of existing sessions: the first ones, and later ones by the names of their transcripts.
          WITH
              facts (session, body) AS (
                  SELECT session, body FROM snapshots
@@ -138,8 +141,33 @@ const MIGRATIONS: &[M<'static>] = &[
          WHERE token GLOB '*/????????-????-????-????-????????????.jsonl';",
     ),
     M::up(
-        "-- Conversations that a person has deleted and whose records may still be there.
+        "-- Conversations that a person has deleted and whose transcripts may still exist.
          CREATE TABLE removals (conversation TEXT PRIMARY KEY) WITHOUT ROWID;",
+    ),
+    M::up(
+        "-- Names only. SQLite changes the schema and no row. Indexes retain their names.
+         ALTER TABLE reserved RENAME TO sequence;
+         ALTER TABLE sequence RENAME COLUMN only TO id;
+         ALTER TABLE sequence RENAME COLUMN until TO reserved_through;
+         ALTER TABLE sequence RENAME COLUMN replay_from TO replayable_after;
+
+         ALTER TABLE marks RENAME TO journal_marks;
+         ALTER TABLE journal_marks RENAME COLUMN at_ms TO written_at_ms;
+         ALTER TABLE journal_marks RENAME COLUMN bytes TO total_bytes;
+
+         ALTER TABLE clients RENAME COLUMN memo TO metadata;
+         ALTER TABLE clients RENAME COLUMN seen_ms TO last_seen_ms;
+
+         ALTER TABLE blob_names RENAME TO blob_references;
+         ALTER TABLE blob_references RENAME COLUMN named TO referenced_at_seq;
+         ALTER TABLE blob_bytes RENAME TO blob_totals;
+         ALTER TABLE blob_totals RENAME COLUMN only TO id;
+         ALTER TABLE blob_totals RENAME COLUMN total TO bytes;
+
+         ALTER TABLE chats RENAME COLUMN first TO first_needed_turn;
+         ALTER TABLE chats RENAME COLUMN turns TO turn_count;
+
+         ALTER TABLE removals RENAME TO pending_transcript_deletions;",
     ),
 ];
 
@@ -172,7 +200,7 @@ pub(crate) fn open_reader(dir: &Path) -> Result<Connection, StoreError> {
 fn restrict(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     if let Err(error) = fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
-        tracing::warn!(%error, "the journal's permissions could not be restricted");
+        tracing::warn!(%error, "failed to restrict the permissions of the database file");
     }
 }
 
@@ -181,7 +209,29 @@ fn restrict(_path: &Path) {}
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{
+        Batch, BatchDurability, Blob, BlobOptions, CatalogChange, JournalRetention, JournalRow, PublishedAction,
+        Publisher, Store, StoreOptions, StoredClient, StoredConversation, StoredSession, TurnPageLimits,
+    };
+
+    struct NoSubscribers;
+
+    impl Publisher for NoSubscribers {
+        fn publish(&self, _: &Arc<PublishedAction>) {}
+    }
+
+    fn read_schema(db: &Connection) -> Vec<String> {
+        let mut statement = db.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn read_tables(db: &Connection) -> Vec<String> {
+        let query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+        db.prepare(query).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
 
     #[test]
     fn migrations_are_valid() {
@@ -189,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_the_first_version_is_migrated_and_keeps_its_rows() {
+    fn a_database_of_the_first_version_is_migrated_and_retains_its_rows() {
         let dir = tempfile::tempdir().unwrap();
         let mut old = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
         Migrations::from_slice(MIGRATIONS).to_version(&mut old, 1).unwrap();
@@ -198,7 +248,7 @@ mod tests {
         let db = open_writer(dir.path(), false).unwrap();
         let uri: String = db.query_row("SELECT uri FROM sessions", [], |row| row.get(0)).unwrap();
         assert_eq!(uri, "claude:/1");
-        assert_eq!(db.query_row("SELECT replay_from FROM reserved", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        assert_eq!(db.query_row("SELECT replayable_after FROM sequence", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
     }
 
     #[test]
@@ -242,16 +292,142 @@ mod tests {
                    (1, 1, 1, '{{"record":"opened","conversation":"{first}"}}'),
                    (2, 2, 1, '{{"record":"resume","token":"/p/{cleared}.jsonl"}}'),
                    (3, 2, 1, '{{"record":"resume","token":"of another kind"}}'),
-                   (4, 1, 0, '{{"conversation":"an action says nothing about it"}}'),
+                   (4, 1, 0, '{{"conversation":"actions are not read"}}'),
                    (5, 4, 1, '{{"conversation":"of no session"}}');"#
         );
         old.execute_batch(&rows).unwrap();
         drop(old);
         let db = open_writer(dir.path(), false).unwrap();
-        let known = crate::queries::conversations(&db).unwrap();
-        let mut known: Vec<_> = known.iter().map(|known| (&*known.id, known.session.as_deref())).collect();
-        known.sort_unstable();
-        assert_eq!(known, [(&*first, Some("s")), (&*cleared, Some("s")), (&*second, Some("t"))]);
+        let stored = crate::queries::conversations(&db).unwrap();
+        let mut owners: Vec<_> = stored.iter().map(|row| (&*row.id, row.session.as_deref())).collect();
+        owners.sort_unstable();
+        assert_eq!(owners, [(&*first, Some("s")), (&*cleared, Some("s")), (&*second, Some("t"))]);
+    }
+
+    /// A database of version 8 with rows in every table.
+    fn write_version_8(dir: &Path, blob: &Blob) {
+        let mut old = Connection::open(dir.join(DATABASE_FILE)).unwrap();
+        Migrations::from_slice(MIGRATIONS).to_version(&mut old, 8).unwrap();
+        let (hash, bytes) = (blob.hash(), blob.body().len());
+        let rows = format!(
+            r#"UPDATE reserved SET until = 100, replay_from = 2;
+               INSERT INTO sessions VALUES ('s', 1, '{{"title":"t"}}');
+               INSERT INTO channels VALUES (1, 's', 's');
+               INSERT INTO journal VALUES
+                   (3, 1, 0, '{{"type":"a"}}', 'client', 7), (4, 1, 1, '{{"record":"r"}}', NULL, NULL),
+                   (5, 1, 0, '{{"type":"b"}}', NULL, NULL);
+               INSERT INTO snapshots VALUES ('s', 3, 'refers to {hash}');
+               INSERT INTO turns (chat, position, session, id, body) VALUES
+                   ('c', 0, 's', 'c0', 'first'), ('c', 1, 's', 'c1', 'second'), ('d', 1, 's', 'd1', 'third');
+               INSERT INTO chats (uri, session, first, turns) VALUES ('c', 's', 1, 2), ('d', 's', 1, 2);
+               INSERT INTO marks (seq, at_ms, bytes) VALUES (4, 1, 50);
+               INSERT INTO clients (id, seen_ms, memo) VALUES ('client', 9000000000000, '1.0.0'), ('early', 5, '');
+               INSERT INTO blobs VALUES ('{hash}', 'text/plain', CAST('{text}' AS BLOB));
+               INSERT INTO blob_names (session, hash, named) VALUES ('s', '{hash}', 3);
+               UPDATE blob_bytes SET total = {bytes};
+               INSERT INTO audit (session, at_ms, body) VALUES
+                   ('s', 7, '{{"atMs":7,"who":"rule","call":"k","tool":"Bash","input":"ls","decision":"allow"}}');
+               INSERT INTO conversations VALUES ('owned', 's'), ('deleted', NULL);
+               INSERT INTO removals VALUES ('deleted');"#,
+            text = std::str::from_utf8(blob.body()).unwrap(),
+        );
+        old.execute_batch(&rows).unwrap();
+        for table in read_tables(&old) {
+            let count: i64 = old.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+            assert!(count > 0, "{table} has no row");
+        }
+    }
+
+    #[tokio::test]
+    async fn all_rows_of_a_database_of_version_8_are_read_after_its_migration() {
+        let dir = tempfile::tempdir().unwrap();
+        let blob = Blob::new("text/plain", "stored".as_bytes());
+        write_version_8(dir.path(), &blob);
+        let options = StoreOptions {
+            retention: JournalRetention { sweep_interval: Duration::ZERO, ..JournalRetention::default() },
+            blobs: BlobOptions { quota_bytes: 10, ..BlobOptions::default() },
+            ..StoreOptions::new(dir.path())
+        };
+        let store = Store::open(&options, Arc::new(NoSubscribers)).unwrap();
+        let db = open_reader(dir.path()).unwrap();
+        let expected = [
+            "audit",
+            "blob_references",
+            "blob_totals",
+            "blobs",
+            "channels",
+            "chats",
+            "clients",
+            "conversations",
+            "journal",
+            "journal_marks",
+            "pending_transcript_deletions",
+            "sequence",
+            "sessions",
+            "snapshots",
+            "turns",
+        ];
+        assert_eq!(read_tables(&db), expected);
+
+        let at_start = store.sequence_at_start();
+        assert_eq!((at_start.base_seq, at_start.last_durable_seq), (100, 5));
+        let session = StoredSession { uri: "s".into(), listed: true, summary: r#"{"title":"t"}"#.into() };
+        assert_eq!(store.sessions().await.unwrap(), [session]);
+        let owner = |id: &str, session: Option<&str>| StoredConversation {
+            id: id.to_owned(),
+            session: session.map(str::to_owned),
+        };
+        assert_eq!(store.conversations().await.unwrap(), [owner("deleted", None), owner("owned", Some("s"))]);
+        assert_eq!(store.pending_deletions().await.unwrap(), ["deleted"]);
+        let client = |id: &str, metadata: &str, last_seen_ms| StoredClient {
+            id: id.to_owned(),
+            client_metadata: metadata.to_owned(),
+            last_seen_ms,
+        };
+        let recent = client("client", "1.0.0", 9_000_000_000_000);
+        assert_eq!(store.clients(0, 10).await.unwrap(), [recent.clone(), client("early", "", 5)]);
+
+        let state = store.load_session("s").await.unwrap();
+        assert_eq!(state.snapshot, Some(format!("refers to {}", blob.hash())));
+        let needed: Vec<_> = state.turns.iter().map(|turn| (&*turn.chat, &*turn.id, &*turn.body)).collect();
+        assert_eq!(needed, [("c", "c1", "second"), ("d", "d1", "third")]);
+        assert_eq!(state.journal.iter().map(JournalRow::seq).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(store.chats_missing_start().await.unwrap(), ["d"]);
+        let page = TurnPageLimits { max_turns: 10, max_bytes: 100, from_end: false };
+        assert_eq!(store.load_turns("c", 0..9, page).await.unwrap().len(), 2);
+        assert_eq!(store.find_turn("s", "c0").await.unwrap(), Some(("c".to_owned(), 0)));
+        assert_eq!(store.turn_index("s").await.unwrap().len(), 3);
+        assert_eq!(store.turn_id_at("d", 1).await.unwrap().as_deref(), Some("d1"));
+        assert_eq!(store.snapshot_seqs().await.unwrap(), [("s".to_owned(), 3)]);
+        assert_eq!(store.snapshot_seq("s").await.unwrap(), Some(3));
+
+        let channels = || vec!["s".to_owned()];
+        let dispatched = store.dispatched_action("client", 7).await.unwrap().unwrap();
+        assert_eq!(store.last_dispatch_seq("client").await.unwrap(), Some(7));
+        let actions = store.actions(0, 100, channels()).await.unwrap();
+        assert_eq!(actions.iter().map(JournalRow::seq).collect::<Vec<_>>(), [3, 5]);
+        assert_eq!(actions[0], dispatched);
+        assert_eq!(store.missed_actions(1, 100, channels()).await.unwrap(), None);
+        assert_eq!(store.missed_actions(2, 100, channels()).await.unwrap(), Some(actions));
+        assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob.clone()));
+        assert_eq!(store.audit("s", 0, 10).await.unwrap()[0].entry.tool_call_id, "k");
+
+        // The total size of the stored blobs counts against the quota.
+        let batch = || Batch::new(Some("s".into()), BatchDurability::Durable);
+        let large = Blob::new("text/plain", "large".as_bytes());
+        let refused = store.sequencer().commit(batch().client_blobs([large])).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Quota(10)), "{refused:?}");
+        // The mark is old enough: a sweep removes what it covers. The commit ends after the sweep that precedes it.
+        store.sequencer().commit(batch().conversation("new", Some("s"))).await.unwrap();
+        store.sequencer().commit(batch().deletion("new", true)).await.unwrap();
+        assert_eq!(store.missed_actions(3, 100, channels()).await.unwrap(), None);
+        assert!(store.missed_actions(4, 100, channels()).await.unwrap().is_some());
+        assert_eq!(store.clients(0, 10).await.unwrap(), [recent]);
+        // The session's references are removed with it, and the blob with its last reference.
+        store.sequencer().commit(batch().catalog(CatalogChange::Remove { session: "s".into() })).await.unwrap();
+        assert_eq!(store.blob(blob.hash()).await.unwrap(), None);
+        assert_eq!(store.turn_index("s").await.unwrap(), []);
+        store.sequencer().stop().await;
     }
 
     #[test]
@@ -259,8 +435,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(open_writer(dir.path(), false).unwrap());
         let db = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
-        db.pragma_update(None, "user_version", 99).unwrap();
+        // One version ahead, as an older host sees the directory of a newer one.
+        let newer = i64::try_from(MIGRATIONS.len()).unwrap() + 1;
+        db.pragma_update(None, "user_version", newer).unwrap();
+        let schema = read_schema(&db);
         drop(db);
-        assert!(matches!(open_writer(dir.path(), false), Err(StoreError::TooNew)));
+        let refused = open_writer(dir.path(), false).unwrap_err();
+        assert!(matches!(refused, StoreError::TooNew), "{refused:?}");
+        assert_eq!(
+            refused.to_string(),
+            "the state directory was written by a newer version of Hostler: update Hostler, or use another --state-dir"
+        );
+        assert_eq!(refused.code(), "stateTooNew");
+        let db = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
+        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!((version, read_schema(&db)), (newer, schema));
     }
 }

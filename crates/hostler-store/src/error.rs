@@ -4,11 +4,11 @@
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full.
-    #[error("the disk is full: nothing can be accepted until there is room in the state directory")]
+    #[error("the disk is full: free space for the state directory; until then, the host accepts no changes")]
     DiskFull,
     /// The file cannot be written.
     #[error(
-        "the state directory cannot be written: check its permissions, and that the disk is sound and not read-only"
+        "the state directory cannot be written: check its permissions, and that the disk is not damaged or read-only"
     )]
     ReadOnly,
     /// A newer version created the database.
@@ -18,15 +18,29 @@ pub enum StoreError {
     TooNew,
     /// A client's contents exceed the quota.
     #[error(
-        "the files that sessions keep have reached {0} bytes: delete sessions that are not needed, or raise `quota` in [attachments]"
+        "the stored attachments have reached the quota of {0} bytes: delete sessions, or raise `quota` in [attachments]"
     )]
     Quota(u64),
     /// The sequencer has been stopped.
     #[error("the host is stopping")]
     Stopped,
-    /// Any other error of SQLite.
-    #[error("the journal could not be used: {0}")]
+    /// Any other error of the database.
+    #[error("failed to access the database in the state directory: {0}")]
     Database(String),
+}
+
+impl StoreError {
+    /// A stable name of the condition, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DiskFull => "diskFull",
+            Self::ReadOnly => "stateNotWritable",
+            Self::TooNew => "stateTooNew",
+            Self::Quota(_) => "attachmentQuotaExceeded",
+            Self::Stopped => "hostStopping",
+            Self::Database(_) => "databaseFailed",
+        }
+    }
 }
 
 impl From<rusqlite::Error> for StoreError {

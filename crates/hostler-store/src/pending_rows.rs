@@ -89,7 +89,7 @@ impl PendingRow {
                     params![&**session],
                 )?;
                 tx.execute("DELETE FROM channels WHERE session = ?1", params![&**session])?;
-                for table in [
+                for statement in [
                     "DELETE FROM sessions WHERE uri = ?1",
                     "DELETE FROM snapshots WHERE session = ?1",
                     "DELETE FROM turns WHERE session = ?1",
@@ -97,7 +97,7 @@ impl PendingRow {
                     "DELETE FROM audit WHERE session = ?1",
                     "UPDATE conversations SET session = NULL WHERE session = ?1",
                 ] {
-                    tx.execute(table, params![&**session])?;
+                    tx.execute(statement, params![&**session])?;
                 }
                 blob::remove_session(tx, session)?;
             }
@@ -112,18 +112,18 @@ impl PendingRow {
                     write_pending_deletion(tx, id, false)?;
                 }
             }
-            Self::PendingDeletion { conversation, is_pending: wanted } => {
-                write_pending_deletion(tx, conversation, *wanted)?
+            Self::PendingDeletion { conversation, is_pending } => {
+                write_pending_deletion(tx, conversation, *is_pending)?
             }
             Self::Blob { session, seq, blob } => blob::write(tx, session, as_sql(*seq), blob)?,
             Self::Audit { session, entry } => audit::write(tx, session, entry)?,
             Self::Snapshot { session, seq, row } => write_snapshot(tx, session, *seq, row)?,
-            Self::Client(StoredClient { id, client_metadata: memo, last_seen_ms: seen_ms }) => {
+            Self::Client(StoredClient { id, client_metadata, last_seen_ms }) => {
                 tx.prepare_cached(
-                    "INSERT INTO clients (id, memo, seen_ms) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (id) DO UPDATE SET memo = excluded.memo, seen_ms = excluded.seen_ms",
+                    "INSERT INTO clients (id, metadata, last_seen_ms) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (id) DO UPDATE SET metadata = excluded.metadata, last_seen_ms = excluded.last_seen_ms",
                 )?
-                .execute(params![id, memo, seen_ms])?;
+                .execute(params![id, client_metadata, last_seen_ms])?;
             }
         }
         Ok(())
@@ -131,10 +131,10 @@ impl PendingRow {
 }
 
 /// Records whether the transcript of a conversation is to be deleted.
-fn write_pending_deletion(tx: &Transaction<'_>, conversation: &str, wanted: bool) -> Result<(), StoreError> {
-    let change = match wanted {
-        true => "INSERT OR IGNORE INTO removals (conversation) VALUES (?1)",
-        false => "DELETE FROM removals WHERE conversation = ?1",
+fn write_pending_deletion(tx: &Transaction<'_>, conversation: &str, is_pending: bool) -> Result<(), StoreError> {
+    let change = match is_pending {
+        true => "INSERT OR IGNORE INTO pending_transcript_deletions (conversation) VALUES (?1)",
+        false => "DELETE FROM pending_transcript_deletions WHERE conversation = ?1",
     };
     tx.prepare_cached(change)?.execute(params![conversation])?;
     Ok(())

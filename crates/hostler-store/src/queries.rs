@@ -75,10 +75,10 @@ impl fmt::Debug for JournalRow {
 
 impl fmt::Debug for StoredSessionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoredState")
+        f.debug_struct("StoredSessionState")
             .field("snapshot", &self.snapshot.as_ref().map(byte_length))
             .field("turns", &self.turns)
-            .field("rows", &self.journal)
+            .field("journal", &self.journal)
             .finish()
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn conversations(db: &Connection) -> Result<Vec<StoredConversation>, 
 }
 
 pub(crate) fn pending_deletions(db: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut statement = db.prepare_cached("SELECT conversation FROM removals")?;
+    let mut statement = db.prepare_cached("SELECT conversation FROM pending_transcript_deletions")?;
     let rows = statement.query_map([], |row| row.get(0))?;
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
@@ -174,8 +174,8 @@ pub(crate) fn missed_actions(
 ) -> Result<Option<Vec<JournalRow>>, StoreError> {
     // One transaction, so that a concurrent sweep cannot remove rows unnoticed.
     let tx = db.unchecked_transaction()?;
-    let replay_from: i64 = tx.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0))?;
-    if sql(after) < replay_from {
+    let replayable_after: i64 = tx.query_row("SELECT replayable_after FROM sequence", [], |row| row.get(0))?;
+    if sql(after) < replayable_after {
         return Ok(None);
     }
     actions(&tx, after, until, channels).map(Some)
@@ -201,8 +201,10 @@ pub(crate) fn last_dispatch_seq(db: &Connection, client: &str) -> Result<Option<
 }
 
 pub(crate) fn clients(db: &Connection, since_ms: i64, limit: usize) -> Result<Vec<StoredClient>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT id, memo, seen_ms FROM clients WHERE seen_ms >= ?1 ORDER BY seen_ms DESC LIMIT ?2")?;
+    let mut statement = db.prepare_cached(
+        "SELECT id, metadata, last_seen_ms FROM clients
+         WHERE last_seen_ms >= ?1 ORDER BY last_seen_ms DESC LIMIT ?2",
+    )?;
     let client =
         |row: &Row<'_>| Ok(StoredClient { id: row.get(0)?, client_metadata: row.get(1)?, last_seen_ms: row.get(2)? });
     let rows = statement.query_map(params![since_ms, sql(limit as u64)], client)?;

@@ -1,9 +1,9 @@
-//! How much of the journal is kept for replay, and what makes the rest removable.
+//! Limits of the journal for replay, and the removal of rows beyond them.
 //!
 //! After each turn a session is stored as a snapshot and turn rows. Its state is restored from the last snapshot and
 //! the rows after it; older rows serve reconnecting clients. They are removed when they are a day old or the journal
-//! has grown by 64 MB, whichever comes first, and never before a snapshot covers them. Identities of clients are kept
-//! for 30 days.
+//! has grown by 64 MB, whichever comes first, and never before a snapshot covers them. Identities of clients are
+//! stored for 30 days.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct JournalRetention {
     pub max_age_ms: i64,
     /// Maximum total size of rows, in bytes.
     pub max_bytes: i64,
-    /// How long the identity of a disconnected client is kept, in milliseconds.
+    /// How long the identity of a disconnected client is stored, in milliseconds.
     pub max_client_age_ms: i64,
     /// Minimum time between sweeps for old rows; an idle store is not swept.
     pub sweep_interval: Duration,
@@ -48,14 +48,14 @@ const SWEEP_BATCH_ROWS: i64 = 5_000;
 
 /// Records that everything up to `seq` is written by now, and the total number of bytes.
 pub(crate) fn write_mark(db: &Connection, seq: i64, now_ms: i64, bytes: i64) -> Result<(), StoreError> {
-    db.prepare_cached("INSERT OR REPLACE INTO marks (seq, at_ms, bytes) VALUES (?1, ?2, ?3)")?
+    db.prepare_cached("INSERT OR REPLACE INTO journal_marks (seq, written_at_ms, total_bytes) VALUES (?1, ?2, ?3)")?
         .execute(params![seq, now_ms, bytes])?;
     Ok(())
 }
 
 /// The total number of bytes ever written, according to the marks.
 pub(crate) fn total_bytes(db: &Connection) -> Result<i64, StoreError> {
-    Ok(db.query_row("SELECT COALESCE(MAX(bytes), 0) FROM marks", [], |row| row.get(0))?)
+    Ok(db.query_row("SELECT COALESCE(MAX(total_bytes), 0) FROM journal_marks", [], |row| row.get(0))?)
 }
 
 /// Removes one step of rows that are needed neither for replay nor for a session's state. Returns whether there may be
@@ -65,11 +65,11 @@ pub(crate) fn remove_expired_rows(
     retention: JournalRetention,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
-    db.prepare_cached("DELETE FROM clients WHERE seen_ms < ?1")?
+    db.prepare_cached("DELETE FROM clients WHERE last_seen_ms < ?1")?
         .execute(params![now_ms - retention.max_client_age_ms])?;
     let total = total_bytes(db)?;
     let cutoff: Option<i64> = db
-        .prepare_cached("SELECT MAX(seq) FROM marks WHERE at_ms < ?1 OR bytes < ?2")?
+        .prepare_cached("SELECT MAX(seq) FROM journal_marks WHERE written_at_ms < ?1 OR total_bytes < ?2")?
         .query_row(params![now_ms - retention.max_age_ms, total - retention.max_bytes], |row| row.get(0))
         .optional()?
         .flatten();
@@ -84,8 +84,8 @@ pub(crate) fn remove_expired_rows(
              ORDER BY j.seq LIMIT ?2)",
         params![cutoff, SWEEP_BATCH_ROWS],
     )?;
-    tx.execute("UPDATE reserved SET replay_from = MAX(replay_from, ?1)", params![cutoff])?;
-    tx.execute("DELETE FROM marks WHERE seq < ?1", params![cutoff])?;
+    tx.execute("UPDATE sequence SET replayable_after = MAX(replayable_after, ?1)", params![cutoff])?;
+    tx.execute("DELETE FROM journal_marks WHERE seq < ?1", params![cutoff])?;
     tx.commit()?;
     Ok(i64::try_from(removed).is_ok_and(|removed| removed == SWEEP_BATCH_ROWS))
 }
@@ -114,71 +114,75 @@ mod tests {
         (dir, db)
     }
 
-    fn covered(db: &Connection, session: &str, seq: i64) {
+    fn write_snapshot(db: &Connection, session: &str, seq: i64) {
         db.execute("INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, '{}')", params![session, seq]).unwrap();
     }
 
-    fn left(db: &Connection) -> Vec<i64> {
+    fn remaining_rows(db: &Connection) -> Vec<i64> {
         let mut statement = db.prepare("SELECT seq FROM journal ORDER BY seq").unwrap();
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
-    fn replay_from(db: &Connection) -> i64 {
-        db.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0)).unwrap()
+    fn replayable_after(db: &Connection) -> i64 {
+        db.query_row("SELECT replayable_after FROM sequence", [], |row| row.get(0)).unwrap()
     }
 
-    fn bounds(age_ms: i64, bytes: i64) -> JournalRetention {
+    fn limits(age_ms: i64, bytes: i64) -> JournalRetention {
         JournalRetention { max_age_ms: age_ms, max_bytes: bytes, ..JournalRetention::default() }
     }
 
     #[test]
     fn expired_rows_are_removed_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1"]);
-        assert!(!remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap(), "one step was enough");
-        assert_eq!(left(&db), (1..=10).collect::<Vec<_>>(), "nothing covers them");
-        covered(&db, "claude:/1", 3);
-        remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap();
-        assert_eq!(left(&db), (4..=10).collect::<Vec<_>>(), "what the snapshot lacks stays, however old");
-        covered(&db, "claude:/1", 10);
-        remove_expired_rows(&mut db, bounds(5, NEVER), 10).unwrap();
-        assert_eq!(left(&db), (5..=10).collect::<Vec<_>>(), "what is young enough stays");
-        assert_eq!(replay_from(&db), 4);
+        assert!(!remove_expired_rows(&mut db, limits(5, NEVER), 10).unwrap(), "one step was enough");
+        assert_eq!(remaining_rows(&db), (1..=10).collect::<Vec<_>>(), "no snapshot covers them");
+        write_snapshot(&db, "claude:/1", 3);
+        remove_expired_rows(&mut db, limits(5, NEVER), 10).unwrap();
+        assert_eq!(remaining_rows(&db), (4..=10).collect::<Vec<_>>(), "rows after the snapshot stay at any age");
+        write_snapshot(&db, "claude:/1", 10);
+        remove_expired_rows(&mut db, limits(5, NEVER), 10).unwrap();
+        assert_eq!(remaining_rows(&db), (5..=10).collect::<Vec<_>>(), "rows within the maximum age stay");
+        assert_eq!(replayable_after(&db), 4);
     }
 
     #[test]
     fn rows_over_the_size_limit_are_removed_once_a_snapshot_covers_them() {
         let (_dir, mut db) = journal(&["claude:/1", "claude:/2"]);
-        covered(&db, "claude:/1", 10);
-        remove_expired_rows(&mut db, bounds(NEVER, 50), 20).unwrap();
-        assert_eq!(left(&db), (11..=20).collect::<Vec<_>>(), "the other session has no snapshot");
-        covered(&db, "claude:/2", 20);
-        remove_expired_rows(&mut db, bounds(NEVER, 50), 20).unwrap();
-        assert_eq!(left(&db), (15..=20).collect::<Vec<_>>(), "at least as many bytes as were asked for");
-        assert_eq!(replay_from(&db), 14);
+        write_snapshot(&db, "claude:/1", 10);
+        remove_expired_rows(&mut db, limits(NEVER, 50), 20).unwrap();
+        assert_eq!(remaining_rows(&db), (11..=20).collect::<Vec<_>>(), "the other session has no snapshot");
+        write_snapshot(&db, "claude:/2", 20);
+        remove_expired_rows(&mut db, limits(NEVER, 50), 20).unwrap();
+        assert_eq!(
+            remaining_rows(&db),
+            (15..=20).collect::<Vec<_>>(),
+            "the newest rows stay, at least as many bytes as the limit"
+        );
+        assert_eq!(replayable_after(&db), 14);
     }
 
     #[test]
-    fn rows_within_the_limits_are_kept() {
+    fn rows_within_the_limits_are_not_removed() {
         let (_dir, mut db) = journal(&["claude:/1"]);
-        covered(&db, "claude:/1", 10);
-        remove_expired_rows(&mut db, bounds(10, 100), 10).unwrap();
-        assert_eq!(left(&db).len(), 10);
-        assert_eq!(replay_from(&db), 0);
+        write_snapshot(&db, "claude:/1", 10);
+        remove_expired_rows(&mut db, limits(10, 100), 10).unwrap();
+        assert_eq!(remaining_rows(&db).len(), 10);
+        assert_eq!(replayable_after(&db), 0);
     }
 
     #[test]
     fn expired_clients_are_removed() {
         let (_dir, mut db) = journal(&[]);
-        db.execute("INSERT INTO clients (id, seen_ms) VALUES ('early', 1), ('late', 9)", []).unwrap();
+        db.execute("INSERT INTO clients (id, last_seen_ms) VALUES ('early', 1), ('late', 9)", []).unwrap();
         remove_expired_rows(&mut db, JournalRetention { max_client_age_ms: 5, ..JournalRetention::default() }, 10)
             .unwrap();
-        let left: Vec<String> = db
+        let remaining: Vec<String> = db
             .prepare("SELECT id FROM clients")
             .unwrap()
             .query_map([], |row| row.get(0))
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(left, ["late"]);
+        assert_eq!(remaining, ["late"]);
     }
 }

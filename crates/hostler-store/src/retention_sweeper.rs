@@ -1,4 +1,4 @@
-//! Keeps the journal within its limits: counts written bytes and removes expired rows after batches. The limits and the
+//! Limits the journal: counts written bytes and removes expired rows after batches. The limits and the
 //! queries are in `retention`.
 
 use std::time::Instant;
@@ -42,7 +42,7 @@ impl RetentionSweeper {
             Ok(true) => {}
             Ok(false) => self.last_sweep = Instant::now(),
             Err(error) => {
-                tracing::warn!(%error, "old rows of the journal could not be removed");
+                tracing::warn!(%error, "failed to remove expired rows of the journal");
                 self.last_sweep = Instant::now();
             }
         }

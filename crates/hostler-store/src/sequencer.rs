@@ -56,7 +56,7 @@ pub(crate) struct SequencerState {
     /// The last assigned number.
     pub(crate) last_seq: u64,
     /// Numbers up to and including this one may be assigned.
-    pub(crate) reserved_until: u64,
+    pub(crate) reserved_through: u64,
     /// Batches that wait for the writer, in order.
     pub(crate) waiting: VecDeque<Batch>,
     /// Published stream rows that are not committed yet, in order.
@@ -89,15 +89,15 @@ impl Sequencer {
         publisher: Arc<dyn Publisher>,
     ) -> Result<(Self, SequenceAtStart), StoreError> {
         let mut db = database::open_writer(&options.dir, options.full_durability)?;
-        let life = writer::reserve_first_block(&mut db)?;
-        let first = life.base_seq;
+        let sequence_at_start = writer::reserve_first_block(&mut db)?;
+        let first = sequence_at_start.base_seq;
         let reader = database::open_reader(&options.dir)?;
         let (retention, blobs) = (options.retention, options.blobs);
-        let (ask, asked) = sync_channel(MAX_COLLECTOR_WAITERS);
+        let (collector_requests, received_requests) = sync_channel(MAX_COLLECTOR_WAITERS);
         let shared = Arc::new(SequencerShared {
             state: Mutex::new(SequencerState {
                 last_seq: first,
-                reserved_until: first + SEQ_BLOCK_SIZE,
+                reserved_through: first + SEQ_BLOCK_SIZE,
                 waiting: VecDeque::new(),
                 unsaved: Vec::new(),
                 unsaved_batches: 0,
@@ -111,32 +111,32 @@ impl Sequencer {
             write_permits: Semaphore::new(MAX_UNWRITTEN_BATCHES),
             stored_blob_bytes: AtomicU64::new(blob::total_bytes(&db)?),
             blobs,
-            collector: Mutex::new(Some(ask)),
+            collector: Mutex::new(Some(collector_requests)),
             threads: Mutex::new(Vec::new()),
         });
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-            let failed = |error| StoreError::Database(format!("a thread could not be started: {error}"));
+            let failed = |error| StoreError::Database(format!("failed to start a thread: {error}"));
             lock_mutex(&shared.threads).push(thread.map_err(failed)?);
             Ok::<_, StoreError>(())
         };
         let (sequencer, writer, collector) =
             (Self { shared: Arc::clone(&shared) }, Arc::clone(&shared), Arc::clone(&shared));
         spawn("hostler-journal", Box::new(move || writer::run(&writer, db, retention)))?;
-        spawn("hostler-blobs", Box::new(move || blob_collector::run(&collector, &reader, blobs, &asked)))
+        spawn("hostler-blobs", Box::new(move || blob_collector::run(&collector, &reader, blobs, &received_requests)))
             .inspect_err(|_| sequencer.close())?;
-        Ok((sequencer, life))
+        Ok((sequencer, sequence_at_start))
     }
 
     /// Submits a batch. Returns once its place in the order is fixed; streamed output is published by then. Batches of
-    /// one caller keep the order in which they were submitted.
+    /// one caller are published in the order in which they were submitted.
     ///
     /// # Errors
     /// [`StoreError::Stopped`] after [`Sequencer::stop`].
     pub async fn submit(&self, batch: Batch) -> Result<(), StoreError> {
-        let brought = batch.client_blob_bytes();
-        if brought > 0
-            && self.shared.stored_blob_bytes.load(Ordering::Relaxed).saturating_add(brought)
+        let client_bytes = batch.client_blob_bytes();
+        if client_bytes > 0
+            && self.shared.stored_blob_bytes.load(Ordering::Relaxed).saturating_add(client_bytes)
                 > self.shared.blobs.quota_bytes
         {
             self.request_collection().await;
@@ -165,12 +165,12 @@ impl Sequencer {
 
     /// Has the collector remove blobs without a reference. The writer decides whether the rest fits the quota.
     async fn request_collection(&self) {
-        let (sender, over) = oneshot::channel();
-        let asked =
+        let (sender, finished) = oneshot::channel();
+        let is_requested =
             lock_mutex(&self.shared.collector).as_ref().is_some_and(|collector| collector.try_send(sender).is_ok());
-        if asked {
+        if is_requested {
             // A collector that stops sends no answer.
-            let _ = over.await;
+            let _ = finished.await;
         }
     }
 
@@ -189,7 +189,7 @@ impl Sequencer {
         for thread in threads {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("a thread of the store ended abnormally");
+                tracing::error!("a thread of the store panicked");
             }
         }
     }
@@ -202,7 +202,7 @@ impl Sequencer {
         let inline = batch.durability != BatchDurability::Durable
             && !inner.is_committing
             && inner.waiting.is_empty()
-            && inner.last_seq + batch.seq_count() <= inner.reserved_until;
+            && inner.last_seq + batch.seq_count() <= inner.reserved_through;
         if !inline {
             inner.waiting.push_back(batch);
             drop(inner);
@@ -210,11 +210,11 @@ impl Sequencer {
             return Ok(());
         }
 
-        let written = batch.durability == BatchDurability::Memory;
-        let wake = inner.unsaved_since.is_none() && !written;
+        let is_memory_only = batch.durability == BatchDurability::Memory;
+        let wake = inner.unsaved_since.is_none() && !is_memory_only;
         let numbered = assign_seqs(&mut inner.last_seq, batch);
         publish_batch(&*self.shared.publisher, numbered.output, inner.last_seq);
-        if written {
+        if is_memory_only {
             self.shared.write_permits.add_permits(1);
         } else {
             inner.unsaved.extend(numbered.rows);
@@ -250,17 +250,17 @@ pub(crate) struct BatchOutput {
 impl BatchOutput {
     /// The last number of the batch; the one before it, if the batch has none.
     pub(crate) fn last_seq(&self, before: u64) -> u64 {
-        let aside = self.unicast.as_ref().map(|(item, _)| item);
-        aside.or(self.items.last()).map_or(before, |item| item.seq)
+        let unicast = self.unicast.as_ref().map(|(item, _)| item);
+        unicast.or(self.items.last()).map_or(before, |item| item.seq)
     }
 }
 
 /// Assigns the numbers of a batch: records first, then actions, so that a replay reads facts before their effects.
 pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
-    let keep = batch.durability != BatchDurability::Memory;
-    let brought = batch.client_blob_bytes() > 0;
+    let is_written = batch.durability != BatchDurability::Memory;
+    let has_client_blobs = batch.client_blob_bytes() > 0;
     let mut rows = Vec::new();
-    if keep {
+    if is_written {
         for record in batch.records {
             *seq += 1;
             rows.push(PendingRow::record(*seq, batch.session.clone(), record));
@@ -269,16 +269,16 @@ pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
     let mut items = Vec::with_capacity(batch.entries.len());
     for entry in batch.entries {
         *seq += 1;
-        if keep && entry.rejection.is_none() {
+        if is_written && entry.rejection.is_none() {
             rows.push(PendingRow::action(*seq, batch.session.clone(), &entry));
         }
         items.push(Arc::new(PublishedAction::new(*seq, entry)));
     }
-    let aside = batch.unicast.map(|(entry, hear)| {
+    let unicast = batch.unicast.map(|(entry, deliver)| {
         *seq += 1;
-        (Arc::new(PublishedAction::new(*seq, entry)), hear)
+        (Arc::new(PublishedAction::new(*seq, entry)), deliver)
     });
-    if keep {
+    if is_written {
         if let Some(session) = &batch.session {
             let blob = |blob| PendingRow::Blob { session: Arc::clone(session), seq: *seq, blob };
             rows.extend(batch.blobs.into_iter().map(blob));
@@ -290,7 +290,7 @@ pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
             batch
                 .deletions
                 .into_iter()
-                .map(|(conversation, wanted)| PendingRow::PendingDeletion { conversation, is_pending: wanted }),
+                .map(|(conversation, is_pending)| PendingRow::PendingDeletion { conversation, is_pending }),
         );
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| PendingRow::Snapshot {
             session,
@@ -299,22 +299,22 @@ pub(crate) fn assign_seqs(seq: &mut u64, batch: Batch) -> NumberedBatch {
         }));
         rows.extend(batch.client.map(PendingRow::Client));
     }
-    let said = BatchOutput { items, unicast: aside, after_publish: batch.after_publish, done: batch.done };
-    NumberedBatch { rows, output: said, durability: batch.durability, has_client_blobs: brought }
+    let output = BatchOutput { items, unicast, after_publish: batch.after_publish, done: batch.done };
+    NumberedBatch { rows, output, durability: batch.durability, has_client_blobs }
 }
 
-pub(crate) fn publish_batch(publisher: &dyn Publisher, said: BatchOutput, seq: u64) {
-    let last = said.last_seq(seq);
-    for item in &said.items {
+pub(crate) fn publish_batch(publisher: &dyn Publisher, output: BatchOutput, seq: u64) {
+    let last = output.last_seq(seq);
+    for item in &output.items {
         publisher.publish(item);
     }
-    if let Some((item, hear)) = said.unicast {
-        hear(item);
+    if let Some((item, deliver)) = output.unicast {
+        deliver(item);
     }
-    if let Some(then) = said.after_publish {
+    if let Some(then) = output.after_publish {
         then(last);
     }
-    if let Some(done) = said.done {
+    if let Some(done) = output.done {
         // The caller may have stopped waiting; the batch is committed anyway.
         let _ = done.send(Ok(last));
     }
@@ -327,8 +327,8 @@ impl Batch {
 
     /// Size of the client's blobs in it. Outputs of agents do not count.
     fn client_blob_bytes(&self) -> u64 {
-        let of_a_client = self.has_client_blobs || self.entries.iter().any(|entry| entry.origin.is_some());
-        let client = self.durability == BatchDurability::Durable && of_a_client;
-        if client { self.blobs.iter().map(|blob| blob.body().len() as u64).sum() } else { 0 }
+        let is_from_client = self.has_client_blobs || self.entries.iter().any(|entry| entry.origin.is_some());
+        let counts = self.durability == BatchDurability::Durable && is_from_client;
+        if counts { self.blobs.iter().map(|blob| blob.body().len() as u64).sum() } else { 0 }
     }
 }

@@ -19,7 +19,7 @@ pub struct StoreOptions {
     pub dir: PathBuf,
     /// Whether acceptances must survive a power failure: a sync for each commit.
     pub full_durability: bool,
-    /// How much of the journal is kept for reconnecting clients.
+    /// Limits of the journal that is stored for reconnecting clients.
     pub retention: JournalRetention,
     /// How blobs are stored and collected.
     pub blobs: BlobOptions,
@@ -59,9 +59,9 @@ impl Store {
     /// # Errors
     /// If the file cannot be opened, created or migrated.
     pub fn open(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
-        let (sequencer, life) = Sequencer::start(options, publisher)?;
-        let readers = Arc::new(ReaderPool::open(&options.dir)?);
-        Ok(Self { sequencer, reader_pool: readers, sequence_at_start: life })
+        let (sequencer, sequence_at_start) = Sequencer::start(options, publisher)?;
+        let reader_pool = Arc::new(ReaderPool::open(&options.dir)?);
+        Ok(Self { sequencer, reader_pool, sequence_at_start })
     }
 
     /// Entry point for changes.

@@ -56,13 +56,15 @@ pub struct TurnPageLimits {
 
 /// Sets the number of a chat's turns; removes rows beyond it, whose turns no longer exist.
 pub(crate) fn write_chat(tx: &Transaction<'_>, session: &str, chat: &ChatRow) -> Result<(), StoreError> {
-    let turns = as_sql(chat.turn_count as u64);
-    tx.prepare_cached("DELETE FROM turns WHERE chat = ?1 AND position >= ?2")?.execute(params![&*chat.uri, turns])?;
+    let turn_count = as_sql(chat.turn_count as u64);
+    tx.prepare_cached("DELETE FROM turns WHERE chat = ?1 AND position >= ?2")?
+        .execute(params![&*chat.uri, turn_count])?;
     tx.prepare_cached(
-        "INSERT INTO chats (uri, session, first, turns) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (uri) DO UPDATE SET first = excluded.first, turns = excluded.turns",
+        "INSERT INTO chats (uri, session, first_needed_turn, turn_count) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (uri)
+         DO UPDATE SET first_needed_turn = excluded.first_needed_turn, turn_count = excluded.turn_count",
     )?
-    .execute(params![&*chat.uri, session, as_sql(chat.first_needed as u64), turns])?;
+    .execute(params![&*chat.uri, session, as_sql(chat.first_needed as u64), turn_count])?;
     Ok(())
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn write(tx: &Transaction<'_>, session: &str, turn: &TurnRow) -> Resu
 /// The turns of a session that are needed to restore it.
 pub(crate) fn load_needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, StoreError> {
     let chats: Vec<(String, i64)> = db
-        .prepare_cached("SELECT uri, first FROM chats WHERE session = ?1 ORDER BY uri")?
+        .prepare_cached("SELECT uri, first_needed_turn FROM chats WHERE session = ?1 ORDER BY uri")?
         .query_map(params![session], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut statement =
@@ -133,7 +135,7 @@ pub(crate) fn load_index(db: &Connection, session: &str) -> Result<Vec<StoredTur
 pub(crate) fn chats_missing_start(db: &Connection) -> Result<Vec<String>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT uri FROM chats
-         WHERE turns > 0 AND NOT EXISTS (SELECT 1 FROM turns WHERE chat = chats.uri AND position = 0)",
+         WHERE turn_count > 0 AND NOT EXISTS (SELECT 1 FROM turns WHERE chat = chats.uri AND position = 0)",
     )?;
     let rows = statement.query_map([], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -147,10 +149,10 @@ pub(crate) fn turn_id_at(db: &Connection, chat: &str, position: usize) -> Result
 
 /// The position of a turn of a session.
 pub(crate) fn find(db: &Connection, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
-    let place = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
+    let to_position = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
     let found: Option<(String, i64)> = db
         .prepare_cached("SELECT chat, position FROM turns WHERE session = ?1 AND id = ?2 LIMIT 1")?
-        .query_row(params![session, id], place)
+        .query_row(params![session, id], to_position)
         .optional()?;
     Ok(found.map(|(chat, position)| (chat, usize::try_from(position).unwrap_or_default())))
 }
@@ -194,7 +196,7 @@ mod tests {
         assert_eq!(read(2..9, 3, 1_000, true), [6, 7, 8]);
         assert_eq!(read(2..9, 100, 25, false), [2, 3]);
         assert_eq!(read(2..9, 100, 25, true), [7, 8]);
-        assert_eq!(read(2..9, 100, 1, true), [8], "however long it is");
+        assert_eq!(read(2..9, 100, 1, true), [8], "at least one turn");
         assert_eq!(read(0..0, 100, 100, true), [0; 0]);
         assert!(
             load_page(&db, "d", 0..9, TurnPageLimits { max_turns: 9, max_bytes: 9, from_end: true })
@@ -236,10 +238,10 @@ mod tests {
         assert_eq!(find(&db, "another", "t3").unwrap(), None);
         assert_eq!(turn_id_at(&db, "c", 3).unwrap().as_deref(), Some("t3"));
         assert_eq!(turn_id_at(&db, "c", 10).unwrap(), None);
-        let mut names = load_index(&db, "s").unwrap();
-        names.sort();
-        assert_eq!(names.len(), 10);
-        assert_eq!(names[3], StoredTurnRef { chat: "c".to_owned(), position: 3, id: "t3".to_owned() });
+        let mut index = load_index(&db, "s").unwrap();
+        index.sort();
+        assert_eq!(index.len(), 10);
+        assert_eq!(index[3], StoredTurnRef { chat: "c".to_owned(), position: 3, id: "t3".to_owned() });
         let plan: Vec<String> = db
             .prepare("EXPLAIN QUERY PLAN SELECT chat, position, id FROM turns WHERE session = 's'")
             .unwrap()
@@ -247,6 +249,6 @@ mod tests {
             .unwrap()
             .collect::<Result<_, _>>()
             .unwrap();
-        assert!(plan.iter().all(|step| step.contains("COVERING INDEX")), "no turn is read for its name: {plan:?}");
+        assert!(plan.iter().all(|step| step.contains("COVERING INDEX")), "the query reads the index only: {plan:?}");
     }
 }

@@ -33,54 +33,56 @@ pub(crate) fn reserve_first_block(db: &mut Connection) -> Result<SequenceAtStart
     // A transaction that reads first and then writes fails at once if another writer intervenes; an immediate one
     // waits.
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let (until, replay_from): (i64, i64) =
-        tx.query_row("SELECT until, replay_from FROM reserved", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (reserved_through, replayable_after): (i64, i64) =
+        tx.query_row("SELECT reserved_through, replayable_after FROM sequence", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
-    tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(SEQ_BLOCK_SIZE)])?;
+    tx.execute("UPDATE sequence SET reserved_through = ?1", params![reserved_through + as_sql(SEQ_BLOCK_SIZE)])?;
     tx.commit()?;
     // Removed rows had been durable as well.
-    Ok(SequenceAtStart { base_seq: from_sql(until), last_durable_seq: from_sql(last.max(replay_from)) })
+    Ok(SequenceAtStart { base_seq: from_sql(reserved_through), last_durable_seq: from_sql(last.max(replayable_after)) })
 }
 
 /// The thread's main loop.
 pub(crate) fn run(shared: &SequencerShared, mut db: Connection, retention: JournalRetention) {
     let mut channels = ChannelIds::default();
-    let mut keeper = RetentionSweeper::new(&db, retention);
+    let mut sweeper = RetentionSweeper::new(&db, retention);
     let mut failures = 0;
     while let Some(mut work) = wait_for_work(shared, failures) {
-        let (order, idle) = (work.cleanup_job.take(), work.is_empty());
+        let (cleanup_job, idle) = (work.cleanup_job.take(), work.is_empty());
         let (refused, result) = match blob_quota::extract_over_quota(&db, shared.blobs.quota_bytes, &mut work.batches) {
-            Ok(refused) => (refused, write_work(&mut db, &mut channels, &mut keeper, &work)),
+            Ok(refused) => (refused, write_work(&mut db, &mut channels, &mut sweeper, &work)),
             Err(error) => (Vec::new(), Err(error)),
         };
         if let Err(error) = &result {
             failures += 1;
             channels.clear();
             if failures == 1 {
-                tracing::error!(%error, "the journal could not be written; it is tried again");
+                tracing::error!(%error, "failed to write the journal; retrying");
             }
         } else if failures > 0 && !idle {
-            tracing::info!(failures, "the journal can be written again");
+            tracing::info!(failures, "the journal is writable again");
             failures = 0;
         }
         update_stored_blob_bytes(shared, &db);
         let stopping = complete_work(shared, work, refused, result);
         if stopping && failures >= MAX_STOP_RETRIES {
-            tracing::error!("the journal could not be written before the end; the last output is lost");
+            tracing::error!("failed to write the journal while stopping; the last output is lost");
             break;
         }
         if failures == 0 && !stopping {
-            keeper.sweep_if_due(&mut db);
+            sweeper.sweep_if_due(&mut db);
         }
-        if let Some(order) = order.filter(|_| !stopping) {
-            order.execute(&mut db);
+        if let Some(job) = cleanup_job.filter(|_| !stopping) {
+            job.execute(&mut db);
             update_stored_blob_bytes(shared, &db);
         }
     }
     shared.write_permits.close();
     shared.lock().cleanup_job = None;
     if let Err((_, error)) = db.close() {
-        tracing::warn!(%error, "the journal could not be closed cleanly");
+        tracing::warn!(%error, "failed to close the journal");
     }
 }
 
@@ -101,7 +103,7 @@ struct WriteWork {
     /// The last number before `batches`, restored if they fail.
     base_seq: u64,
     /// The new end of the reserved numbers, if a block is needed.
-    reserve_until: Option<u64>,
+    reserve_through: Option<u64>,
     /// The cleanup to carry out afterwards.
     cleanup_job: Option<CleanupJob>,
 }
@@ -109,7 +111,7 @@ struct WriteWork {
 impl WriteWork {
     /// Whether nothing has to be written.
     fn is_empty(&self) -> bool {
-        self.published_rows.is_empty() && self.batches.is_empty() && self.reserve_until.is_none()
+        self.published_rows.is_empty() && self.batches.is_empty() && self.reserve_through.is_none()
     }
 }
 
@@ -120,11 +122,11 @@ fn wait_for_work(shared: &SequencerShared, failures: u32) -> Option<WriteWork> {
         // Durable batches still get their answer at once; only rows that were published already can wait.
         let deadline = Instant::now() + WRITE_RETRY_DELAY;
         while inner.waiting.is_empty() && !inner.is_stopping {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            inner = wait(shared, inner, left);
+            inner = wait(shared, inner, remaining);
         }
     }
     loop {
@@ -141,27 +143,27 @@ fn wait_for_work(shared: &SequencerShared, failures: u32) -> Option<WriteWork> {
             inner = wait(shared, inner, Duration::from_secs(3600));
             continue;
         };
-        let left = STREAM_COMMIT_WINDOW.saturating_sub(since.elapsed());
-        if left.is_zero() {
+        let remaining = STREAM_COMMIT_WINDOW.saturating_sub(since.elapsed());
+        if remaining.is_zero() {
             break;
         }
-        inner = wait(shared, inner, left);
+        inner = wait(shared, inner, remaining);
     }
 
-    let before = inner.last_seq;
-    let mut seq = before;
+    let base_seq = inner.last_seq;
+    let mut seq = base_seq;
     let batches: Vec<_> =
         std::mem::take(&mut inner.waiting).into_iter().map(|batch| assign_seqs(&mut seq, batch)).collect();
     inner.last_seq = seq;
     inner.is_committing = !batches.is_empty();
-    let reserve = (seq + SEQ_BLOCK_SIZE / 2 > inner.reserved_until).then_some(seq + SEQ_BLOCK_SIZE);
+    let reserve_through = (seq + SEQ_BLOCK_SIZE / 2 > inner.reserved_through).then_some(seq + SEQ_BLOCK_SIZE);
     inner.unsaved_since = None;
     Some(WriteWork {
         published_rows: std::mem::take(&mut inner.unsaved),
         published_batches: std::mem::take(&mut inner.unsaved_batches),
         batches,
-        base_seq: before,
-        reserve_until: reserve,
+        base_seq,
+        reserve_through,
         cleanup_job: inner.cleanup_job.take(),
     })
 }
@@ -187,8 +189,8 @@ fn complete_work(
     reject_batches(shared, &mut inner, refused, &StoreError::Quota(shared.blobs.quota_bytes));
     match result {
         Ok(()) => {
-            if let Some(reserved) = work.reserve_until {
-                inner.reserved_until = reserved;
+            if let Some(reserved) = work.reserve_through {
+                inner.reserved_through = reserved;
             }
             let count = work.batches.len();
             let mut seq = work.base_seq;
@@ -200,7 +202,7 @@ fn complete_work(
         }
         Err(error) => {
             // Nothing after `base_seq` was published: its numbers are free again. Without durable batches, stream
-            // batches were published meanwhile and keep their numbers.
+            // batches were published meanwhile under their numbers.
             if !work.batches.is_empty() {
                 inner.last_seq = work.base_seq;
             }
@@ -226,7 +228,7 @@ fn reject_batches(
             shared.write_permits.add_permits(1);
             match batch.output.done {
                 Some(done) => drop(done.send(Err(error.clone()))),
-                None => tracing::error!(%error, "a durable batch that nobody waits for is lost"),
+                None => tracing::error!(%error, "failed to commit durable batch"),
             }
             continue;
         }
@@ -271,9 +273,9 @@ fn reassign_seqs(seq: &mut u64, mut batch: NumberedBatch) -> NumberedBatch {
             Arc::new(item.with_seq(fresh))
         })
         .collect();
-    batch.output.unicast = batch.output.unicast.map(|(item, hear)| {
+    batch.output.unicast = batch.output.unicast.map(|(item, deliver)| {
         *seq += 1;
-        (Arc::new(item.with_seq(*seq)), hear)
+        (Arc::new(item.with_seq(*seq)), deliver)
     });
     batch
 }
@@ -281,17 +283,17 @@ fn reassign_seqs(seq: &mut u64, mut batch: NumberedBatch) -> NumberedBatch {
 fn write_work(
     db: &mut Connection,
     channels: &mut ChannelIds,
-    keeper: &mut RetentionSweeper,
+    sweeper: &mut RetentionSweeper,
     work: &WriteWork,
 ) -> Result<(), StoreError> {
     let rows = work.batches.iter().flat_map(|batch| &batch.rows);
     let mut rows = work.published_rows.iter().chain(rows).peekable();
-    if rows.peek().is_none() && work.reserve_until.is_none() {
+    if rows.peek().is_none() && work.reserve_through.is_none() {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    if let Some(until) = work.reserve_until {
-        tx.prepare_cached("UPDATE reserved SET until = ?1")?.execute(params![as_sql(until)])?;
+    if let Some(through) = work.reserve_through {
+        tx.prepare_cached("UPDATE sequence SET reserved_through = ?1")?.execute(params![as_sql(through)])?;
     }
     let (mut last, mut bytes) = (0, 0);
     for row in rows {
@@ -302,7 +304,7 @@ fn write_work(
         row.write(&tx, channels)?;
     }
     if last > 0 {
-        keeper.record_written(&tx, last, bytes)?;
+        sweeper.record_written(&tx, last, bytes)?;
     }
     tx.commit()?;
     Ok(())

@@ -29,16 +29,16 @@ const WHEN_FULL: BlobOptions = BlobOptions {
     min_collection_pause: Duration::ZERO,
 };
 
-struct Nobody;
+struct NoSubscribers;
 
-impl Publisher for Nobody {
+impl Publisher for NoSubscribers {
     fn publish(&self, _: &Arc<PublishedAction>) {}
 }
 
 /// Rows that a snapshot covers are removed with the next batch.
 fn open(dir: &Path, blobs: BlobOptions) -> Store {
     let retention = JournalRetention { max_age_ms: -1, sweep_interval: Duration::ZERO, ..JournalRetention::default() };
-    Store::open(&StoreOptions { retention, blobs, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
+    Store::open(&StoreOptions { retention, blobs, ..StoreOptions::new(dir) }, Arc::new(NoSubscribers)).unwrap()
 }
 
 fn blob(text: &str) -> Blob {
@@ -58,12 +58,12 @@ fn title(session: &str, title: String) -> ActionEntry {
 }
 
 /// A batch with an action that refers to a blob, and the blob.
-fn naming(session: &str, blob: &Blob) -> Batch {
+fn referring_batch(session: &str, blob: &Blob) -> Batch {
     batch(session).entry(title(session, uri(blob))).blobs([blob.clone()])
 }
 
 /// The same as a client's action.
-fn bringing(session: &str, blob: &Blob) -> Batch {
+fn client_batch(session: &str, blob: &Blob) -> Batch {
     let origin = ActionOrigin { client_id: "c".to_owned(), client_seq: 1 };
     batch(session).entry(title(session, uri(blob)).with_origin(Some(origin))).blobs([blob.clone()])
 }
@@ -77,76 +77,76 @@ async fn snapshot(store: &Store, session: &str, body: String) {
     commit(store, batch(session).snapshot(SnapshotRow { body, turns: Vec::new(), chats: Vec::new() })).await;
 }
 
-async fn is_there(store: &Store, blob: &Blob) -> bool {
+async fn is_stored(store: &Store, blob: &Blob) -> bool {
     store.blob(blob.hash()).await.unwrap().is_some()
 }
 
 /// Waits until a blob is removed. Commits cause expired rows of the journal to be removed.
-async fn gone(store: &Store, blob: &Blob) {
+async fn wait_until_removed(store: &Store, blob: &Blob) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while is_there(store, blob).await {
-        assert!(Instant::now() < deadline, "{blob:?} is still there");
+    while is_stored(store, blob).await {
+        assert!(Instant::now() < deadline, "{blob:?} was not removed");
         commit(store, batch("claude:/other").entry(title("claude:/other", "later".to_owned()))).await;
     }
 }
 
 #[tokio::test]
-async fn blobs_are_kept_until_the_last_row_that_refers_to_them_is_removed() {
+async fn blobs_are_retained_until_the_last_row_that_refers_to_them_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
-    let [turn, state, row, record, taken_back] = ["turn", "state", "row", "record", "taken back"].map(blob);
+    let [turn, state, row, record, dropped] = ["turn", "state", "row", "record", "dropped"].map(blob);
     let turns = vec![TurnRow { chat: "chat".into(), position: 0, id: "t".to_owned(), body: uri(&turn) }];
-    commit(&store, naming(ONE, &turn)).await;
-    commit(&store, naming(ONE, &state)).await;
-    commit(&store, naming(ONE, &taken_back)).await;
+    commit(&store, referring_batch(ONE, &turn)).await;
+    commit(&store, referring_batch(ONE, &state)).await;
+    commit(&store, referring_batch(ONE, &dropped)).await;
     commit(&store, batch(ONE).snapshot(SnapshotRow { body: uri(&state), turns, chats: Vec::new() })).await;
-    commit(&store, naming(ONE, &row)).await;
+    commit(&store, referring_batch(ONE, &row)).await;
     let json = format!("{:?}", uri(&record));
     commit(&store, batch(ONE).record(HostRecord { channel: ONE.into(), json }).blobs([record.clone()])).await;
-    gone(&store, &taken_back).await;
+    wait_until_removed(&store, &dropped).await;
     // A blob that was referenced after these has been collected, so these were checked as well.
     let later = blob("later");
     commit(&store, batch(TWO).blobs([later.clone()])).await;
-    gone(&store, &later).await;
-    for kept in [&turn, &state, &row, &record] {
-        assert!(is_there(&store, kept).await, "{kept:?}");
+    wait_until_removed(&store, &later).await;
+    for referenced in [&turn, &state, &row, &record] {
+        assert!(is_stored(&store, referenced).await, "{referenced:?}");
     }
     snapshot(&store, ONE, "nothing".to_owned()).await;
-    for named in [&state, &row, &record] {
-        gone(&store, named).await;
+    for unreferenced in [&state, &row, &record] {
+        wait_until_removed(&store, unreferenced).await;
     }
-    assert!(is_there(&store, &turn).await);
+    assert!(is_stored(&store, &turn).await);
     store.sequencer().stop().await;
 }
 
 #[tokio::test]
-async fn replayable_rows_keep_their_blobs() {
+async fn blobs_of_replayable_rows_are_retained() {
     let dir = tempfile::tempdir().unwrap();
     let options = StoreOptions { blobs: EAGER, ..StoreOptions::new(dir.path()) };
-    let store = Store::open(&options, Arc::new(Nobody)).unwrap();
+    let store = Store::open(&options, Arc::new(NoSubscribers)).unwrap();
     let [replayed, never] = ["replayed", "never"].map(blob);
-    commit(&store, naming(ONE, &replayed)).await;
-    snapshot(&store, ONE, "it was taken back".to_owned()).await;
+    commit(&store, referring_batch(ONE, &replayed)).await;
+    snapshot(&store, ONE, "nothing".to_owned()).await;
     commit(&store, batch(ONE).blobs([never.clone()])).await;
-    gone(&store, &never).await;
-    assert!(is_there(&store, &replayed).await, "a client that comes back is told of it");
+    wait_until_removed(&store, &never).await;
+    assert!(is_stored(&store, &replayed).await, "a reconnecting client receives the row");
     store.sequencer().stop().await;
 }
 
 #[tokio::test]
-async fn a_blob_of_two_sessions_is_kept_until_neither_refers_to_it() {
+async fn a_blob_of_two_sessions_is_retained_until_neither_refers_to_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
     let [shared, own] = ["shared", "own"].map(blob);
     for session in [ONE, TWO] {
-        commit(&store, naming(session, &shared)).await;
+        commit(&store, referring_batch(session, &shared)).await;
     }
-    commit(&store, naming(ONE, &own)).await;
+    commit(&store, referring_batch(ONE, &own)).await;
     snapshot(&store, ONE, "nothing".to_owned()).await;
-    gone(&store, &own).await;
-    assert!(is_there(&store, &shared).await);
+    wait_until_removed(&store, &own).await;
+    assert!(is_stored(&store, &shared).await);
     commit(&store, batch(TWO).catalog(CatalogChange::Remove { session: TWO.into() })).await;
-    gone(&store, &shared).await;
+    wait_until_removed(&store, &shared).await;
     store.sequencer().stop().await;
 }
 
@@ -154,19 +154,19 @@ async fn a_blob_of_two_sessions_is_kept_until_neither_refers_to_it() {
 async fn a_row_with_invalid_text_still_holds_references() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
-    let [named, other] = ["named", "other"].map(blob);
-    for blob in [&named, &other] {
-        commit(&store, naming(ONE, blob)).await;
+    let [referenced, other] = ["referenced", "other"].map(blob);
+    for blob in [&referenced, &other] {
+        commit(&store, referring_batch(ONE, blob)).await;
     }
-    snapshot(&store, ONE, uri(&named)).await;
+    snapshot(&store, ONE, uri(&referenced)).await;
     store.sequencer().stop().await;
     let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
-    let body = [&[0xff, 0xfe][..], named.hash().as_bytes(), &[0xff]].concat();
+    let body = [&[0xff, 0xfe][..], referenced.hash().as_bytes(), &[0xff]].concat();
     db.execute("UPDATE snapshots SET body = CAST(?1 AS TEXT)", [body]).unwrap();
     drop(db);
     let store = open(dir.path(), EAGER);
-    gone(&store, &other).await;
-    assert!(is_there(&store, &named).await);
+    wait_until_removed(&store, &other).await;
+    assert!(is_stored(&store, &referenced).await);
     store.sequencer().stop().await;
 }
 
@@ -174,23 +174,23 @@ async fn a_row_with_invalid_text_still_holds_references() {
 async fn orphans_of_a_crash_are_removed_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
-    let [left, named] = ["left", "named"].map(blob);
-    for blob in [&left, &named] {
-        commit(&store, naming(ONE, blob)).await;
+    let [orphan, referenced] = ["orphan", "referenced"].map(blob);
+    for blob in [&orphan, &referenced] {
+        commit(&store, referring_batch(ONE, blob)).await;
     }
     store.sequencer().stop().await;
     // References are removed before blobs; the host may crash in between.
     let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
-    db.execute("DELETE FROM blob_names WHERE hash = ?1", [left.hash()]).unwrap();
+    db.execute("DELETE FROM blob_references WHERE hash = ?1", [orphan.hash()]).unwrap();
     drop(db);
     let store = open(dir.path(), WHEN_FULL);
-    gone(&store, &left).await;
-    assert!(is_there(&store, &named).await);
+    wait_until_removed(&store, &orphan).await;
+    assert!(is_stored(&store, &referenced).await);
     store.sequencer().stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blobs_referenced_again_during_collection_are_kept() {
+async fn blobs_referenced_again_during_collection_are_retained() {
     const ROUNDS: usize = 300;
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(open(dir.path(), EAGER));
@@ -201,21 +201,21 @@ async fn blobs_referenced_again_during_collection_are_kept() {
             for round in 0..ROUNDS {
                 // Referenced, dropped, and referenced again: a client that receives a reference can read the blob.
                 let blob = &blobs[round % blobs.len()];
-                commit(&store, naming(session, blob)).await;
-                assert!(is_there(&store, blob).await, "{blob:?} in round {round}");
+                commit(&store, referring_batch(session, blob)).await;
+                assert!(is_stored(&store, blob).await, "{blob:?} in round {round}");
                 snapshot(&store, session, "nothing".to_owned()).await;
             }
             let last = blob("the last one");
-            commit(&store, naming(session, &last)).await;
+            commit(&store, referring_batch(session, &last)).await;
             last
         })
     };
     let (one, two) = tokio::join!(work(ONE), work(TWO));
     let _both = (one.unwrap(), two.unwrap());
     for dropped in ["a", "b", "c"].map(blob) {
-        gone(&store, &dropped).await;
+        wait_until_removed(&store, &dropped).await;
     }
-    assert!(is_there(&store, &blob("the last one")).await);
+    assert!(is_stored(&store, &blob("the last one")).await);
     store.sequencer().stop().await;
 }
 
@@ -224,23 +224,23 @@ async fn blobs_over_the_quota_are_refused_and_other_batches_committed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let (large, small) = (blob(&"x".repeat(90)), blob(&"y".repeat(11)));
-    commit(&store, bringing(ONE, &large)).await;
+    commit(&store, client_batch(ONE, &large)).await;
     let before = store.load_session(TWO).await.unwrap();
-    let refused = store.sequencer().commit(bringing(TWO, &small)).await.unwrap_err();
+    let refused = store.sequencer().commit(client_batch(TWO, &small)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Quota(100)), "{refused:?}");
     assert!(refused.to_string().contains("[attachments]"), "{refused}");
-    assert_eq!(store.load_session(TWO).await.unwrap(), before, "nothing of the batch is kept");
-    assert!(!is_there(&store, &small).await);
-    commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
-    commit(&store, bringing(TWO, &large)).await;
-    commit(&store, bringing(TWO, &blob("0123456789"))).await;
+    assert_eq!(store.load_session(TWO).await.unwrap(), before, "nothing of the batch is stored");
+    assert!(!is_stored(&store, &small).await);
+    commit(&store, batch(TWO).entry(title(TWO, "no blob".to_owned()))).await;
+    commit(&store, client_batch(TWO, &large)).await;
+    commit(&store, client_batch(TWO, &blob("0123456789"))).await;
     // Outputs of agents are not refused.
-    commit(&store, naming(TWO, &small)).await;
-    commit(&store, bringing(ONE, &small)).await;
+    commit(&store, referring_batch(TWO, &small)).await;
+    commit(&store, client_batch(ONE, &small)).await;
     store.sequencer().stop().await;
     drop(store);
     let store = open(dir.path(), WHEN_FULL);
-    assert!(store.sequencer().commit(bringing(ONE, &blob("one more"))).await.is_err(), "also after a restart");
+    assert!(store.sequencer().commit(client_batch(ONE, &blob("one more"))).await.is_err(), "also after a restart");
     store.sequencer().stop().await;
 }
 
@@ -249,16 +249,16 @@ async fn unreferenced_blobs_are_collected_before_a_refusal() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), WHEN_FULL);
     let (old, new) = (blob(&"x".repeat(90)), blob(&"y".repeat(90)));
-    commit(&store, bringing(ONE, &old)).await;
-    assert!(store.sequencer().commit(bringing(TWO, &new)).await.is_err());
+    commit(&store, client_batch(ONE, &old)).await;
+    assert!(store.sequencer().commit(client_batch(TWO, &new)).await.is_err());
     snapshot(&store, ONE, "nothing".to_owned()).await;
     // The row that referred to it is removed with the batch after the snapshot.
-    commit(&store, batch(TWO).entry(title(TWO, "words alone".to_owned()))).await;
-    commit(&store, batch(TWO).entry(title(TWO, "and more of them".to_owned()))).await;
-    commit(&store, bringing(TWO, &new)).await;
-    assert!(!is_there(&store, &old).await && is_there(&store, &new).await);
+    commit(&store, batch(TWO).entry(title(TWO, "no blob".to_owned()))).await;
+    commit(&store, batch(TWO).entry(title(TWO, "still no blob".to_owned()))).await;
+    commit(&store, client_batch(TWO, &new)).await;
+    assert!(!is_stored(&store, &old).await && is_stored(&store, &new).await);
     commit(&store, batch(TWO).catalog(CatalogChange::Remove { session: TWO.into() })).await;
-    commit(&store, bringing(ONE, &old)).await;
+    commit(&store, client_batch(ONE, &old)).await;
     store.sequencer().stop().await;
 }
 
@@ -268,17 +268,17 @@ async fn of_concurrent_batches_only_those_over_the_quota_are_refused() {
     let store = open(dir.path(), WHEN_FULL);
     let blobs: Vec<_> = (0..8).map(|n| blob(&format!("{n}").repeat(40))).collect();
     let commit = |blob: &Blob| {
-        let (sequencer, batch) = (store.sequencer().clone(), bringing(ONE, blob));
+        let (sequencer, batch) = (store.sequencer().clone(), client_batch(ONE, blob));
         tokio::spawn(async move { sequencer.commit(batch).await.is_ok() })
     };
     let outcomes: Vec<_> = blobs.iter().map(commit).collect();
-    let mut taken = 0;
+    let mut accepted = 0;
     for (outcome, blob) in outcomes.into_iter().zip(&blobs) {
         let outcome = outcome.await.unwrap();
-        assert_eq!(outcome, is_there(&store, blob).await);
-        taken += usize::from(outcome);
+        assert_eq!(outcome, is_stored(&store, blob).await);
+        accepted += usize::from(outcome);
     }
-    assert_eq!(taken, 2);
+    assert_eq!(accepted, 2);
     let rows = store.load_session(ONE).await.unwrap().journal;
     assert!(rows.len() == 2 && rows[0].seq() < rows[1].seq(), "{rows:?}");
     store.sequencer().stop().await;

@@ -18,31 +18,31 @@ use hostler_store::{
 };
 
 /// Number of runs, each of which ends with a kill.
-const LIVES: u64 = 12;
+const RUNS: u64 = 12;
 
 /// Number of tasks that write concurrently.
 const TASKS: u64 = 4;
 
 /// Maximum number of envelopes that a run publishes before it is killed.
-const WORDS: u64 = 3_000;
+const MAX_ENVELOPES: u64 = 3_000;
 
 /// Environment variables of a child: the store's directory and the number of the run.
 const DIR: &str = "HOSTLER_TEST_CRASH_DIR";
-const LIFE: &str = "HOSTLER_TEST_CRASH_LIFE";
+const RUN: &str = "HOSTLER_TEST_CRASH_RUN";
 
 const SESSION: &str = "claude:/1";
 
 /// Pseudorandom numbers, the same in each run of the test.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }
 
-/// Contents of a batch, derived from its name alone (`life.task.n`) so that the parent knows them too.
+/// Contents of a batch, derived from its name alone (`run.task.n`) so that the parent knows them too.
 struct Plan {
     durability: BatchDurability,
     records: u64,
@@ -50,15 +50,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(life: u64, task: u64, n: u64) -> Self {
-        let mut dice = Dice(life << 40 | task << 32 | n);
-        dice.below(2);
-        let durability = match dice.below(10) {
+    fn of(run: u64, task: u64, n: u64) -> Self {
+        let mut random = Random(run << 40 | task << 32 | n);
+        random.below(2);
+        let durability = match random.below(10) {
             0 | 1 => BatchDurability::Durable,
             2 => BatchDurability::Memory,
             _ => BatchDurability::Stream,
         };
-        Self { durability, records: dice.below(3), entries: 1 + dice.below(4) }
+        Self { durability, records: random.below(3), entries: 1 + random.below(4) }
     }
 
     fn batch(&self, name: &str) -> Batch {
@@ -105,34 +105,34 @@ fn open(dir: impl Into<PathBuf>) -> Store {
         min_collection_pause: Duration::ZERO,
         ..BlobOptions::default()
     };
-    Store::open(&StoreOptions { blobs, ..StoreOptions::new(dir) }, Arc::new(Aloud)).unwrap()
+    Store::open(&StoreOptions { blobs, ..StoreOptions::new(dir) }, Arc::new(PrintingPublisher)).unwrap()
 }
 
 /// Prints a line that survives the process: it is in the pipe when this returns.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     // The parent may have closed the pipe and is about to kill this process.
     let _ = writeln!(out, "\n{line}").and_then(|()| out.flush());
 }
 
-struct Aloud;
+struct PrintingPublisher;
 
-impl Publisher for Aloud {
+impl Publisher for PrintingPublisher {
     fn publish(&self, item: &Arc<PublishedAction>) {
         let StateAction::SessionTitleChanged(action) = &*item.action else { panic!("another action") };
-        say(&format!("published {} {}", item.seq, action.title));
+        print_line(&format!("published {} {}", item.seq, action.title));
     }
 }
 
 #[test]
-#[ignore = "a life of the store, started and killed by the test below"]
-fn one_life() {
+#[ignore = "a run of the store that the test below starts and kills"]
+fn run_until_killed() {
     let Some(dir) = std::env::var_os(DIR) else { return };
-    let life: u64 = std::env::var(LIFE).unwrap().parse().unwrap();
+    let run: u64 = std::env::var(RUN).unwrap().parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Arc::new(open(PathBuf::from(dir)));
-        let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(Arc::clone(&store), life, task))).collect();
+        let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(Arc::clone(&store), run, task))).collect();
         for task in tasks {
             task.await.unwrap();
         }
@@ -140,13 +140,13 @@ fn one_life() {
 }
 
 /// Submits batches in an endless loop; awaits durable ones only.
-async fn write(store: Arc<Store>, life: u64, task: u64) {
+async fn write(store: Arc<Store>, run: u64, task: u64) {
     for n in 0_u64.. {
-        let (plan, name) = (Plan::of(life, task, n), format!("{life}.{task}.{n}"));
+        let (plan, name) = (Plan::of(run, task, n), format!("{run}.{task}.{n}"));
         let batch = plan.batch(&name);
         if plan.durability == BatchDurability::Durable {
             store.sequencer().commit(batch).await.unwrap();
-            say(&format!("kept {name}"));
+            print_line(&format!("committed {name}"));
         } else {
             store.sequencer().submit(batch).await.unwrap();
         }
@@ -155,20 +155,20 @@ async fn write(store: Arc<Store>, life: u64, task: u64) {
 
 /// What the parent received from all runs.
 #[derive(Default)]
-struct Heard {
+struct Received {
     /// In the order of arrival: run, sequence number, title.
     published: Vec<(u64, u64, String)>,
     /// The durable batches whose commit was acknowledged.
-    kept: Vec<String>,
+    committed: Vec<String>,
 }
 
-impl Heard {
-    /// Starts a run, kills it after `words` envelopes, and reads its remaining output.
-    fn live(&mut self, dir: &Path, life: u64, words: u64) {
+impl Received {
+    /// Starts a run, kills it after `envelopes` envelopes, and reads its remaining output.
+    fn run(&mut self, dir: &Path, run: u64, envelopes: u64) {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "one_life", "--nocapture"])
+            .args(["--ignored", "--exact", "run_until_killed", "--nocapture"])
             .env(DIR, dir)
-            .env(LIFE, life.to_string())
+            .env(RUN, run.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -179,25 +179,25 @@ impl Heard {
             let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
             // The kill may have truncated the last line.
             let Some(text) = text.strip_suffix('\n') else { break };
-            count += u64::from(self.hear(life, text));
-            if count == words {
+            count += u64::from(self.receive(run, text));
+            if count == envelopes {
                 child.kill().unwrap();
             }
         }
         let status = child.wait().unwrap();
-        assert!(count >= words && status.code().is_none(), "the life ended by itself after {count}: {status}");
+        assert!(count >= envelopes && status.code().is_none(), "the run ended by itself after {count}: {status}");
     }
 
     /// Whether the line was an envelope.
-    fn hear(&mut self, life: u64, line: &str) -> bool {
+    fn receive(&mut self, run: u64, line: &str) -> bool {
         let mut parts = line.split(' ');
         match (parts.next(), parts.next(), parts.next()) {
             (Some("published"), Some(seq), Some(title)) => {
-                self.published.push((life, seq.parse().unwrap(), title.to_owned()));
+                self.published.push((run, seq.parse().unwrap(), title.to_owned()));
                 true
             }
-            (Some("kept"), Some(name), None) => {
-                self.kept.push(name.to_owned());
+            (Some("committed"), Some(name), None) => {
+                self.committed.push(name.to_owned());
                 false
             }
             // The test harness prints lines too.
@@ -207,11 +207,11 @@ impl Heard {
 }
 
 /// The journal as numbers and names, in its order. Also checks the blobs of the acknowledged batches.
-fn stored(dir: &Path, kept: &[String]) -> Vec<(u64, String)> {
+fn read_journal(dir: &Path, committed: &[String]) -> Vec<(u64, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rows = runtime.block_on(async {
         let store = open(dir);
-        for name in kept {
+        for name in committed {
             let blob = contents(name);
             assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob), "{name} was acknowledged");
         }
@@ -237,16 +237,16 @@ fn plan(batch: &str) -> Plan {
 #[test]
 fn numbers_grow_over_crashes_and_acknowledged_batches_survive() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut heard, mut dice) = (Heard::default(), Dice(20_261_115));
-    for life in 0..LIVES {
-        heard.live(dir.path(), life, 1 + dice.below(WORDS));
+    let (mut received, mut random) = (Received::default(), Random(20_261_115));
+    for run in 0..RUNS {
+        received.run(dir.path(), run, 1 + random.below(MAX_ENVELOPES));
     }
-    let journal = stored(dir.path(), &heard.kept);
+    let journal = read_journal(dir.path(), &received.committed);
 
     // Publication follows the numbers, and no number is ever assigned twice, to an envelope or to a host record.
     let numbers = |pair: &[(u64, u64, String)]| pair[0].1 < pair[1].1;
-    assert!(heard.published.windows(2).all(numbers), "published in the order of numbers, over all lives");
-    let names: HashMap<u64, &str> = heard.published.iter().map(|(_, seq, title)| (*seq, title.as_str())).collect();
+    assert!(received.published.windows(2).all(numbers), "published in the order of numbers, over all runs");
+    let names: HashMap<u64, &str> = received.published.iter().map(|(_, seq, title)| (*seq, title.as_str())).collect();
     for (seq, name) in &journal {
         assert!(names.get(seq).is_none_or(|published| published == name), "{seq} is {name} and {:?}", names[seq]);
     }
@@ -261,21 +261,21 @@ fn numbers_grow_over_crashes_and_acknowledged_batches_survive() {
         let plan = plan(batch);
         assert!(plan.durability != BatchDurability::Memory, "{batch} was written");
         assert_eq!(rows.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>(), plan.rows(batch));
-        assert!(rows.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "{batch} lies apart: {rows:?}");
+        assert!(rows.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "{batch} has gaps: {rows:?}");
     }
 
     // Acknowledged batches survived; and stored ones have no gap: only the end of a run's stream may be missing.
-    assert!(!heard.kept.is_empty());
-    for batch in &heard.kept {
+    assert!(!received.committed.is_empty());
+    for batch in &received.committed {
         assert!(batches.contains_key(batch.as_str()), "{batch} was acknowledged and is lost");
     }
     let written: BTreeSet<u64> = journal.iter().map(|(seq, _)| *seq).collect();
-    for life in 0..LIVES {
-        let of_life = |name: &str| name.split('.').next().unwrap() == life.to_string();
-        let Some((last, _)) = journal.iter().rfind(|(_, name)| of_life(name)) else { continue };
-        for (_, seq, title) in heard.published.iter().filter(|(of, seq, _)| *of == life && seq <= last) {
-            let kept = plan(title.split_once('/').unwrap().0).durability != BatchDurability::Memory;
-            assert_eq!(written.contains(seq), kept, "{title} with number {seq}, before the last written {last}");
+    for run in 0..RUNS {
+        let of_run = |name: &str| name.split('.').next().unwrap() == run.to_string();
+        let Some((last, _)) = journal.iter().rfind(|(_, name)| of_run(name)) else { continue };
+        for (_, seq, title) in received.published.iter().filter(|(of, seq, _)| *of == run && seq <= last) {
+            let is_written = plan(title.split_once('/').unwrap().0).durability != BatchDurability::Memory;
+            assert_eq!(written.contains(seq), is_written, "{title} with number {seq}, before the last written {last}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a store removes by itself, and what it always keeps.
+//! Rows that the store removes by itself, and rows that it never removes.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
@@ -22,18 +22,18 @@ const EAGER: JournalRetention = JournalRetention {
     sweep_interval: Duration::ZERO,
 };
 
-struct Nobody;
+struct NoSubscribers;
 
-impl Publisher for Nobody {
+impl Publisher for NoSubscribers {
     fn publish(&self, _item: &Arc<PublishedAction>) {}
 }
 
 fn open(dir: &Path, retention: JournalRetention) -> Store {
-    Store::open(&StoreOptions { retention, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
+    Store::open(&StoreOptions { retention, ..StoreOptions::new(dir) }, Arc::new(NoSubscribers)).unwrap()
 }
 
 /// Commits a title; returns its sequence number.
-async fn title(store: &Store, session: &str, text: &str) -> u64 {
+async fn commit_title(store: &Store, session: &str, text: &str) -> u64 {
     let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: text.to_owned() });
     let batch = Batch::new(Some(session.into()), BatchDurability::Durable);
     store.sequencer().commit(batch.entry(ActionEntry::new(session.into(), action).unwrap())).await.unwrap()
@@ -48,28 +48,28 @@ async fn snapshot(store: &Store, session: &str, body: &str) {
 }
 
 /// The sequence numbers of all rows of both sessions.
-async fn left(store: &Store) -> Vec<u64> {
+async fn remaining_rows(store: &Store) -> Vec<u64> {
     let rows = store.actions(0, u64::MAX, vec![COVERED.to_owned(), BARE.to_owned()]).await.unwrap();
     rows.iter().map(JournalRow::seq).collect()
 }
 
 /// Two sessions with five rows each; a snapshot covers all rows of the first one.
-async fn filled(store: &Store) -> (Vec<u64>, Vec<u64>) {
+async fn fill(store: &Store) -> (Vec<u64>, Vec<u64>) {
     let (mut covered, mut bare) = (Vec::new(), Vec::new());
     for n in 0..5 {
-        covered.push(title(store, COVERED, &format!("covered {n}")).await);
-        bare.push(title(store, BARE, &format!("bare {n}")).await);
+        covered.push(commit_title(store, COVERED, &format!("covered {n}")).await);
+        bare.push(commit_title(store, BARE, &format!("bare {n}")).await);
     }
     snapshot(store, COVERED, "covered").await;
     (covered, bare)
 }
 
 /// Commits until all of the rows are removed. A commit ends only after the sweep that follows the one before it.
-async fn gone(store: &Store, rows: &[u64]) {
+async fn wait_until_removed(store: &Store, rows: &[u64]) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while left(store).await.iter().any(|seq| rows.contains(seq)) {
-        assert!(Instant::now() < deadline, "the old rows are still there");
-        title(store, BARE, "later").await;
+    while remaining_rows(store).await.iter().any(|seq| rows.contains(seq)) {
+        assert!(Instant::now() < deadline, "the expired rows were not removed");
+        commit_title(store, BARE, "later").await;
     }
 }
 
@@ -81,15 +81,15 @@ async fn states(store: &Store) -> [StoredSessionState; 2] {
 async fn covered_old_rows_are_removed_and_sessions_stay_complete() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention { max_age_ms: 0, ..EAGER });
-    let (covered, bare) = filled(&store).await;
-    gone(&store, &covered).await;
-    assert!(left(&store).await.starts_with(&bare), "without a snapshot nothing goes");
-    let after = title(&store, COVERED, "after the snapshot").await;
-    title(&store, BARE, "one more sweep").await;
-    let [whole, _] = states(&store).await;
-    assert_eq!(whole.snapshot.as_deref(), Some("covered"));
-    assert_eq!(whole.turns.iter().map(|turn| turn.body.as_str()).collect::<Vec<_>>(), ["a turn"]);
-    assert_eq!(whole.journal.iter().map(JournalRow::seq).collect::<Vec<_>>(), [after], "what the snapshot lacks");
+    let (covered, bare) = fill(&store).await;
+    wait_until_removed(&store, &covered).await;
+    assert!(remaining_rows(&store).await.starts_with(&bare), "without a snapshot no row is removed");
+    let after = commit_title(&store, COVERED, "after the snapshot").await;
+    commit_title(&store, BARE, "one more sweep").await;
+    let [restored, _] = states(&store).await;
+    assert_eq!(restored.snapshot.as_deref(), Some("covered"));
+    assert_eq!(restored.turns.iter().map(|turn| turn.body.as_str()).collect::<Vec<_>>(), ["a turn"]);
+    assert_eq!(restored.journal.iter().map(JournalRow::seq).collect::<Vec<_>>(), [after], "rows after the snapshot");
     let before = states(&store).await;
     store.sequencer().stop().await;
     drop(store);
@@ -102,20 +102,20 @@ async fn covered_old_rows_are_removed_and_sessions_stay_complete() {
 async fn covered_rows_over_the_size_limit_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention { max_bytes: 10_000, ..EAGER });
-    let (covered, bare) = filled(&store).await;
-    title(&store, BARE, "one more sweep").await;
-    assert_eq!(left(&store).await.len(), 11, "so few bytes may stay");
-    title(&store, BARE, &"x".repeat(20_000)).await;
-    gone(&store, &covered).await;
-    assert!(left(&store).await.starts_with(&bare), "without a snapshot nothing goes");
+    let (covered, bare) = fill(&store).await;
+    commit_title(&store, BARE, "one more sweep").await;
+    assert_eq!(remaining_rows(&store).await.len(), 11, "the rows are within the limit");
+    commit_title(&store, BARE, &"x".repeat(20_000)).await;
+    wait_until_removed(&store, &covered).await;
+    assert!(remaining_rows(&store).await.starts_with(&bare), "without a snapshot no row is removed");
     store.sequencer().stop().await;
 }
 
 #[tokio::test]
-async fn missed_actions_reports_removed_rows() {
+async fn missed_actions_is_none_if_rows_were_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
-    let (covered, bare) = filled(&store).await;
+    let (covered, bare) = fill(&store).await;
     let channels = || vec![COVERED.to_owned()];
     let missed = store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap().unwrap();
     assert_eq!(missed.iter().map(JournalRow::seq).collect::<Vec<_>>(), covered[2..]);
@@ -125,10 +125,10 @@ async fn missed_actions_reports_removed_rows() {
     let store = open(dir.path(), JournalRetention { max_age_ms: 0, ..EAGER });
     assert_eq!(store.sequence_at_start().last_durable_seq, bare[4]);
     assert!(store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap().is_some(), "nothing was removed yet");
-    gone(&store, &covered).await;
+    wait_until_removed(&store, &covered).await;
     for channels in [channels(), vec![BARE.to_owned()]] {
         let missed = store.missed_actions(covered[1], u64::MAX, channels).await.unwrap();
-        assert_eq!(missed, None, "in the same life in which it was removed");
+        assert_eq!(missed, None, "in the run that removed the rows");
     }
     let newest = store.sequencer().current_seq();
     assert_eq!(store.missed_actions(newest, u64::MAX, channels()).await.unwrap(), Some(Vec::new()));
@@ -136,7 +136,7 @@ async fn missed_actions_reports_removed_rows() {
     drop(store);
 
     let store = open(dir.path(), EAGER);
-    assert_eq!(store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap(), None, "and in the next");
+    assert_eq!(store.missed_actions(covered[1], u64::MAX, channels()).await.unwrap(), None, "in the next run");
     assert!(store.sequence_at_start().last_durable_seq >= newest);
     store.sequencer().stop().await;
 }
@@ -145,10 +145,10 @@ async fn missed_actions_reports_removed_rows() {
 async fn clients_are_stored_with_metadata_and_listed_latest_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), JournalRetention::default());
-    let client = |id: &str, memo: &str, seen_ms| StoredClient {
+    let client = |id: &str, metadata: &str, last_seen_ms| StoredClient {
         id: id.into(),
-        client_metadata: memo.into(),
-        last_seen_ms: seen_ms,
+        client_metadata: metadata.into(),
+        last_seen_ms,
     };
     for row in [client("a", "old", 1), client("b", "B", 2), client("c", "C", 3), client("a", "new", 4)] {
         store.sequencer().submit(Batch::new(None, BatchDurability::Stream).client(row)).await.unwrap();

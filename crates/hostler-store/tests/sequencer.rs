@@ -12,15 +12,15 @@ use hostler_store::{
 };
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<(u64, String)>>);
+struct RecordingPublisher(Mutex<Vec<(u64, String)>>);
 
-impl Publisher for Seen {
+impl Publisher for RecordingPublisher {
     fn publish(&self, item: &Arc<PublishedAction>) {
         self.0.lock().unwrap().push((item.seq, title(&item.action)));
     }
 }
 
-impl Seen {
+impl RecordingPublisher {
     fn titles(&self) -> Vec<String> {
         self.0.lock().unwrap().iter().map(|(_, title)| title.clone()).collect()
     }
@@ -45,9 +45,9 @@ fn batch(durability: BatchDurability, text: &str) -> Batch {
     Batch::new(Some("claude:/1".into()), durability).entry(entry(text))
 }
 
-fn open(dir: &Path) -> (Store, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
-    let publisher: Arc<dyn Publisher> = Arc::<Seen>::clone(&seen);
+fn open(dir: &Path) -> (Store, Arc<RecordingPublisher>) {
+    let seen = Arc::new(RecordingPublisher::default());
+    let publisher: Arc<dyn Publisher> = Arc::<RecordingPublisher>::clone(&seen);
     (Store::open(&StoreOptions::new(dir), publisher).unwrap(), seen)
 }
 
@@ -71,8 +71,8 @@ async fn publication_follows_the_order_of_submission_for_every_durability() {
 async fn a_durable_batch_is_readable_when_it_is_published() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
-    store.sequencer().commit(batch(BatchDurability::Durable, "kept")).await.unwrap();
-    assert_eq!(seen.titles(), ["kept"]);
+    store.sequencer().commit(batch(BatchDurability::Durable, "title")).await.unwrap();
+    assert_eq!(seen.titles(), ["title"]);
     let rows = store.load_session("claude:/1").await.unwrap().journal;
     assert_eq!(rows.len(), 1, "committed before it was published");
     store.sequencer().stop().await;
@@ -120,7 +120,7 @@ async fn numbers_grow_across_restarts_even_when_nothing_was_written() {
 }
 
 #[tokio::test]
-async fn a_batch_keeps_its_records_before_its_actions_with_their_origin() {
+async fn records_of_a_batch_are_stored_before_its_actions_with_their_origin() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());
     let origin = ActionOrigin { client_id: "me".to_owned(), client_seq: 7 };
@@ -182,7 +182,7 @@ async fn batches_are_refused_after_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_writers_lose_nothing_and_reuse_no_number() {
+async fn concurrent_batches_are_all_written_in_order_and_reuse_no_number() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     let mut tasks = Vec::new();

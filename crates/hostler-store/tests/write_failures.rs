@@ -1,4 +1,4 @@
-//! A database that refuses writes for a while: batches streamed meanwhile keep their order and are written afterwards.
+//! A database that refuses writes for a while: batches streamed meanwhile are published in order and written afterwards.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ const SESSION: &str = "claude:/1";
 const STREAMED: usize = 10_000;
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<u64>>);
+struct RecordingPublisher(Mutex<Vec<u64>>);
 
-impl Publisher for Seen {
+impl Publisher for RecordingPublisher {
     fn publish(&self, item: &Arc<PublishedAction>) {
         self.0.lock().unwrap().push(item.seq);
     }
@@ -29,8 +29,8 @@ fn batch(durability: BatchDurability) -> Batch {
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_published_during_a_failed_write_are_not_reused() {
     let dir = tempfile::tempdir().unwrap();
-    let seen = Arc::new(Seen::default());
-    let publisher: Arc<dyn Publisher> = Arc::<Seen>::clone(&seen);
+    let seen = Arc::new(RecordingPublisher::default());
+    let publisher: Arc<dyn Publisher> = Arc::<RecordingPublisher>::clone(&seen);
     let store = Store::open(&StoreOptions::new(dir.path()), publisher).unwrap();
     store.sequencer().commit(batch(BatchDurability::Durable)).await.unwrap();
 
@@ -50,5 +50,5 @@ async fn numbers_published_during_a_failed_write_are_not_reused() {
     assert_eq!(numbers.len(), STREAMED + 2);
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "a number was published twice");
     store.sequencer().stop().await;
-    assert_eq!(store.load_session(SESSION).await.unwrap().journal.len(), STREAMED + 2, "what was streamed is written");
+    assert_eq!(store.load_session(SESSION).await.unwrap().journal.len(), STREAMED + 2, "streamed batches are written");
 }

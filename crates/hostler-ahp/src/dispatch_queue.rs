@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::client_files::ClientFiles;
+use crate::protocol::DispatchError;
 
 /// Maximum number of queued dispatches of one client.
 const MAX_QUEUED_DISPATCHES: usize = 64;
@@ -19,14 +20,11 @@ const MAX_QUEUED_DISPATCHES: usize = 64;
 /// Maximum size of queued frames, beyond the first one.
 const MAX_QUEUED_BYTES: usize = 128 * 1024 * 1024;
 
-const QUEUE_FULL_MESSAGE: &str =
-    "too much of this client waits behind its attachments; send it again when they are through";
-
 /// A dispatch, with this surface's rejection if it has one.
 struct QueuedDispatch {
     dispatch: Dispatch,
     /// Why it is rejected.
-    rejection: Option<String>,
+    rejection: Option<DispatchError>,
     /// Size of its frame.
     frame_bytes: usize,
 }
@@ -54,7 +52,7 @@ impl DispatchQueue {
     }
 
     /// Carries out a dispatch, or its rejection, after the earlier ones.
-    pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<String>, size: usize) {
+    pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<DispatchError>, size: usize) {
         let waiting = self.load.dispatches.load(Ordering::Acquire);
         let needs = refused.is_none() && dispatch.has_attachments();
         let wish = QueuedDispatch { dispatch, rejection: refused, frame_bytes: size };
@@ -63,7 +61,7 @@ impl DispatchQueue {
         }
         let too_much = waiting > 0 && self.load.bytes.load(Ordering::Acquire).saturating_add(size) > MAX_QUEUED_BYTES;
         if waiting >= MAX_QUEUED_DISPATCHES || too_much {
-            return self.engine.reject(wish.dispatch, QUEUE_FULL_MESSAGE.to_owned()).await;
+            return self.engine.reject(wish.dispatch, DispatchError::QueueFull).await;
         }
         self.load.dispatches.fetch_add(1, Ordering::AcqRel);
         self.load.bytes.fetch_add(size, Ordering::AcqRel);
@@ -73,7 +71,7 @@ impl DispatchQueue {
             behind.try_send(wish)
         {
             self.load.release(wish.frame_bytes);
-            self.engine.reject(wish.dispatch, QUEUE_FULL_MESSAGE.to_owned()).await;
+            self.engine.reject(wish.dispatch, DispatchError::QueueFull).await;
         }
     }
 

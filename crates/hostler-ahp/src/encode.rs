@@ -10,7 +10,7 @@ use ahp_types::notifications::{
 };
 use ahp_types::state::{Snapshot, SnapshotState};
 use bytes::Bytes;
-use hostler_engine::{ChannelSnapshot, HostNotificationKind, PublishedAction, SessionPage};
+use hostler_engine::{ChannelSnapshot, HostNotificationKind, PublishedAction, PublishedRejection, SessionPage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -106,8 +106,9 @@ fn push_envelope(text: &mut String, item: &PublishedAction) {
         let id = quote(&origin.client_id);
         let _ = write!(text, r#","origin":{{"clientId":{id},"clientSeq":{}}}"#, origin.client_seq);
     }
-    if let Some(reason) = &item.rejection {
-        let _ = write!(text, r#","rejectionReason":{}"#, quote(reason));
+    if let Some(PublishedRejection { code, message }) = &item.rejection {
+        let (reason, code) = (quote(message), quote(code));
+        let _ = write!(text, r#","rejectionReason":{reason},"_meta":{{"hostler":{{"code":{code}}}}}"#);
     }
     text.push('}');
 }
@@ -151,13 +152,7 @@ pub(crate) fn logs(params: &OtlpExportLogsParams) -> Frame {
 pub(crate) fn answer(id: &JsonRpcId, result: Result<Value, RpcError>) -> Frame {
     match result {
         Ok(result) => success(id, &result),
-        Err(error) => {
-            let mut body = json!({"code": error.code, "message": error.message});
-            if let (Some(data), Some(body)) = (error.data, body.as_object_mut()) {
-                body.insert("data".to_owned(), data);
-            }
-            to_frame(&json!({"jsonrpc": "2.0", "id": id, "error": body}))
-        }
+        Err(error) => to_frame(&json!({"jsonrpc": "2.0", "id": id, "error": error.into_json()})),
     }
 }
 
@@ -289,7 +284,7 @@ impl AnswerWriter {
             match self.write_snapshot(version, snapshot).await {
                 Ok(()) => first = false,
                 Err(error) => {
-                    tracing::debug!(error = error.message, "a snapshot was left out");
+                    tracing::debug!(error = error.message, "snapshot omitted from the answer");
                     self.message.rewind(before);
                 }
             }
@@ -306,7 +301,7 @@ impl AnswerWriter {
 }
 
 fn encoding_error(error: &serde_json::Error) -> RpcError {
-    RpcError::new(-32603, format!("the answer cannot be encoded: {error}"))
+    RpcError::new(-32603, format!("failed to encode the answer: {error}"))
 }
 
 fn notification(method: &'static str, params: &impl Serialize) -> Frame {
@@ -323,8 +318,8 @@ fn to_frame(value: &impl Serialize) -> Frame {
     match serde_json::to_vec(value) {
         Ok(bytes) => Bytes::from(bytes),
         Err(error) => {
-            tracing::error!(%error, "a message could not be encoded");
-            Bytes::from_static(br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}"#)
+            tracing::error!(%error, "failed to encode a message");
+            Bytes::from_static(br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error","data":{"code":"internalError"}}}"#)
         }
     }
 }
@@ -337,6 +332,7 @@ fn quote(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::protocol_version::negotiate;
+    use ahp_types::ActionEnvelope;
 
     fn published(seq: u64, action: &Value) -> Arc<PublishedAction> {
         let json: Arc<str> = action.to_string().into();
@@ -347,6 +343,22 @@ mod tests {
             json,
             None,
         ))
+    }
+
+    #[test]
+    fn rejected_envelope_has_reason_and_code() {
+        let read = published(7, &json!({"type": "chat/isReadChanged", "isRead": true}));
+        let mut item = Arc::into_inner(read).unwrap();
+        let accepted: Value = serde_json::from_slice(&envelope(&item)).unwrap();
+        assert!(accepted["params"].get("rejectionReason").is_none() && accepted["params"].get("_meta").is_none());
+        item.rejection = Some(PublishedRejection { code: "queueFull", message: "the \"queue\" is full".to_owned() });
+        let version = negotiate(&["1.0.0".to_owned()]).unwrap();
+        let replayed: Value = serde_json::from_slice(&replay(&json!(1), &version, &[Arc::new(item)], &[])).unwrap();
+        let rejected = &replayed["result"]["actions"][0];
+        assert_eq!(rejected["rejectionReason"], "the \"queue\" is full");
+        assert_eq!(rejected["_meta"], json!({"hostler": {"code": "queueFull"}}));
+        let decoded: ActionEnvelope = serde_json::from_value(rejected.clone()).unwrap();
+        assert_eq!((decoded.server_seq, decoded.rejection_reason.as_deref()), (7, Some("the \"queue\" is full")));
     }
 
     #[test]

@@ -66,7 +66,10 @@ fn check_dispatch(params: Value) {
     let Some((dispatch, name)) = decode::dispatch(params, "me") else { return };
     let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
     match protocol::check_dispatch(kind, &name, &dispatch) {
-        Err(reason) => assert!((1..MAX_ERROR_MESSAGE_BYTES).contains(&reason.len()), "{reason}"),
+        Err(error) => {
+            let reason = error.to_string();
+            assert!((1..MAX_ERROR_MESSAGE_BYTES).contains(&reason.len()), "{reason}");
+        }
         Ok(()) => check_accepted_action(&name, &dispatch),
     }
 }

@@ -3,7 +3,7 @@
 use ahp_types::errors::{AuthRequiredErrorData, PermissionDeniedErrorData, ahp_error_codes, json_rpc_error_codes};
 use hostler_engine::{EngineError, TerminalError, TrustError};
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// Maximum length of an error message from a client.
 const MAX_CLIENT_ERROR_CHARS: usize = 1000;
@@ -72,17 +72,19 @@ fn can_be_echoed(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// An error as clients receive it: a code and a message for display.
+/// An error as clients receive it: AHP's code, a message for display, and data, which contains the host's own code.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
     pub(crate) message: String,
     pub(crate) data: Option<Value>,
+    /// The host's own code; by default the name of AHP's code.
+    reason_code: &'static str,
 }
 
 impl RpcError {
     pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self { code, message: message.into(), data: None, reason_code: default_reason_code(code) }
     }
 
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
@@ -109,6 +111,43 @@ impl RpcError {
         self.data = Some(data);
         self
     }
+
+    /// Sets the host's own code of the error.
+    pub(crate) fn with_reason_code(mut self, code: &'static str) -> Self {
+        self.reason_code = code;
+        self
+    }
+
+    /// The `error` member of an answer. The host's own code is `data.code`.
+    pub(crate) fn into_json(self) -> Value {
+        let mut data = match self.data {
+            Some(Value::Object(data)) => data,
+            Some(other) => Map::from_iter([("value".to_owned(), other)]),
+            None => Map::new(),
+        };
+        data.entry("code").or_insert_with(|| self.reason_code.into());
+        json!({"code": self.code, "message": self.message, "data": data})
+    }
+}
+
+/// The name of one of AHP's codes, for errors without a code of their own.
+fn default_reason_code(code: i32) -> &'static str {
+    match code {
+        json_rpc_error_codes::PARSE_ERROR => "parseError",
+        json_rpc_error_codes::INVALID_REQUEST => "invalidRequest",
+        json_rpc_error_codes::METHOD_NOT_FOUND => "methodNotFound",
+        json_rpc_error_codes::INVALID_PARAMS => "invalidParams",
+        ahp_error_codes::SESSION_NOT_FOUND => "sessionNotFound",
+        ahp_error_codes::PROVIDER_NOT_FOUND => "providerNotFound",
+        ahp_error_codes::SESSION_ALREADY_EXISTS => "sessionExists",
+        ahp_error_codes::UNSUPPORTED_PROTOCOL_VERSION => "unsupportedProtocolVersion",
+        ahp_error_codes::AUTH_REQUIRED => "signInNeeded",
+        ahp_error_codes::NOT_FOUND => "notFound",
+        ahp_error_codes::PERMISSION_DENIED => "permissionDenied",
+        ahp_error_codes::ALREADY_EXISTS => "alreadyExists",
+        ahp_error_codes::CONFLICT => "conflict",
+        _ => "internalError",
+    }
 }
 
 impl From<EngineError> for RpcError {
@@ -124,44 +163,54 @@ impl From<EngineError> for RpcError {
             EngineError::Trust(TrustError::File(_) | TrustError::TooManyFolders) => {
                 json_rpc_error_codes::INTERNAL_ERROR
             }
-            EngineError::Invalid(_) | EngineError::Trust(_) => json_rpc_error_codes::INVALID_PARAMS,
+            EngineError::InvalidParams(_)
+            | EngineError::Trust(_)
+            | EngineError::ActiveElsewhere
+            | EngineError::BackgroundWorkNotFound(_)
+            | EngineError::BackgroundWorkEnded(_)
+            | EngineError::BackgroundOutputUnavailable { .. }
+            | EngineError::Agent(_)
+            | EngineError::ImageRemoval(_) => json_rpc_error_codes::INVALID_PARAMS,
             EngineError::Store(_)
             | EngineError::Rules(_)
             | EngineError::TranscriptStore(_)
             | EngineError::ImportIncomplete(_)
             | EngineError::Search(_)
+            | EngineError::PromptIdKey(_)
+            | EngineError::NoDriver
+            | EngineError::TaskFailed(_)
             | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
         };
-        let sentence = error.to_string();
+        let (message, reason_code) = (error.to_string(), error.code());
         let data = match error {
             EngineError::SignInNeeded { resources, .. } => {
                 serde_json::to_value(AuthRequiredErrorData { resources }).ok()
             }
             _ => None,
         };
-        Self { data, ..Self::new(code, sentence) }
+        Self { data, ..Self::new(code, message) }.with_reason_code(reason_code)
     }
 }
 
 impl From<TerminalError> for RpcError {
     fn from(error: TerminalError) -> Self {
+        let reason_code = error.code();
         let code = match error {
             TerminalError::Directory(error) => return error.into(),
             TerminalError::Engine(error) => return error.into(),
             TerminalError::Disabled => ahp_error_codes::PERMISSION_DENIED,
             TerminalError::AlreadyExists(_) => ahp_error_codes::ALREADY_EXISTS,
             TerminalError::NotFound(_) => ahp_error_codes::NOT_FOUND,
-            TerminalError::InvalidUri(_) | TerminalError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
+            TerminalError::InvalidUri(_) | TerminalError::Action(_) => json_rpc_error_codes::INVALID_PARAMS,
             TerminalError::TooMany(_) | TerminalError::ShellStartFailed(_) => json_rpc_error_codes::INTERNAL_ERROR,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, error.to_string()).with_reason_code(reason_code)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn string_ids_make_requests_and_null_ids_make_notifications() {
@@ -193,6 +242,28 @@ mod tests {
         for id in ["0", "-9223372036854775808", "18446744073709551615", r#""""#] {
             assert!(parse_message(&format!(r#"{{"id":{id},"method":"ping"}}"#)).is_ok(), "{id}");
         }
+    }
+
+    #[test]
+    fn every_error_has_a_code_of_the_host_in_its_data() {
+        let code = |error: RpcError| error.into_json()["data"]["code"].clone();
+        assert_eq!(code(EngineError::SessionNotFound("claude:/1".to_owned()).into()), "sessionNotFound");
+        assert_eq!(code(TerminalError::Disabled.into()), "terminalsDisabled");
+        let cursor = EngineError::InvalidParams(hostler_engine::InvalidParams::SessionCursor);
+        assert_eq!(code(cursor.into()), "invalidCursor");
+        assert_eq!(code(RpcError::unknown_method("x")), "methodNotFound");
+        assert_eq!(code(RpcError::new(-1, "unknown")), "internalError");
+        assert_eq!(code(RpcError::invalid_params("x").with_reason_code("invalidTitle")), "invalidTitle");
+    }
+
+    #[test]
+    fn host_code_is_merged_into_existing_data() {
+        let error = EngineError::SignInNeeded { message: "Sign in first.".to_owned(), resources: Vec::new() };
+        let body = RpcError::from(error).into_json();
+        assert_eq!(body["data"], json!({"code": "signInNeeded", "resources": []}));
+        assert!(serde_json::from_value::<AuthRequiredErrorData>(body["data"].clone()).is_ok());
+        let named = RpcError::new(-32603, "x").with_data(json!({"reason": "client_busy"})).into_json();
+        assert_eq!(named["data"], json!({"code": "internalError", "reason": "client_busy"}));
     }
 
     #[test]

@@ -16,10 +16,74 @@ const MAX_ANNOTATIONS_BYTES: usize = 1024 * 1024;
 /// Maximum length of an id.
 const MAX_ANNOTATION_ID_BYTES: usize = 256;
 
+/// Why a change of annotations is rejected, or why annotations cannot be attached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnnotationError {
+    /// There is no such annotation.
+    #[error("there is no annotation {id:?}")]
+    NotFound {
+        /// The annotation's id.
+        id: String,
+    },
+    /// The annotation has no such entry.
+    #[error("the annotation has no entry {id:?}")]
+    EntryNotFound {
+        /// The entry's id.
+        id: String,
+    },
+    /// The annotation has no entries.
+    #[error("an annotation needs at least one entry")]
+    NoEntries,
+    /// Two entries have the same id.
+    #[error("two entries of the annotation have the same ID")]
+    DuplicateEntryId,
+    /// An id is empty or too long.
+    #[error("an ID must have 1 to {MAX_ANNOTATION_ID_BYTES} bytes")]
+    InvalidId,
+    /// The annotation's last entry cannot be removed.
+    #[error("the last entry of an annotation cannot be removed; remove the annotation instead")]
+    LastEntry,
+    /// The session has too many annotations.
+    #[error("a session can have at most {MAX_ANNOTATIONS} annotations; remove some first")]
+    TooMany,
+    /// The annotations are too large.
+    #[error("the annotations of the session are too large; the limit is {MAX_ANNOTATIONS_BYTES} bytes")]
+    TooLarge,
+    /// There are no annotations to attach.
+    #[error("the session has no annotations to attach")]
+    NothingToAttach,
+    /// The channel does not support the action.
+    #[error("this host does not support the action on this channel")]
+    Unsupported,
+}
+
+impl AnnotationError {
+    fn not_found(id: &str) -> Self {
+        Self::NotFound { id: id.to_owned() }
+    }
+
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "annotationNotFound",
+            Self::EntryNotFound { .. } => "annotationEntryNotFound",
+            Self::NoEntries => "annotationEmpty",
+            Self::DuplicateEntryId => "duplicateAnnotationEntry",
+            Self::InvalidId => "invalidAnnotationId",
+            Self::LastEntry => "lastAnnotationEntry",
+            Self::TooMany => "tooManyAnnotations",
+            Self::TooLarge => "annotationsTooLarge",
+            Self::NothingToAttach => "noAnnotations",
+            Self::Unsupported => "unsupportedAction",
+        }
+    }
+}
+
 /// Checks whether a client may make this change.
-pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Result<(), String> {
+pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Result<(), AnnotationError> {
     let known = |id: &str| state.annotations.iter().find(|annotation| annotation.id == id);
-    let find = |id: &str| known(id).ok_or_else(|| format!("there is no annotation {id:?}"));
+    let find = |id: &str| known(id).ok_or_else(|| AnnotationError::not_found(id));
     match action {
         StateAction::AnnotationsSet(set) => {
             let annotation = &set.annotation;
@@ -27,15 +91,15 @@ pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Re
             check_total_size(state, annotation)?;
             check_id(&annotation.id)?;
             if annotation.entries.is_empty() {
-                return Err("an annotation has at least one entry".to_owned());
+                return Err(AnnotationError::NoEntries);
             }
             annotation.entries.iter().try_for_each(|entry| check_id(&entry.id))?;
             let mut ids = HashSet::new();
             if !annotation.entries.iter().all(|entry| ids.insert(&entry.id)) {
-                return Err("two entries of an annotation have the same id".to_owned());
+                return Err(AnnotationError::DuplicateEntryId);
             }
             if known(&annotation.id).is_none() && state.annotations.len() >= MAX_ANNOTATIONS {
-                return Err(format!("a session can have {MAX_ANNOTATIONS} annotations"));
+                return Err(AnnotationError::TooMany);
             }
             Ok(())
         }
@@ -52,30 +116,26 @@ pub(crate) fn check_action(state: &AnnotationsState, action: &StateAction) -> Re
         StateAction::AnnotationsEntryRemoved(removed) => {
             let annotation = find(&removed.annotation_id)?;
             if !annotation.entries.iter().any(|entry| entry.id == removed.entry_id) {
-                return Err(format!("the annotation has no entry {:?}", removed.entry_id));
+                return Err(AnnotationError::EntryNotFound { id: removed.entry_id.clone() });
             }
             if annotation.entries.len() == 1 {
-                return Err("it is the annotation's only entry; remove the annotation instead".to_owned());
+                return Err(AnnotationError::LastEntry);
             }
             Ok(())
         }
-        _ => Err("this host does not support that action on this channel".to_owned()),
+        _ => Err(AnnotationError::Unsupported),
     }
 }
 
-fn check_id(id: &str) -> Result<(), String> {
+fn check_id(id: &str) -> Result<(), AnnotationError> {
     let fits = !id.is_empty() && id.len() <= MAX_ANNOTATION_ID_BYTES;
-    if fits { Ok(()) } else { Err(format!("an id has 1 to {MAX_ANNOTATION_ID_BYTES} bytes")) }
+    if fits { Ok(()) } else { Err(AnnotationError::InvalidId) }
 }
 
-fn check_total_size(state: &AnnotationsState, more: &impl serde::Serialize) -> Result<(), String> {
+fn check_total_size(state: &AnnotationsState, more: &impl serde::Serialize) -> Result<(), AnnotationError> {
     let size = |bytes: Result<Vec<u8>, serde_json::Error>| bytes.map_or(MAX_ANNOTATIONS_BYTES, |bytes| bytes.len());
     let all = size(serde_json::to_vec(state)).saturating_add(size(serde_json::to_vec(more)));
-    if all <= MAX_ANNOTATIONS_BYTES {
-        Ok(())
-    } else {
-        Err("the session's annotations would become too large".to_owned())
-    }
+    if all <= MAX_ANNOTATIONS_BYTES { Ok(()) } else { Err(AnnotationError::TooLarge) }
 }
 
 /// The number of annotations for the session summary; `None` without annotations.
@@ -93,19 +153,19 @@ pub(crate) fn summarize(channel: String, state: &AnnotationsState) -> Option<Ann
 ///
 /// # Errors
 /// If an id is unknown, or there are no annotations.
-pub(crate) fn format_document(state: &AnnotationsState, ids: Option<&[String]>) -> Result<String, String> {
+pub(crate) fn format_document(state: &AnnotationsState, ids: Option<&[String]>) -> Result<String, AnnotationError> {
     let chosen: Vec<&Annotation> = match ids {
         None => state.annotations.iter().collect(),
         Some(ids) => {
             let find = |id: &String| {
                 let found = state.annotations.iter().find(|annotation| annotation.id == *id);
-                found.ok_or_else(|| format!("there is no annotation {id:?}"))
+                found.ok_or_else(|| AnnotationError::not_found(id))
             };
             ids.iter().map(find).collect::<Result<_, _>>()?
         }
     };
     if chosen.is_empty() {
-        return Err("there are no annotations to attach".to_owned());
+        return Err(AnnotationError::NothingToAttach);
     }
     let mut text = String::new();
     for annotation in chosen {
@@ -154,7 +214,7 @@ mod tests {
     fn refused(action: Value) -> String {
         let known: StateAction = serde_json::from_value(action.clone()).unwrap();
         assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
-        check_action(&state(), &known).expect_err("a refusal")
+        check_action(&state(), &known).expect_err("a refusal").to_string()
     }
 
     #[test]
@@ -164,8 +224,8 @@ mod tests {
                    "resource": "file:///w/x", "resolved": false, "entries": entries}})
         };
         assert!(refused(annotation("c", json!([]))).contains("at least one entry"));
-        assert!(refused(annotation("", json!([{"id": "1", "text": "x"}]))).contains("an id has"));
-        assert!(refused(annotation("c", json!([{"id": "", "text": "x"}]))).contains("an id has"));
+        assert!(refused(annotation("", json!([{"id": "1", "text": "x"}]))).contains("an ID must have"));
+        assert!(refused(annotation("c", json!([{"id": "", "text": "x"}]))).contains("an ID must have"));
         let same = json!([{"id": "1", "text": "x"}, {"id": "1", "text": "y"}]);
         assert!(refused(annotation("c", same)).contains("same id"));
         let large = json!([{"id": "1", "text": "x".repeat(MAX_ANNOTATIONS_BYTES)}]);
@@ -197,7 +257,7 @@ mod tests {
              file\n"
         );
         assert!(!format_document(&state(), Some(&["b".into()])).unwrap().contains("main.rs"));
-        assert!(format_document(&state(), Some(&["b".into(), "x".into()])).unwrap_err().contains("\"x\""));
+        assert!(format_document(&state(), Some(&["b".into(), "x".into()])).unwrap_err().to_string().contains("\"x\""));
         assert!(format_document(&AnnotationsState { annotations: Vec::new() }, None).is_err());
         assert!(format_document(&state(), Some(&[])).is_err());
     }

@@ -59,10 +59,18 @@ impl CommandExit {
     }
 }
 
+/// Why a program did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct CommandStartError {
+    /// The message for a person.
+    pub message: String,
+}
+
 /// Runs programs.
 pub trait CommandRunner: Send + Sync + 'static {
-    /// Starts a program. The error is a message for a person; then no process remains.
-    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>>;
+    /// Starts a program. After an error no process remains.
+    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, CommandStartError>>;
 }
 
 /// A running program. Dropping it ends it with its process tree.

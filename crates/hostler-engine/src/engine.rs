@@ -66,14 +66,13 @@ impl Engine {
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleStore::open(&config.store.dir)?);
         let trust = Arc::new(TrustStore::open(&config.store.dir, &config.trust));
-        let prompt_ids = PromptIds::open(&config.store.dir).map_err(|error| {
-            EngineError::Invalid(format!("the key of prompts' ids could not be read or made: {error}"))
-        })?;
+        let prompt_ids =
+            PromptIds::open(&config.store.dir).map_err(|error| EngineError::PromptIdKey(error.to_string()))?;
         let hub = Arc::new(Broadcaster::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
-            return Err(EngineError::Invalid("a host needs at least one agent".to_owned()));
+            return Err(EngineError::NoDriver);
         };
         let archives =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));

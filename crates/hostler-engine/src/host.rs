@@ -14,7 +14,7 @@ use hostler_attachments::AttachmentLimits;
 use hostler_driver::{Clock, Driver, TranscriptStore};
 use hostler_redact::redact_json_error;
 use hostler_rules::RuleStore;
-use hostler_store::{ActionEntry, Batch, BatchDurability, Store};
+use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
 use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
@@ -30,6 +30,7 @@ use crate::background_on_stop::BackgroundOnStop;
 use crate::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
 use crate::command_runner::CommandRunner;
 use crate::completion::FileListCache;
+use crate::error::InvalidParams;
 use crate::external_sessions::{ExternalSession, ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::local_command::{self, LocalCommand};
 use crate::model_gateway::{AgentStatus, ModelGateway};
@@ -204,12 +205,12 @@ impl Host {
 
     /// Numbers and publishes a rejection; it is never stored. The rejected client receives it even on a channel that it
     /// is not subscribed to.
-    pub(crate) async fn reject(&self, mut dispatch: Dispatch, reason: String) {
+    pub(crate) async fn reject(&self, mut dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
         attachments::strip_contents(&mut dispatch.action);
         terminals::strip_terminal_input(&mut dispatch.action);
         let (origin, from, hub) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.broadcaster));
         let entry = match ActionEntry::new(dispatch.channel.into(), dispatch.action) {
-            Ok(entry) => entry.with_origin(Some(origin)).with_rejection(reason),
+            Ok(entry) => entry.with_origin(Some(origin)).with_rejection(rejection.into()),
             Err(error) => {
                 tracing::warn!(%error, "a refusal could not be encoded");
                 return;
@@ -292,9 +293,7 @@ impl Host {
     /// The file URIs of a session's working directories: the primary one, then the additional ones.
     pub(crate) fn resolve_directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
         if wanted.len() > MAX_SESSION_DIRECTORIES {
-            return Err(EngineError::Invalid(format!(
-                "a session can have {MAX_SESSION_DIRECTORIES} working directories"
-            )));
+            return Err(InvalidParams::TooManyDirectories.into());
         }
         let mut directories: Vec<String> = Vec::new();
         for uri in wanted {
@@ -313,7 +312,7 @@ impl Host {
     /// The normalized URI of a directory that a session may work in.
     pub(crate) fn resolve_directory(&self, uri: &str) -> Result<String, EngineError> {
         let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
-        let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
+        let path = path.ok_or_else(|| InvalidParams::FileUri(uri.to_owned()))?;
         let uri = directory_uri(&path)?;
         self.resources.session_roots.check(&path)?;
         Ok(uri)
@@ -322,11 +321,9 @@ impl Host {
 
 fn directory_uri(path: &Path) -> Result<String, EngineError> {
     if !path.is_dir() {
-        return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
+        return Err(InvalidParams::DirectoryNotFound(path.to_owned()).into());
     }
-    Url::from_file_path(path)
-        .map(String::from)
-        .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
+    Url::from_file_path(path).map(String::from).map_err(|()| InvalidParams::RelativePath(path.to_owned()).into())
 }
 
 impl SessionRegistry {

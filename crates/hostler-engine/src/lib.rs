@@ -22,6 +22,7 @@ mod config;
 mod diff_preview;
 mod engine;
 mod error;
+mod error_codes;
 mod external_sessions;
 mod git;
 mod host;
@@ -33,6 +34,7 @@ mod permissions;
 mod progress;
 mod prompt_ids;
 mod reconnect;
+mod rejection;
 mod resources;
 mod root_channel;
 mod search;
@@ -51,11 +53,12 @@ mod turn;
 mod turn_storage;
 mod uri;
 
-pub use actor::BackgroundOutput;
+pub use actor::{BackgroundOutput, ImageRemovalError};
 pub use agent_pool::{AgentPoolConfig, AgentPoolLimits, AgentPoolStatus};
+pub use annotations::AnnotationError;
 pub use attachments::{
-    AttachmentContents, AttachmentPlanSummary, ClientDirectoryEntry, ClientFileError, ClientFileReader,
-    DirectoryListing, NoClientFiles,
+    AttachmentContents, AttachmentPlanSummary, AttachmentRejection, ClientDirectoryEntry, ClientFileError,
+    ClientFileReader, DirectoryListing, NoClientFiles,
 };
 pub use background_on_stop::BackgroundOnStop;
 pub use broadcaster::{
@@ -63,18 +66,21 @@ pub use broadcaster::{
 };
 pub use budget::{LimitKind, LimitReached, LimitWait, SessionBudget, SessionBudgetLimits, SessionUsage};
 pub use clock::SystemClock;
-pub use command_runner::{CommandExit, CommandProgram, CommandRunner, CommandSpec, RunningCommand};
+pub use command_runner::{CommandExit, CommandProgram, CommandRunner, CommandSpec, CommandStartError, RunningCommand};
+pub use config::ConfigValueError;
 pub use engine::{
     CreateSession, DEFAULT_CLIENT_ABSENCE_TIMEOUT, DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, Engine,
     EngineConfig, StoredContent, TrustedFolders,
 };
-pub use error::EngineError;
+pub use error::{EngineError, InvalidParams};
 pub use external_sessions::{ExternalSessionFilter, TranscriptCheckReport, TranscriptIssue, TranscriptIssueKind};
 pub use hostler_attachments::AttachmentLimits;
 pub use hostler_driver::{Clock, ImageSelection};
 pub use hostler_files::{EntryKind, FileAccess, FileError, FileKind, WriteMode};
 pub use hostler_search::{SearchError, SearchHit, SessionHits, TextKind};
-pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, JournalRetention, PublishedAction, StoreOptions};
+pub use hostler_store::{
+    AuditEntry, AuditRow, BlobOptions, JournalRetention, PublishedAction, PublishedRejection, StoreOptions,
+};
 pub use hostler_trust::{
     TrustAssessment, TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustedBy,
 };
@@ -83,12 +89,14 @@ pub use model_gateway::{
     UpstreamSignInSequence,
 };
 pub use paging::{OlderTurns, SnapshotTurns};
+pub use pending_requests::AnswerError;
 pub use permissions::{PermissionConfig, UnattendedAnswer, UnattendedPolicy};
 pub use progress::{ProgressRequest, ProgressUpdate};
 pub use reconnect::{PresenceGuard, ReconnectOutcome};
+pub use rejection::ActionRejection;
 pub use resources::{
     GrantPolicy, MAX_RESOURCE_BYTES, ResourceContents, ResourceError, ResourceGrant, ResourceMetadata, Resources,
-    SessionRoots, WatchResource, WriteResource,
+    SessionRoots, WatchPatternError, WatchResource, WriteResource,
 };
 pub use search::{SearchRequest, SearchResults};
 pub use session::Dispatch;
@@ -96,8 +104,8 @@ pub use session_catalog::SessionPage;
 pub use session_config::{SessionConfig, SessionConfigRequest};
 pub use state::{ApplyError, ApplyOutcome, ChannelState, Reduce};
 pub use terminals::{
-    CreateTerminal, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, TerminalError,
-    TerminalShell, TerminalSize, TerminalsConfig,
+    ClaimError, CreateTerminal, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec,
+    ShellStartError, TerminalActionError, TerminalError, TerminalShell, TerminalSize, TerminalsConfig,
 };
 pub use turn::{
     AgentPhase, AgentPreparation, QueuedMessageId, TurnEffect, TurnEndReason, TurnId, TurnInput, TurnMachine, TurnPhase,

@@ -71,6 +71,18 @@ pub enum UpstreamSignInError {
     TokenRejected(String),
 }
 
+impl UpstreamSignInError {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownResource(_) => "unknownSignInResource",
+            Self::InvalidToken(_) => "invalidToken",
+            Self::TokenRejected(_) => "tokenRejected",
+        }
+    }
+}
+
 /// The gateway, as the engine needs it.
 pub trait ModelGateway: Send + Sync + 'static {
     /// The offered models, never empty, the default first.
@@ -103,11 +115,18 @@ pub trait ModelGateway: Send + Sync + 'static {
         _token: SecretString,
         _lasts: Option<Duration>,
     ) -> BoxFuture<'a, Result<(), UpstreamSignInError>> {
-        async move { Err(UpstreamSignInError::UnknownResource(format!("nothing here takes a sign-in to {resource:?}"))) }.boxed()
+        async move {
+            Err(UpstreamSignInError::UnknownResource(format!(
+                "this host has no upstream that needs a sign-in to {resource:?}"
+            )))
+        }
+        .boxed()
     }
     /// Deletes the clients' token for a resource.
     fn sign_out(&self, _turn: UpstreamSignInSequence, resource: &str) -> Result<(), UpstreamSignInError> {
-        Err(UpstreamSignInError::UnknownResource(format!("nothing here takes a sign-in to {resource:?}")))
+        Err(UpstreamSignInError::UnknownResource(format!(
+            "this host has no upstream that needs a sign-in to {resource:?}"
+        )))
     }
 
     /// Whether a text is a script for the scripted model, although it looks like a command for the host's shell.

@@ -18,11 +18,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hostler_redact::redact_json_error;
 use hostler_store::{ActionEntry, Batch, BatchDurability, StoredTurn, TurnPageLimits};
 
-use crate::EngineError;
 use crate::broadcaster::{Delivery, Subscriber};
 use crate::host::Host;
 use crate::session::clone_without_turns;
 use crate::turn_storage::EvictedTurns;
+use crate::{EngineError, InvalidParams};
 
 /// Maximum number of turns that one `fetchTurns` loads.
 const MAX_PAGE_TURNS: usize = 100;
@@ -188,9 +188,7 @@ impl Host {
         self.store.sequencer().commit(Batch::new(None, BatchDurability::Memory)).await?;
         let view = self.chat_view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
         if !self.broadcaster.is_subscribed(channel, subscriber.id()) {
-            return Err(EngineError::Invalid(
-                "subscribe to the chat first: turns are loaded into its state".to_owned(),
-            ));
+            return Err(InvalidParams::NotSubscribed.into());
         }
         let known = subscriber.turn_window(channel);
         let cursor = cursor.map(|text| {
@@ -199,9 +197,10 @@ impl Host {
         let cursor = cursor.transpose()?;
         let until = match &cursor {
             Some(cursor) => cursor.position,
-            None => known.filter(|known| known.is_confirmed).map(|known| known.first_turn).ok_or_else(|| {
-                EngineError::Invalid("name the cursor: this connection has not been sent the chat's state".to_owned())
-            })?,
+            None => known
+                .filter(|known| known.is_confirmed)
+                .map(|known| known.first_turn)
+                .ok_or(InvalidParams::CursorRequired)?,
         };
         // After a reconnect the client's own cursor counts, because the last page may not have arrived.
         let elsewhere = known.is_some_and(|known| known.is_confirmed && known.first_turn != until);
@@ -317,14 +316,12 @@ fn turn_json(turn: StoredTurn) -> String {
 }
 
 fn foreign_cursor_error() -> EngineError {
-    EngineError::Invalid("the cursor is not one that this host gave for this chat".to_owned())
+    InvalidParams::ForeignTurnCursor.into()
 }
 
 /// The cursor does not match the first turn of this connection.
 pub(crate) fn stale_cursor_error() -> EngineError {
-    EngineError::Invalid(
-        "the cursor is not the chat's last one on this connection; use turnsNextCursor as it is now".to_owned(),
-    )
+    InvalidParams::StaleTurnCursor.into()
 }
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, JournalRow};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::broadcaster::Subscriber;
-use crate::config::ConfigChoices;
+use crate::config::{ConfigChoices, ConfigValueError};
 use crate::external_sessions::ExternalSessionFilter;
 use crate::host::Host;
 use crate::model_gateway::ModelGateway;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::state::{ChannelState, Reduce as _};
 use crate::{EngineError, config, uri};
@@ -90,14 +91,14 @@ impl Host {
         if self.answer_duplicate_dispatch(&dispatch).await {
             return;
         }
-        if let Err(reason) = self.accept_root(&mut state, &dispatch).await {
-            self.reject(dispatch, reason).await;
+        if let Err(rejection) = self.accept_root(&mut state, &dispatch).await {
+            self.reject(dispatch, rejection).await;
         }
     }
 
-    async fn accept_root(&self, state: &mut Arc<RootState>, dispatch: &Dispatch) -> Result<(), String> {
+    async fn accept_root(&self, state: &mut Arc<RootState>, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         let StateAction::RootConfigChanged(change) = &dispatch.action else {
-            return Err("this host does not support that action on this channel".to_owned());
+            return Err(ActionRejection::Unsupported);
         };
         config::check_host_change(&self.config_choices(None), &change.config)?;
         let mut next = Arc::clone(state);
@@ -105,14 +106,13 @@ impl Host {
         let size =
             next.config.as_ref().and_then(|config| serde_json::to_vec(&config.values).ok()).map_or(0, |v| v.len());
         if size > MAX_HOST_CONFIG_BYTES {
-            return Err("the host's configuration would become too large".to_owned());
+            return Err(ConfigValueError::TooLarge { max_bytes: MAX_HOST_CONFIG_BYTES }.into());
         }
-        let entry = ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), dispatch.action.clone())
-            .map_err(|error| error.to_string())?;
+        let entry = ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), dispatch.action.clone())?;
         // Nothing changes: the client gets its echo, and the journal does not grow.
         let durability = if next == *state { BatchDurability::Memory } else { BatchDurability::Durable };
         let batch = Batch::new(None, durability).entry(entry.with_origin(Some(dispatch.origin())));
-        self.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
+        self.store.sequencer().commit(batch).await?;
         *state = next;
         let shown = self.external_session_filter();
         self.root_channel.cache_config_values(state);

@@ -12,7 +12,7 @@ use ahp_types::state::SessionSummary;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::{EngineError, external_sessions};
+use crate::{EngineError, InvalidParams, external_sessions};
 
 /// A page of the session list.
 #[derive(Debug, Clone)]
@@ -131,9 +131,7 @@ fn decode_cursor(cursor: &str) -> Result<CatalogPosition, EngineError> {
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .and_then(|text| text.split_once('\n').map(|(changed, uri)| (changed.into(), uri.into())))
-        .ok_or_else(|| {
-            EngineError::Invalid("the cursor is not one that this host gave; list from the start".to_owned())
-        })
+        .ok_or_else(|| InvalidParams::SessionCursor.into())
 }
 
 /// The mutable fields that differ. A cleared activity is an empty text, because an absent field means no change.

@@ -52,8 +52,7 @@ impl Host {
         let offer = self.config_choices(directory);
         // The host's own settings override what clients have set.
         let written = self.root_channel.config_values();
-        let values = config::resolve_session_values(&offer, wanted, &[&self.session_defaults, &written])
-            .map_err(EngineError::Invalid)?;
+        let values = config::resolve_session_values(&offer, wanted, &[&self.session_defaults, &written])?;
         Ok(SessionConfig { schema: config::session_schema(&offer), values })
     }
 }

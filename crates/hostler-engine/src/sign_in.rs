@@ -15,7 +15,7 @@ use crate::broadcaster::HostNotificationKind;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::model_gateway::{SignInNeed, SignInResource, UpstreamSignInError, UpstreamSignInSequence};
-use crate::{EngineError, uri};
+use crate::{EngineError, InvalidParams, uri};
 
 /// What was announced last about each resource.
 #[derive(Default)]
@@ -125,8 +125,8 @@ impl Engine {
             None => gateway.sign_out(turn, resource),
         };
         done.map_err(|error| match error {
-            UpstreamSignInError::UnknownResource(sentence) | UpstreamSignInError::InvalidToken(sentence) => {
-                EngineError::Invalid(sentence)
+            error @ (UpstreamSignInError::UnknownResource(_) | UpstreamSignInError::InvalidToken(_)) => {
+                InvalidParams::SignIn(error).into()
             }
             UpstreamSignInError::TokenRejected(sentence) => {
                 let protected = gateway.protected_resources().into_iter();

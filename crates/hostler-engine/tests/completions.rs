@@ -110,7 +110,7 @@ async fn invalid_positions_are_refused() {
     let chat = default_chat_uri(SESSION);
     for (text, offset) in [("ab", 3), ("ab", -1), ("🐎", 1)] {
         let refused = rig.engine.completions(&chat, text, offset).await;
-        assert!(matches!(refused, Err(EngineError::Invalid(_))), "{text:?} {offset}");
+        assert!(matches!(refused, Err(EngineError::InvalidParams(_))), "{text:?} {offset}");
     }
     for channel in ["claude:/unknown", "nonsense", &annotations_uri(SESSION)] {
         let refused = rig.engine.completions(channel, "@", 1).await;

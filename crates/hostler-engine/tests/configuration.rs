@@ -43,7 +43,7 @@ async fn branch_comes_from_git_and_is_read_only() {
     assert_eq!(config.values["isolation"], "folder");
     assert_eq!(config.schema.properties["branch"].read_only, Some(true));
     let refused = rig.engine.resolve_config(&at(&rig, json!({"isolation": "worktree"}))).await;
-    assert!(matches!(refused, Err(EngineError::Invalid(reason)) if reason.contains("folder")));
+    assert!(matches!(refused, Err(EngineError::InvalidParams(reason)) if reason.to_string().contains("folder")));
     git(&rig.work, &["checkout", "--quiet", "--detach"]);
     assert_eq!(values(&rig, json!({})).await.get("branch"), None, "between branches");
     rig.engine.shutdown().await;

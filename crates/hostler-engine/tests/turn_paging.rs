@@ -154,7 +154,7 @@ fn numbered(from: usize, until: usize) -> Vec<String> {
 
 async fn refusal(rig: &Rig, viewer: &Listener, cursor: Option<&str>) -> String {
     match rig.engine.fetch_turns(&chat(), cursor, &viewer.subscriber, 8).await {
-        Err(EngineError::Invalid(sentence)) => sentence,
+        Err(EngineError::InvalidParams(error)) => error.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -232,11 +232,11 @@ async fn stale_cursors_are_refused_with_a_reason() {
     let mut other = Listener::new(OTHER);
     let elsewhere = default_chat_uri(OTHER);
     let unheard = rig.engine.fetch_turns(&elsewhere, None, &other.subscriber, 8).await;
-    assert!(matches!(unheard, Err(EngineError::Invalid(sentence)) if sentence.contains("subscribe")));
+    assert!(matches!(unheard, Err(EngineError::InvalidParams(error)) if error.to_string().contains("subscribe")));
     rig.engine.subscribe(&elsewhere, &other.subscriber, 7).await.unwrap();
     other.snapshot().await;
     let foreign = rig.engine.fetch_turns(&elsewhere, of_another.as_deref(), &other.subscriber, 8).await;
-    assert!(matches!(foreign, Err(EngineError::Invalid(sentence)) if sentence.contains("for this chat")));
+    assert!(matches!(foreign, Err(EngineError::InvalidParams(error)) if error.to_string().contains("for this chat")));
     let nowhere = rig.engine.fetch_turns("ahp-chat:/nowhere", None, &other.subscriber, 8).await;
     assert!(matches!(nowhere, Err(EngineError::ChannelNotFound(_))));
 

@@ -28,7 +28,7 @@ pub struct ActionEntry {
     pub(crate) action: Arc<StateAction>,
     pub(crate) action_json: Arc<str>,
     pub(crate) origin: Option<ActionOrigin>,
-    pub(crate) rejection: Option<String>,
+    pub(crate) rejection: Option<PublishedRejection>,
 }
 
 impl ActionEntry {
@@ -51,8 +51,8 @@ impl ActionEntry {
 
     /// Marks the entry as rejected: clients undo it.
     #[must_use]
-    pub fn with_rejection(mut self, reason: impl Into<String>) -> Self {
-        self.rejection = Some(reason.into());
+    pub fn with_rejection(mut self, rejection: PublishedRejection) -> Self {
+        self.rejection = Some(rejection);
         self
     }
 
@@ -362,8 +362,17 @@ pub struct PublishedAction {
     /// The dispatch that this echoes.
     pub origin: Option<ActionOrigin>,
     /// Why it was rejected, if it was.
-    pub rejection: Option<String>,
+    pub rejection: Option<PublishedRejection>,
     frames: [OnceLock<Bytes>; FRAME_SLOTS],
+}
+
+/// Why an action was rejected: a code for programs, and a message for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedRejection {
+    /// The stable code.
+    pub code: &'static str,
+    /// The message.
+    pub message: String,
 }
 
 impl fmt::Debug for PublishedAction {

@@ -28,8 +28,8 @@ mod writer;
 
 pub use audit::{AuditEntry, AuditRow};
 pub use batch::{
-    ActionEntry, Batch, BatchDurability, CatalogChange, ChatRow, HostRecord, PublishedAction, Publisher, SnapshotRow,
-    StoredClient, StoredConversation, TurnRow,
+    ActionEntry, Batch, BatchDurability, CatalogChange, ChatRow, HostRecord, PublishedAction, PublishedRejection,
+    Publisher, SnapshotRow, StoredClient, StoredConversation, TurnRow,
 };
 pub use blob::Blob;
 pub use blob_quota::BlobOptions;

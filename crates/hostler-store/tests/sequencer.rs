@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use ahp_types::ActionOrigin;
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
 use hostler_store::{
-    ActionEntry, Batch, BatchDurability, CatalogChange, HostRecord, JournalRow, PublishedAction, Publisher, Store,
-    StoreOptions,
+    ActionEntry, Batch, BatchDurability, CatalogChange, HostRecord, JournalRow, PublishedAction, PublishedRejection,
+    Publisher, Store, StoreOptions,
 };
 
 #[derive(Default)]
@@ -96,7 +96,8 @@ async fn memory_batches_and_rejections_are_numbered_but_never_written() {
     let dir = tempfile::tempdir().unwrap();
     let (store, seen) = open(dir.path());
     store.sequencer().submit(batch(BatchDurability::Memory, "provisional")).await.unwrap();
-    let rejected = Batch::new(None, BatchDurability::Memory).entry(entry("no").with_rejection("because"));
+    let rejection = PublishedRejection { code: "queueFull", message: "because".to_owned() };
+    let rejected = Batch::new(None, BatchDurability::Memory).entry(entry("no").with_rejection(rejection));
     store.sequencer().submit(rejected).await.unwrap();
     store.sequencer().stop().await;
     assert_eq!(seen.numbers().len(), 2);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_engine::{CommandExit, CommandProgram, CommandRunner, CommandSpec, RunningCommand};
+use hostler_engine::{CommandExit, CommandProgram, CommandRunner, CommandSpec, CommandStartError, RunningCommand};
 use hostler_process::{
     AgentProcess, Environment, ExitReport, LineError, SpawnSpec, SupervisorCommand, TerminationMode,
 };
@@ -64,7 +64,7 @@ pub(crate) fn to_command_end(exit: ExitReport) -> CommandExit {
 }
 
 impl CommandRunner for SupervisedCommands {
-    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
+    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, CommandStartError>> {
         let (streams, program): (_, Vec<OsString>) = match spec.program {
             CommandProgram::Shell(line) => (MERGED_OUTPUT_SCRIPT, vec![self.shell.clone(), "-c".into(), line.into()]),
             CommandProgram::Named(name, arguments) => (
@@ -83,7 +83,9 @@ impl CommandRunner for SupervisedCommands {
             redact: Vec::new(),
         };
         async move {
-            let process = hostler_process::spawn(spec).await.map_err(|error| error.to_string())?;
+            let process = hostler_process::spawn(spec)
+                .await
+                .map_err(|error| CommandStartError { message: error.to_string() })?;
             Ok(Box::new(SupervisedCommand(process)) as Box<dyn RunningCommand>)
         }
         .boxed()

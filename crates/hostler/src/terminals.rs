@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::TerminalOptions;
 use hostler_engine::{
-    CommandExit, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, TerminalShell,
+    CommandExit, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, ShellStartError, TerminalShell,
     TerminalSize, TerminalsConfig,
 };
 use hostler_process::{
@@ -91,7 +91,7 @@ impl ShellLauncher for SupervisedShells {
         self.shell.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, String>> {
+    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, ShellStartError>> {
         let launch = self.shell_launch(&spec);
         let mut env = self.environment.clone();
         launch.env.into_iter().for_each(|(name, value)| env.set(name, value));
@@ -107,10 +107,8 @@ impl ShellLauncher for SupervisedShells {
         };
         async move {
             let process = hostler_process::spawn_in_terminal(spec, size).await.map_err(|error| match error {
-                SpawnError::NotFound(shell) => {
-                    format!("{} was not found; name another one by `terminal-shell`", shell.display())
-                }
-                error => error.to_string(),
+                SpawnError::NotFound(shell) => ShellStartError::NotFound(shell),
+                error => ShellStartError::Failed(error.to_string()),
             })?;
             Ok(Arc::new(SupervisedShell::new(process)) as Arc<dyn TerminalShell>)
         }

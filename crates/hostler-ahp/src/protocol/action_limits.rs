@@ -17,8 +17,44 @@ pub(super) const MAX_ACTION_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum number of messages in a reorder action.
 pub(super) const MAX_REORDERED_MESSAGES: usize = 1_000;
 
-/// Checks the sizes in an action. The error is the reason of the rejection.
-pub(super) fn check_limits(action: &StateAction) -> Result<(), String> {
+/// Why an action exceeds a limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ActionLimitError {
+    /// An id is empty or too long.
+    #[error("the ID of a {of} must have 1 to {MAX_ID_BYTES} bytes")]
+    InvalidId {
+        /// What the id identifies.
+        of: &'static str,
+    },
+    /// The text of a message is too long.
+    #[error("a message can have at most {MAX_MESSAGE_TEXT_BYTES} bytes; attach longer text as a file")]
+    MessageTooLong,
+    /// The client's metadata of a message is too large.
+    #[error("the `_meta` of a message can have at most {MAX_META_BYTES} bytes")]
+    MetaTooLarge,
+    /// The action is too large.
+    #[error("an action can have at most {MAX_ACTION_BYTES} bytes")]
+    ActionTooLarge,
+    /// A reorder action names too many messages.
+    #[error("an order can name at most {MAX_REORDERED_MESSAGES} messages")]
+    TooManyMessages,
+}
+
+impl ActionLimitError {
+    /// The stable code for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidId { .. } => "invalidId",
+            Self::MessageTooLong => "messageTooLong",
+            Self::MetaTooLarge => "metaTooLarge",
+            Self::ActionTooLarge => "actionTooLarge",
+            Self::TooManyMessages => "tooManyMessages",
+        }
+    }
+}
+
+/// Checks the sizes in an action.
+pub(super) fn check_limits(action: &StateAction) -> Result<(), ActionLimitError> {
     match action {
         StateAction::ChatTurnStarted(action) => {
             check_id("turn", &action.turn_id)?;
@@ -31,7 +67,7 @@ pub(super) fn check_limits(action: &StateAction) -> Result<(), String> {
         StateAction::ChatPendingMessageRemoved(action) => check_id("message", &action.id)?,
         StateAction::ChatQueuedMessagesReordered(action) => {
             if action.order.len() > MAX_REORDERED_MESSAGES {
-                return Err(format!("an order names at most {MAX_REORDERED_MESSAGES} messages"));
+                return Err(ActionLimitError::TooManyMessages);
             }
             action.order.iter().try_for_each(|message| check_id("message", message))?;
         }
@@ -50,29 +86,27 @@ pub(super) fn check_limits(action: &StateAction) -> Result<(), String> {
     match carried_message(action) {
         Some(message) => {
             if message.text.len() > MAX_MESSAGE_TEXT_BYTES {
-                return Err(format!(
-                    "a message has at most {MAX_MESSAGE_TEXT_BYTES} bytes; attach larger things as files"
-                ));
+                return Err(ActionLimitError::MessageTooLong);
             }
             message.model.as_ref().map_or(Ok(()), |model| check_id("model", &model.id))?;
             check_meta(message.meta.as_ref())
         }
-        None if json_bytes(action) > MAX_ACTION_BYTES => Err(format!("an action has at most {MAX_ACTION_BYTES} bytes")),
+        None if json_bytes(action) > MAX_ACTION_BYTES => Err(ActionLimitError::ActionTooLarge),
         None => Ok(()),
     }
 }
 
-fn check_id(of: &str, id: &str) -> Result<(), String> {
+fn check_id(of: &'static str, id: &str) -> Result<(), ActionLimitError> {
     match id.len() {
         1..=MAX_ID_BYTES => Ok(()),
-        _ => Err(format!("the id of a {of} has 1 to {MAX_ID_BYTES} bytes")),
+        _ => Err(ActionLimitError::InvalidId { of }),
     }
 }
 
-fn check_meta(meta: Option<&JsonObject>) -> Result<(), String> {
+fn check_meta(meta: Option<&JsonObject>) -> Result<(), ActionLimitError> {
     match meta.map_or(0, json_bytes) {
         0..=MAX_META_BYTES => Ok(()),
-        _ => Err(format!("what is kept beside a message (`_meta`) has at most {MAX_META_BYTES} bytes")),
+        _ => Err(ActionLimitError::MetaTooLarge),
     }
 }
 

@@ -10,7 +10,7 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use dispatch_check::check_dispatch;
+pub(crate) use dispatch_check::{DispatchError, check_dispatch};
 pub use reference::protocol_reference;
 
 /// The protocol version that introduced a feature.

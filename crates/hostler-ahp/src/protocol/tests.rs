@@ -24,6 +24,7 @@ fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
             attachment_contents: Default::default(),
         },
     )
+    .map_err(|error| error.to_string())
 }
 
 fn message(text: &str) -> Value {
@@ -63,7 +64,7 @@ fn every_forbidden_action_is_rejected_with_a_reason() {
         let home = action.channels[0];
         let reason = checked(home, json!({"type": action.name, "client": "nobody"}));
         match (action.allowed_sender, action.support) {
-            (AllowedSender::Host, _) => assert!(reason.unwrap_err().contains("only hosts say it"), "{}", action.name),
+            (AllowedSender::Host, _) => assert!(reason.unwrap_err().contains("only hosts send it"), "{}", action.name),
             (AllowedSender::ToolOwner, _) => {
                 assert!(reason.unwrap_err().contains("tools that clients run"), "{}", action.name)
             }
@@ -99,7 +100,7 @@ fn a_client_dispatches_only_for_itself_and_its_user() {
     let set =
         |client: &str| json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
     assert_eq!(checked(ChannelKind::Session, set("me")), Ok(()));
-    assert_eq!(checked(ChannelKind::Session, set("you")).unwrap_err(), "a client can speak for itself only");
+    assert_eq!(checked(ChannelKind::Session, set("you")).unwrap_err(), "a client can only act for itself");
     let removed = json!({"type": "session/activeClientRemoved", "clientId": "you"});
     assert!(checked(ChannelKind::Session, removed).is_err());
     for kind in ["agent", "tool", "automation", "systemNotification"] {
@@ -135,11 +136,11 @@ fn oversized_values_and_empty_ids_are_rejected() {
             confirmed("t", id),
         ];
         for action in cases {
-            assert!(chat(action.clone()).unwrap_err().contains("has 1 to 256 bytes"), "{action}");
+            assert!(chat(action.clone()).unwrap_err().contains("must have 1 to 256 bytes"), "{action}");
         }
     }
     let text = "x".repeat(action_limits::MAX_MESSAGE_TEXT_BYTES + 1);
-    assert!(chat(start("t", &message(&text))).unwrap_err().contains("attach larger things"));
+    assert!(chat(start("t", &message(&text))).unwrap_err().contains("attach longer text"));
     assert!(chat(json!({"type": "chat/draftChanged", "draft": message(&text)})).is_err());
     let mut noted = message("x");
     noted["_meta"] = json!({"k": "x".repeat(action_limits::MAX_META_BYTES)});

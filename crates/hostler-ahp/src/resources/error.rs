@@ -11,15 +11,18 @@ use crate::rpc::RpcError;
 
 impl From<ResourceError> for RpcError {
     fn from(error: ResourceError) -> Self {
-        let sentence = error.to_string();
-        match error {
+        let (sentence, reason_code) = (error.to_string(), error.code());
+        let error = match error {
             ResourceError::Denied { uri, access, .. } => permission_denied(uri, access, sentence),
             ResourceError::File { error, .. } => Self::new(error_code(&error), sentence),
             ResourceError::GrantNotFound(_) => Self::new(ahp_error_codes::NOT_FOUND, sentence),
-            ResourceError::TooMany(_) => Self::new(json_rpc_error_codes::INTERNAL_ERROR, sentence),
+            ResourceError::TooManyGrants { .. } | ResourceError::TooManyWatches { .. } => {
+                Self::new(json_rpc_error_codes::INTERNAL_ERROR, sentence)
+            }
             ResourceError::InvalidPattern(_) => Self::invalid_params(sentence),
             ResourceError::Engine(error) => error.into(),
-        }
+        };
+        error.with_reason_code(reason_code)
     }
 }
 

@@ -18,11 +18,13 @@ use serde_json::value::RawValue;
 use super::agent_requests::{input_needed_removed, input_request_id, permission_request_id};
 use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
+use crate::EngineError;
 use crate::action_mapper::ActionBuffer;
 use crate::clock::ClockExt as _;
 use crate::config;
-use crate::pending_requests::{FormOutcome, InvalidAnswer, RuleLifetime, ToolCallAnswer};
+use crate::pending_requests::{AnswerError, FormOutcome, RuleLifetime, ToolCallAnswer};
 use crate::permissions::{UnattendedAnswer, UnattendedPolicy};
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::session_gate::summarize_input;
 use crate::session_record::SessionRecord;
@@ -43,14 +45,14 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         said: ChatToolCallConfirmedAction,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let worker = self.sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned);
         let elsewhere =
             self.pending_requests.permission(&said.tool_call_id).is_some_and(|open| open.chat_sub_agent != worker);
         let of_worker = dispatch.channel != *self.session.chat_uri;
         let turn = if of_worker && worker.is_none() { None } else { self.action_mapper_of(worker.as_deref()) };
         if elsewhere || turn.is_none_or(|turn| turn.turn() != said.turn_id) {
-            return Err("that turn is over, and nobody waits for the answer any more".to_owned());
+            return Err(AnswerError::NotPending.into());
         }
         let confirmation = self.pending_requests.evaluate_confirmation(&said)?;
         let decider =
@@ -68,17 +70,17 @@ impl SessionActor {
         &mut self,
         confirmation: ToolCallAnswer,
         decider: DecisionSource,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let ToolCallAnswer { mut action, edited_input: edited, rules, agent_answer: answer } = confirmation;
         let (call, approved) = (action.tool_call_id.clone(), action.approved);
         let Some(open) = self.pending_requests.permission(&call) else {
-            return Err("nobody waits for this answer".to_owned());
+            return Err(AnswerError::NotPending.into());
         };
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
         let (worker, tool) = (open.chat_sub_agent.clone(), open.tool.clone());
         let home = self.target_of(worker.as_deref());
         if approved && let GateDecision::Deny(why) = self.gate.evaluate(Some(&call), &open.tool, input.get()).decision {
-            return Err(format!("it cannot be allowed: {why}"));
+            return Err(ActionRejection::CallDenied { reason: why });
         }
         let entry = AuditEntry {
             at_ms: self.host.clock.now_ms(),
@@ -113,7 +115,7 @@ impl SessionActor {
             .action_on(home.clone(), StateAction::ChatToolCallConfirmed(action), decider.origin)
             .session_action(input_needed_removed(permission_request_id(&call)))
             .audit([entry]);
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
 
         if let Some((RuleLifetime::Session, rules)) = &rules {
             let texts: Vec<_> = rules.iter().map(ToString::to_string).collect();
@@ -144,7 +146,7 @@ impl SessionActor {
     }
 
     /// Writes permanent rules to the host's rule store.
-    async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), InvalidAnswer> {
+    async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), ActionRejection> {
         let (book, directory) = (self.host.rules.clone(), self.gate.working_directory().to_owned());
         let written = tokio::task::spawn_blocking(move || book.add(Some(&directory), &rules)).await;
         match written {
@@ -152,8 +154,8 @@ impl SessionActor {
                 self.host.notify_rule_changes();
                 Ok(())
             }
-            Ok(Err(error)) => Err(format!("{error}; it can still be allowed once")),
-            Err(_) => Err("the host is stopping".to_owned()),
+            Ok(Err(error)) => Err(ActionRejection::RuleNotStored(error)),
+            Err(_) => Err(EngineError::Stopping.into()),
         }
     }
 
@@ -203,8 +205,8 @@ impl SessionActor {
             _ => Answer::Deny { message: crate::pending_requests::DEFAULT_DENIAL.to_owned() },
         };
         let confirmation = ToolCallAnswer { action, edited_input: None, rules: None, agent_answer: answer };
-        if let Err(reason) = self.apply_tool_call_answer(confirmation, decider).await {
-            tracing::warn!(reason, "a call still waits for a person");
+        if let Err(error) = self.apply_tool_call_answer(confirmation, decider).await {
+            tracing::warn!(session = &*self.session.uri, %error, "failed to decide a pending tool call automatically");
         }
     }
 
@@ -213,12 +215,12 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         draft: ChatInputAnswerChangedAction,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         self.pending_requests.check_draft(&draft.request_id, &draft.question_id, draft.answer.as_ref())?;
         let id = draft.request_id.clone();
         let action = StateAction::ChatInputAnswerChanged(draft);
         let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         // Clients that are subscribed to the session only receive the drafts as well.
         if let Some(request) = self.session.open_input_request(&id).cloned() {
             let chat = self.session.chat_uri.to_string();
@@ -233,7 +235,7 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         said: ChatInputCompletedAction,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         if self.is_stop_question(&said.request_id) {
             return self.handle_stop_question_answer(dispatch, said).await;
         }
@@ -249,7 +251,7 @@ impl SessionActor {
         outcome: FormOutcome,
         who: &str,
         origin: Option<ActionOrigin>,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let id = said.request_id.clone();
         let call = self.pending_requests.input(&id).and_then(|open| open.call_id.clone());
         let (answer, mode) = match outcome {
@@ -282,7 +284,7 @@ impl SessionActor {
             let changed = SessionConfigChangedAction { config, replace: None };
             change = change.session_action(StateAction::SessionConfigChanged(changed));
         }
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         if let Some((_, mode)) = mode {
             // The gate applies the mode before the agent continues.
             self.gate.set_mode(mode);
@@ -344,8 +346,8 @@ impl SessionActor {
             None => (ChatInputResponseKind::Decline, FormOutcome::AnswerAgent(Answer::Deny { message })),
         };
         let said = ChatInputCompletedAction { request_id: id, response, answers: None };
-        if let Err(reason) = self.complete_input(said, outcome, "unattended", None).await {
-            tracing::warn!(reason, "questions still wait for a person");
+        if let Err(error) = self.complete_input(said, outcome, "unattended", None).await {
+            tracing::warn!(session = &*self.session.uri, %error, "failed to answer pending questions automatically");
         }
     }
 }

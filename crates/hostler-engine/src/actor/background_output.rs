@@ -30,17 +30,18 @@ impl SessionActor {
     ) {
         let connection = self.agent.connection().filter(|_| self.background_tasks.contains_key(id));
         let Some((connection, _)) = connection else {
-            let reason = format!("nothing of the name {id:?} works in the background");
-            let _ = reply.send(Err(EngineError::Invalid(reason)));
+            let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id.to_owned())));
             return;
         };
         let Some(path) = connection.task_output_path(id) else {
-            let reason = format!("the agent does not say where {id:?} writes");
-            let _ = reply.send(Err(EngineError::Invalid(reason)));
+            let reason = "the agent did not report an output file".to_owned();
+            let _ = reply.send(Err(EngineError::BackgroundOutputUnavailable { id: id.to_owned(), reason }));
             return;
         };
+        let id = id.to_owned();
         self.host.tasks.spawn_blocking(move || {
-            let output = read_file_tail(&path).map_err(|error| EngineError::Invalid(format!("its output: {error}")));
+            let output = read_file_tail(&path)
+                .map_err(|error| EngineError::BackgroundOutputUnavailable { id, reason: error.to_string() });
             // The requester may have disconnected.
             let _ = reply.send(output);
         });

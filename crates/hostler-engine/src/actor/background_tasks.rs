@@ -93,14 +93,13 @@ impl SessionActor {
     pub(super) fn stop_background_task(&mut self, id: String, reply: oneshot::Sender<StopTaskResult>) {
         let connection = self.agent.connection().filter(|_| self.background_tasks.contains_key(&id));
         let Some((connection, _)) = connection else {
-            let _ =
-                reply.send(Err(EngineError::Invalid(format!("nothing of the name {id:?} works in the background"))));
+            let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id)));
             return;
         };
         self.host.tasks.spawn(async move {
             let stopped = connection.stop_task(&id).await.map_err(|error| match error {
-                ConnectionError::RequestNotOpen => EngineError::Invalid(format!("{id:?} is over already")),
-                other => EngineError::Invalid(other.to_string()),
+                ConnectionError::RequestNotOpen => EngineError::BackgroundWorkEnded(id.clone()),
+                other => EngineError::Agent(other),
             });
             // The requester may have disconnected.
             let _ = reply.send(stopped);

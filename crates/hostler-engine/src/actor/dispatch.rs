@@ -17,13 +17,12 @@ use super::session_change::SessionChange;
 use crate::action_mapper::ActionBuffer;
 use crate::annotations;
 use crate::clock::ClockExt as _;
+use crate::error::InvalidParams;
 use crate::host::MAX_SESSION_DIRECTORIES;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
 use crate::turn::{TurnInput, TurnPhase};
-
-/// The reason of a rejection, for a person.
-pub(super) type RejectReason = String;
 
 /// Maximum number of active clients of a session.
 const MAX_ACTIVE_CLIENTS: usize = 64;
@@ -89,18 +88,18 @@ impl SessionActor {
             }
             _ => match self.check_plain_action(&dispatch) {
                 Ok(()) => self.accept_plain_action(&dispatch).await,
-                Err(refusal) => Err(refusal),
+                Err(rejection) => Err(rejection),
             },
         };
-        if let Err(reason) = result {
-            self.host.reject(dispatch, reason).await;
+        if let Err(rejection) = result {
+            self.host.reject(dispatch, rejection).await;
         }
     }
 
     /// Handles actions on a sub-agent's read-only chat: answers, cancellation, and the read and archived flags.
-    async fn handle_sub_agent_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+    async fn handle_sub_agent_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         if self.session.sub_agent_chat(&dispatch.channel).is_none() {
-            return Err("there is no such chat".to_owned());
+            return Err(ActionRejection::ChatNotFound);
         }
         match &dispatch.action {
             StateAction::ChatToolCallConfirmed(action) => {
@@ -114,12 +113,12 @@ impl SessionActor {
             StateAction::ChatIsReadChanged(_) | StateAction::ChatIsArchivedChanged(_) => {
                 self.accept_plain_action(dispatch).await
             }
-            _ => Err("this chat is a sub-agent's: it can be read, and what it asks can be answered".to_owned()),
+            _ => Err(ActionRejection::SubAgentChatReadOnly),
         }
     }
 
     /// Checks actions whose whole effect is the reducer's.
-    fn check_plain_action(&self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+    fn check_plain_action(&self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         match &dispatch.action {
             StateAction::ChatDraftChanged(_)
             | StateAction::ChatIsReadChanged(_)
@@ -135,62 +134,59 @@ impl SessionActor {
             }
             StateAction::SessionActiveClientSet(action) if !self.is_default_chat(dispatch) => {
                 let active = &self.session.session.active_clients;
-                let there = active.iter().any(|client| client.client_id == action.active_client.client_id);
-                match there || active.len() < MAX_ACTIVE_CLIENTS {
+                let is_active = active.iter().any(|client| client.client_id == action.active_client.client_id);
+                match is_active || active.len() < MAX_ACTIVE_CLIENTS {
                     true => Ok(()),
-                    false => {
-                        Err(format!("a session can have {MAX_ACTIVE_CLIENTS} active clients; one has to leave first"))
-                    }
+                    false => Err(ActionRejection::TooManyActiveClients { max: MAX_ACTIVE_CLIENTS }),
                 }
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_default_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = self.host.resolve_directory(&action.directory).map_err(|error| error.to_string())?;
+                let uri = self.host.resolve_directory(&action.directory)?;
                 if uri != action.directory {
-                    return Err(format!("the directory must be named as {uri:?}"));
+                    return Err(ActionRejection::DirectoryNotNormalized { uri });
                 }
                 if !known.contains(&uri) && known.len() >= MAX_SESSION_DIRECTORIES {
-                    return Err(format!("a session can have {MAX_SESSION_DIRECTORIES} working directories"));
+                    return Err(InvalidParams::TooManyDirectories.into());
                 }
                 Ok(())
             }
             StateAction::SessionWorkingDirectoryRemoved(action) if !self.is_default_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
                 match known.iter().position(|uri| *uri == action.directory) {
-                    Some(0) => Err("the session's first directory stays".to_owned()),
+                    Some(0) => Err(ActionRejection::PrimaryDirectory),
                     Some(_) => Ok(()),
-                    None => Err("that directory is not one of the session's".to_owned()),
+                    None => Err(ActionRejection::DirectoryNotInSession),
                 }
             }
             StateAction::SessionActiveClientRemoved(action) if !self.is_default_chat(dispatch) => {
-                let there = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
-                if there { Ok(()) } else { Err("that client is not active in this session".to_owned()) }
+                let is_active = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
+                if is_active { Ok(()) } else { Err(ActionRejection::ClientNotActive) }
             }
-            _ => Err("this host does not support that action on this channel".to_owned()),
+            _ => Err(ActionRejection::Unsupported),
         }
     }
 
     /// Handles people's annotations of files.
-    async fn handle_annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+    async fn handle_annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         annotations::check_action(&self.session.annotations, &dispatch.action)?;
         self.accept_plain_action(dispatch).await
     }
 
-    pub(super) async fn accept_plain_action(&mut self, dispatch: &Dispatch) -> Result<(), RejectReason> {
+    pub(super) async fn accept_plain_action(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         let channel: Arc<str> = dispatch.channel.as_str().into();
-        let entry =
-            ActionEntry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
+        let entry = ActionEntry::new(Arc::clone(&channel), dispatch.action.clone())?;
         let batch = self.new_batch(BatchDurability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
         let mut blobs = dispatch.attachment_contents.blobs().peekable();
         // A provisional session is in memory only, but contents are read from the store. Contents that are never sent
         // are collected.
         if !self.session.is_stored && blobs.peek().is_some() {
-            let kept =
+            let contents =
                 Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable).client_blobs(blobs.by_ref());
-            self.host.store.sequencer().commit(kept).await.map_err(|error| error.to_string())?;
+            self.host.store.sequencer().commit(contents).await?;
         }
         let batch = batch.blobs(blobs);
-        self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
+        self.host.store.sequencer().commit(batch).await?;
         self.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
             self.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
@@ -205,9 +201,9 @@ impl SessionActor {
     }
 
     /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
-    async fn handle_title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), RejectReason> {
+    async fn handle_title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), ActionRejection> {
         if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
-            return Err(format!("a title has 1 to {MAX_TITLE_BYTES} bytes"));
+            return Err(ActionRejection::InvalidTitle { max: MAX_TITLE_BYTES });
         }
         self.accept_plain_action(dispatch).await?;
         if self.is_default_chat(dispatch) {
@@ -229,7 +225,7 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         mut action: ChatTurnStartedAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         self.check_turn_start(dispatch, &action).await?;
         self.check_not_active_elsewhere().await?;
         // The turn could not end if its start time allowed no valid end time.
@@ -238,7 +234,7 @@ impl SessionActor {
         }
         let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
         let blobs = dispatch.attachment_contents.blobs().collect();
-        self.begin_turn(action, Some(dispatch.origin()), blobs).await.map_err(|error| error.to_string())?;
+        self.begin_turn(action, Some(dispatch.origin()), blobs).await?;
         self.turn_client_id = Some(dispatch.client_id.clone());
         let accepted = self.build_accepted_input(turn, &text);
         self.drive(accepted).await;
@@ -247,42 +243,46 @@ impl SessionActor {
         Ok(())
     }
 
-    async fn check_turn_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), RejectReason> {
+    async fn check_turn_start(
+        &self,
+        dispatch: &Dispatch,
+        action: &ChatTurnStartedAction,
+    ) -> Result<(), ActionRejection> {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
-            return Err("a turn is running; queue the message or wait for the turn's end".to_owned());
+            return Err(ActionRejection::TurnActive);
         }
         if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
-            return Err("the turn's id is empty or was used before".to_owned());
+            return Err(ActionRejection::InvalidTurnId);
         }
         check_message(&action.message, dispatch)?;
         self.check_local_command(&action.message)?;
         match &action.queued_message_id {
             Some(id) if !self.session.queued_messages().iter().any(|message| message.id == *id) => {
-                Err("that message is not queued (any more)".to_owned())
+                Err(ActionRejection::MessageNotQueued)
             }
             _ => Ok(()),
         }
     }
 
     /// Whether a turn of the session has this id, in memory or in the store.
-    async fn is_turn_id_used(&self, turn: &str) -> Result<bool, RejectReason> {
+    async fn is_turn_id_used(&self, turn: &str) -> Result<bool, ActionRejection> {
         if self.session.has_turn(turn) || !self.session.has_evicted_turns() {
             return Ok(self.session.has_turn(turn));
         }
         let found = self.host.store.find_turn(&self.session.uri, turn).await;
-        found.map(|found| found.is_some()).map_err(|error| error.to_string())
+        Ok(found?.is_some())
     }
 
     async fn handle_turn_cancelled(
         &mut self,
         dispatch: &Dispatch,
         mut action: ChatTurnCancelledAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         if !self.machine.can_cancel_turn(&action.turn_id) {
             return Err(match self.machine.turn_phase() {
-                TurnPhase::Ending(turn) if *turn == action.turn_id => "the turn is over already".to_owned(),
-                TurnPhase::None => "no turn is running".to_owned(),
-                _ => "another turn is running".to_owned(),
+                TurnPhase::Ending(turn) if *turn == action.turn_id => ActionRejection::TurnEnded,
+                TurnPhase::None => ActionRejection::NoActiveTurn,
+                _ => ActionRejection::OtherTurnActive,
             });
         }
         // The client computes the duration; one beyond the calendar's range would leave the turn open.
@@ -290,14 +290,14 @@ impl SessionActor {
         let turn = action.turn_id.clone();
         let slot = self.resolve_steering_at_turn_end();
         let mut output = ActionBuffer::default();
-        if let (Some(told), Some(transcript)) = (&slot.notice, self.action_mapper.as_mut()) {
-            transcript.add_notice(told.clone(), &mut output);
+        if let (Some(notice), Some(transcript)) = (&slot.notice, self.action_mapper.as_mut()) {
+            transcript.add_notice(notice.clone(), &mut output);
         }
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = SessionChange::default().output(output).client_chat_action(cancelled, Some(dispatch.origin()));
         let change = self.remove_turn_input_needed(change);
         let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
-        let committed = self.commit(change).await.map_err(|error| error.to_string());
+        let committed = self.commit(change).await;
         self.hand_over_steering();
         committed?;
         self.withdraw_turn_requests().await;

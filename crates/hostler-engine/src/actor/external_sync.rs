@@ -19,13 +19,13 @@ use hostler_driver::{AbandonedTurn, LoadedTurn, Transcript, TranscriptStore, Tra
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::dispatch::RejectReason;
 use super::external_turns::ExternalTurnRef;
 use super::unconfirmed_commands::ConfirmedCommands;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{ActionBuffer, activity_action};
 use crate::clock::ClockExt as _;
 use crate::external_sessions::{is_active_elsewhere, is_recent};
+use crate::rejection::ActionRejection;
 use crate::turn::{AgentPhase, TurnInput, TurnPhase};
 
 /// Maximum time that a request waits for a transcript sync; later changes arrive as actions.
@@ -192,12 +192,12 @@ impl SessionActor {
     }
 
     /// Checks that no other process is running a turn.
-    pub(super) async fn check_not_active_elsewhere(&mut self) -> Result<(), RejectReason> {
+    pub(super) async fn check_not_active_elsewhere(&mut self) -> Result<(), ActionRejection> {
         if self.session.chat.active_turn.is_none() {
             self.sync_now().await;
         }
         match self.external_sync.is_active_elsewhere {
-            true => Err("the conversation is being continued elsewhere; wait until that turn is over".to_owned()),
+            true => Err(ActionRejection::ActiveElsewhere),
             false => Ok(()),
         }
     }

@@ -23,14 +23,14 @@ use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{TurnErrorDetails, activity_action};
 use crate::clock::ClockExt as _;
-use crate::pending_requests::{InputForm, InvalidAnswer, PendingInput};
+use crate::pending_requests::{InputForm, PendingInput};
+use crate::rejection::ActionRejection;
 use crate::turn::{TurnInput, TurnPhase};
 
 /// The key, below `hostler` in the session's `_meta`, for whether the folder's configuration applies.
 const TRUST_META_KEY: &str = "trust";
 
 const AWAITING_TRUST_ACTIVITY: &str = "Waiting for your decision about this folder";
-const FOLDER_CHANGED_REASON: &str = "the configuration of this folder has changed; look at it again";
 
 /// The reason for an assessment.
 #[derive(Debug)]
@@ -224,21 +224,20 @@ impl SessionActor {
         decision: Option<TrustDecision>,
         who: &str,
         origin: Option<ActionOrigin>,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let Some((request, asked)) = self.pending_requests.folder_question() else {
-            return Err(FOLDER_CHANGED_REASON.to_owned());
+            return Err(ActionRejection::FolderChanged);
         };
         let (request, asked) = (request.clone(), asked.clone());
         if let Some(decision) = decision {
             let provider = self.session.session.provider.clone();
-            let now = self.host.assess_folder(&provider, asked.directory.clone()).await;
-            let now = now.map_err(|error| error.to_string())?;
+            let now = self.host.assess_folder(&provider, asked.directory.clone()).await?;
             if now.configuration != asked.configuration {
                 self.handle_request_withdrawn(&request).await;
                 self.restart_opening().await;
-                return Err(FOLDER_CHANGED_REASON.to_owned());
+                return Err(ActionRejection::FolderChanged);
             }
-            self.host.decide_folder_trust(asked.clone(), decision).await.map_err(|error| error.to_string())?;
+            self.host.decide_folder_trust(asked.clone(), decision).await?;
         }
         let (word, why) = match decision {
             Some(TrustDecision::Trust) => ("allow", "the folder is trusted"),
@@ -251,7 +250,7 @@ impl SessionActor {
             .client_chat_action(StateAction::ChatInputCompleted(said), origin)
             .session_action(input_needed_removed(input_request_id(&request.to_string())))
             .audit([entry]);
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         self.folder_question_skipped |= decision.is_none();
         self.pending_requests.remove_input(&request.to_string());
         self.update_summaries().await;

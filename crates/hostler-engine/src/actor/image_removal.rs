@@ -12,10 +12,49 @@ use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
 use crate::EngineError;
 use crate::attachments::images_dropped_action;
+use crate::error_codes::ErrorCode as _;
 use crate::turn::{AgentPhase, TurnInput};
 
 /// Number of removed images, or why they were not removed.
 pub(crate) type ImageRemovalResult = Result<usize, EngineError>;
+
+/// Why images were not removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImageRemovalError {
+    /// A turn is running.
+    #[error("a turn is running; wait until it has ended or stop it, then remove the images")]
+    TurnActive,
+    /// The agent has background work.
+    #[error("the agent has background work; wait until it has ended or stop it, then remove the images")]
+    BackgroundWork,
+    /// Images are being removed.
+    #[error("images are already being removed; wait until that is done")]
+    InProgress,
+    /// The conversation has no messages.
+    #[error("the conversation has no messages, so it has no images")]
+    NoConversation,
+    /// The agent could not be closed.
+    #[error("the agent is busy; try again in a moment")]
+    AgentBusy,
+    /// The driver could not change the transcript.
+    #[error(transparent)]
+    Driver(RemoveImagesError),
+}
+
+impl ImageRemovalError {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TurnActive => "turnActive",
+            Self::BackgroundWork => "backgroundWorkActive",
+            Self::InProgress => "imageRemovalInProgress",
+            Self::NoConversation => "noConversation",
+            Self::AgentBusy => "agentBusy",
+            Self::Driver(error) => error.code(),
+        }
+    }
+}
 
 /// A request that waits for the agent to close.
 pub(super) struct PendingImageRemoval {
@@ -25,8 +64,8 @@ pub(super) struct PendingImageRemoval {
 
 impl SessionActor {
     pub(super) async fn remove_images(&mut self, which: ImageSelection, reply: oneshot::Sender<ImageRemovalResult>) {
-        if let Err(sentence) = self.check_image_removal() {
-            let _ = reply.send(Err(EngineError::Invalid(sentence.to_owned())));
+        if let Err(error) = self.check_image_removal() {
+            let _ = reply.send(Err(error.into()));
             return;
         }
         self.image_removal = Some(PendingImageRemoval { images: which, reply });
@@ -35,25 +74,22 @@ impl SessionActor {
         match self.machine.agent_phase() {
             AgentPhase::Closing if there => {}
             AgentPhase::Closing => self.start_image_removal(),
-            _ => {
-                let sentence = "the agent is at work; try again in a moment";
-                self.finish_image_removal(Err(EngineError::Invalid(sentence.to_owned())));
-            }
+            _ => self.finish_image_removal(Err(ImageRemovalError::AgentBusy.into())),
         }
     }
 
-    fn check_image_removal(&self) -> Result<(), &'static str> {
+    fn check_image_removal(&self) -> Result<(), ImageRemovalError> {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
-            return Err("a turn is running; wait for its end or stop it, then drop the pictures");
+            return Err(ImageRemovalError::TurnActive);
         }
         if !self.background_tasks.is_empty() {
-            return Err("the agent works in the background; wait for that or stop it, then drop the pictures");
+            return Err(ImageRemovalError::BackgroundWork);
         }
         if self.image_removal.is_some() {
-            return Err("pictures are being dropped already");
+            return Err(ImageRemovalError::InProgress);
         }
         if self.session.resume_token.is_none() {
-            return Err("the conversation has not begun, so there are no pictures in it");
+            return Err(ImageRemovalError::NoConversation);
         }
         Ok(())
     }
@@ -88,7 +124,7 @@ impl SessionActor {
                 self.commit(change).await.map(|()| count).map_err(EngineError::from)
             }
             (Ok(count), None) => Ok(count),
-            (Err(error), _) => Err(EngineError::Invalid(error.to_string())),
+            (Err(error), _) => Err(ImageRemovalError::Driver(error).into()),
         };
         self.finish_image_removal(outcome);
         self.drive(TurnInput::AgentClosed).await;

@@ -12,12 +12,13 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::{MAX_TITLE_BYTES, RejectReason};
+use super::dispatch::MAX_TITLE_BYTES;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{ActionBuffer, LOCAL_COMMAND_TOOL, TurnErrorDetails};
 use crate::clock::ClockExt as _;
-use crate::command_runner::{CommandExit, CommandProgram, CommandSpec, RunningCommand};
+use crate::command_runner::{CommandExit, CommandProgram, CommandSpec, CommandStartError, RunningCommand};
 use crate::local_command::{self, LocalCommand, OutputTail};
+use crate::rejection::ActionRejection;
 use crate::session_gate::summarize_input;
 use crate::terminals::ToolCallTerminal;
 use crate::turn::{TurnInput, TurnPhase};
@@ -49,14 +50,13 @@ pub(crate) struct LocalCommandEvent {
 enum LocalCommandState {
     Running(Box<dyn RunningCommand>),
     Ended(CommandExit),
-    /// The reason why it did not start.
-    NotStarted(String),
+    NotStarted(CommandStartError),
     Stopped,
 }
 
 impl SessionActor {
     /// Checks whether a local command can be carried out.
-    pub(super) fn check_local_command(&self, message: &Message) -> Result<(), RejectReason> {
+    pub(super) fn check_local_command(&self, message: &Message) -> Result<(), ActionRejection> {
         local_command::validate(self.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
     }
 
@@ -151,7 +151,7 @@ impl SessionActor {
                 Ok(running) => {
                     (host.open_tool_call_terminal(claim, &line, &directory).await, LocalCommandState::Running(running))
                 }
-                Err(why) => (None, LocalCommandState::NotStarted(why)),
+                Err(error) => (None, LocalCommandState::NotStarted(error)),
             };
             SessionInput::LocalCommand(LocalCommandEvent { turn, output: OutputTail::default(), printer, state })
         });
@@ -172,7 +172,7 @@ impl SessionActor {
                 return self.publish_command_output(&of, text, terminal).await;
             }
             LocalCommandState::Ended(end) => (Some(end), kept.into_text(), printer.map(|printer| printer.finish(end))),
-            LocalCommandState::NotStarted(why) => (None, why, None),
+            LocalCommandState::NotStarted(error) => (None, error.to_string(), None),
             LocalCommandState::Stopped => (None, String::new(), None),
         };
         self.local_commands.retain(|run| run.turn != turn);

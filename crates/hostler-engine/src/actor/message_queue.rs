@@ -10,11 +10,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::SessionActor;
-use super::dispatch::RejectReason;
 use super::session_change::SessionChange;
 use crate::action_mapper::TurnErrorDetails;
 use crate::attachments::message_attachments;
 use crate::clock::ClockExt as _;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::state::complete_queue_order;
 use crate::turn::TurnInput;
@@ -28,11 +28,11 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatPendingMessageSetAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         check_message(&action.message, dispatch)?;
         self.check_local_command(&action.message)?;
         if action.id.is_empty() {
-            return Err("the message needs an id".to_owned());
+            return Err(ActionRejection::InvalidMessageId);
         }
         match action.kind {
             PendingMessageKind::Queued => self.queue_message(dispatch, action).await,
@@ -45,25 +45,24 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatPendingMessageSetAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         let queue = self.session.queued_messages();
         let waits = queue.iter().any(|message| message.id == action.id);
         if !waits && self.session.consumed_messages.contains(&action.id) {
-            return Err("that message has become a turn already".to_owned());
+            return Err(ActionRejection::MessageAlreadySent);
         }
         if self.session.steering_message().is_some_and(|(message, _)| message.id == action.id) {
-            return Err("that message is on its way into the running turn; take it back first".to_owned());
+            return Err(ActionRejection::MessageIsSteering);
         }
         if !waits && queue.len() >= self.host.max_queued_messages {
-            let max = self.host.max_queued_messages;
-            return Err(format!("the queue is full ({max} messages); wait for a turn's end or remove one"));
+            return Err(ActionRejection::QueueFull { max: self.host.max_queued_messages });
         }
         self.check_not_active_elsewhere().await?;
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
         let change = change.blobs(dispatch.attachment_contents.blobs());
         let change = if self.session.is_stored { change } else { change.persist_session() };
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         let queue = self.queue_changed_input(!waits);
         self.drive(queue).await;
         Ok(())
@@ -73,15 +72,15 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatPendingMessageRemovedAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         match action.kind {
             PendingMessageKind::Steering => self.withdraw_steering(&action.id)?,
             PendingMessageKind::Queued
                 if self.session.queued_messages().iter().any(|message| message.id == action.id) => {}
             PendingMessageKind::Queued if self.session.consumed_messages.contains(&action.id) => {
-                return Err("that message has become a turn already; cancel the turn instead".to_owned());
+                return Err(ActionRejection::MessageAlreadySent);
             }
-            PendingMessageKind::Queued => return Err("no such message is queued".to_owned()),
+            PendingMessageKind::Queued => return Err(ActionRejection::MessageNotQueued),
         }
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatPendingMessageRemoved(action), Some(dispatch.origin()));
@@ -89,7 +88,7 @@ impl SessionActor {
         if committed.is_err() {
             self.hand_over_steering();
         }
-        committed.map_err(|error| error.to_string())?;
+        committed?;
         let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())
@@ -99,15 +98,15 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatQueuedMessagesReorderedAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         if self.session.queued_messages().is_empty() {
-            return Err("no message is queued".to_owned());
+            return Err(ActionRejection::QueueEmpty);
         }
         // The order names every id, because reducers treat missing ids differently.
         let order = complete_queue_order(&self.session.chat, &action.order);
         let action = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
         let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         let queue = self.queue_changed_input(true);
         self.drive(queue).await;
         Ok(())
@@ -164,16 +163,16 @@ impl SessionActor {
 }
 
 /// Checks that apply to every message of a person.
-pub(super) fn check_message(message: &Message, dispatch: &Dispatch) -> Result<(), RejectReason> {
+pub(super) fn check_message(message: &Message, dispatch: &Dispatch) -> Result<(), ActionRejection> {
     if message.origin.kind != MessageKind::User {
-        return Err("a client can only send messages of its user".to_owned());
+        return Err(ActionRejection::NotUserMessage);
     }
     let attached = !message_attachments(message).is_empty();
     if attached && !dispatch.attachment_contents.is_prepared() {
-        return Err("nobody has looked at what is attached to the message".to_owned());
+        return Err(ActionRejection::AttachmentsNotPrepared);
     }
     if message.text.trim().is_empty() && !attached {
-        return Err("the message is empty".to_owned());
+        return Err(ActionRejection::MessageEmpty);
     }
     Ok(())
 }

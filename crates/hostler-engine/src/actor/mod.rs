@@ -61,6 +61,7 @@ use self::background_tasks::StopTaskResult;
 use self::budget_view::BudgetView;
 use self::external_sync::ExternalSync;
 use self::idle_timer::{IdleTimer, IdleTimerEvent};
+pub use self::image_removal::ImageRemovalError;
 use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
 use self::importer::Importer;
 use self::local_commands::{LocalCommandEvent, LocalCommandRun};

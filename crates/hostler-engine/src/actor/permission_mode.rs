@@ -20,7 +20,7 @@ use super::{SessionActor, SessionInput};
 use crate::action_mapper::TurnErrorDetails;
 use crate::clock::ClockExt as _;
 use crate::config;
-use crate::pending_requests::InvalidAnswer;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::turn::TurnInput;
 
@@ -53,7 +53,7 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: &SessionConfigChangedAction,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let offer = self.host.config_choices(None);
         let now = self.pending_config_values();
         let whole = config::resolve_change(&offer, &now, &action.config, action.replace.unwrap_or(false))?;
@@ -65,7 +65,7 @@ impl SessionActor {
             return self.accept_plain_action(&dispatch).await;
         };
         if self.pending_mode_changes.len() >= MAX_PENDING_MODE_CHANGES {
-            return Err("the permission mode is being changed again and again; wait for the agent".to_owned());
+            return Err(ActionRejection::TooManyModeChanges);
         }
         self.gate.begin_mode_change(mode);
         self.pending_mode_changes.push_back((Box::new(dispatch), mode));
@@ -93,9 +93,9 @@ impl SessionActor {
                 self.gate.finish_mode_change();
                 self.reevaluate_pending_calls().await;
             }
-            Err(reason) => {
+            Err(rejection) => {
                 self.gate.abandon_mode_change();
-                self.host.reject(*dispatch, reason).await;
+                self.host.reject(*dispatch, rejection).await;
             }
         }
     }
@@ -197,8 +197,7 @@ impl SessionActor {
         self.reported_mode = None;
         while let Some((dispatch, _)) = self.pending_mode_changes.pop_front() {
             self.gate.abandon_mode_change();
-            let reason = format!("the agent did not take the permission mode and was ended: {error}");
-            self.host.reject(*dispatch, reason).await;
+            self.host.reject(*dispatch, ActionRejection::ModeNotApplied(error.clone())).await;
         }
         let failure = TurnErrorDetails {
             error_type: "permissionMode".to_owned(),

@@ -18,11 +18,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::SessionActor;
-use super::dispatch::RejectReason;
 use super::session_change::SessionChange;
 use crate::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails};
 use crate::attachments::{attachment_label, message_attachments};
 use crate::clock::ClockExt as _;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::session_record::SessionRecord;
 use crate::turn::{AgentPhase, TurnEffect, TurnInput, TurnPhase};
@@ -50,7 +50,7 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatPendingMessageSetAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         let running = matches!(self.machine.turn_phase(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
         let words = Prompt::new(action.message.text.clone());
         let fits = SteeringMessage { id: SteeringMessageId(action.id.clone()), prompt: words }.is_within_size_limit();
@@ -63,23 +63,23 @@ impl SessionActor {
         }
         if self.session.queued_messages().iter().any(|message| message.id == action.id) {
             self.hand_over_steering();
-            return Err("that message is queued; remove it from the queue first".to_owned());
+            return Err(ActionRejection::MessageAlreadyQueued);
         }
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
         let change = change.blobs(dispatch.attachment_contents.blobs());
-        let committed = self.commit(change).await.map_err(|error| error.to_string());
+        let committed = self.commit(change).await;
         self.hand_over_steering();
-        committed
+        Ok(committed?)
     }
 
     /// Withdraws a steer on a client's request.
-    pub(super) fn withdraw_steering(&mut self, id: &str) -> Result<(), RejectReason> {
+    pub(super) fn withdraw_steering(&mut self, id: &str) -> Result<(), ActionRejection> {
         match self.session.steering_message() {
             Some((message, _)) if message.id == id => {}
-            _ => return Err("no such message waits for the running turn".to_owned()),
+            _ => return Err(ActionRejection::MessageNotSteering),
         }
-        if self.recall_steering() { Ok(()) } else { Err("the agent was told already".to_owned()) }
+        if self.recall_steering() { Ok(()) } else { Err(ActionRejection::MessageAlreadyDelivered) }
     }
 
     /// Recalls the steer from the driver. `true` if the slot is empty, or if the agent has not received the steer and

@@ -16,7 +16,8 @@ use super::agent_requests::input_needed_removed;
 use super::session_change::SessionChange;
 use crate::background_on_stop::{self, BackgroundOnStop};
 use crate::config;
-use crate::pending_requests::{FormOutcome, InputForm, InvalidAnswer};
+use crate::pending_requests::{AnswerError, FormOutcome, InputForm};
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::turn::AgentPhase;
 
@@ -105,13 +106,13 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         said: ChatInputCompletedAction,
-    ) -> Result<(), InvalidAnswer> {
+    ) -> Result<(), ActionRejection> {
         let Some(asked) = self.stop_question.as_ref() else { return Ok(()) };
         let chosen = chosen_tasks(&asked.form, &said)?;
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatInputCompleted(said), Some(dispatch.origin()))
             .session_action(input_needed_removed(background_on_stop::STOP_QUESTION_REQUEST_ID.to_owned()));
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         self.stop_question = None;
         self.stop_background_tasks(chosen);
         self.update_summaries().await;
@@ -154,7 +155,7 @@ fn stop_question_form<'a>(work: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
 }
 
 /// The work that an answer selects; none if the question was declined.
-fn chosen_tasks(form: &InputForm, said: &ChatInputCompletedAction) -> Result<Vec<String>, InvalidAnswer> {
+fn chosen_tasks(form: &InputForm, said: &ChatInputCompletedAction) -> Result<Vec<String>, AnswerError> {
     if said.response != ChatInputResponseKind::Accept {
         return Ok(Vec::new());
     }

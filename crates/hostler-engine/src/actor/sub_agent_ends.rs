@@ -10,12 +10,12 @@ use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnCancelledAction;
 use hostler_driver::{SubAgentOutcome, TurnOutcome};
 
-use super::dispatch::RejectReason;
 use super::session_change::{ActionTarget, SessionChange};
 use super::sub_agents::ActiveSubAgent;
 use super::turn_lifecycle::STORE_RETRY_DELAY;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails, chat_error_action, mark_not_resumable};
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::turn::TurnEndReason;
 
@@ -159,21 +159,21 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatTurnCancelledAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         let Some(agent) = self.sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned) else {
-            return Err("no turn is running".to_owned());
+            return Err(ActionRejection::NoActiveTurn);
         };
         let Some(worker) = self.sub_agents.active.get(&agent).filter(|at| at.action_mapper.turn() == action.turn_id)
         else {
-            return Err("another turn is running".to_owned());
+            return Err(ActionRejection::OtherTurnActive);
         };
         if !self.background_tasks.contains_key(&agent) {
             let parent = self.target_of(worker.parent.as_deref());
             let chat = self.channel_uri(&parent);
             let turn = self.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
             return Err(match turn {
-                Some(turn) => format!("the turn {:?} of {chat} waits for this sub-agent; stop that one", turn.id),
-                None => format!("this sub-agent is about to end with what {chat} did"),
+                Some(turn) => ActionRejection::SubAgentInForeground { turn: turn.id.clone(), chat: chat.to_string() },
+                None => ActionRejection::SubAgentEnding { chat: chat.to_string() },
             });
         }
         let below = self.descendant_ends(&agent);
@@ -181,7 +181,7 @@ impl SessionActor {
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = SessionChange::default().action_on(home, cancelled, Some(dispatch.origin()));
         let change = self.remove_chat_input_needed(&dispatch.channel, change);
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         self.sub_agents.active.remove(&agent);
         self.withdraw_sub_agent_requests(&agent).await;
         self.end_sub_agents(below).await;

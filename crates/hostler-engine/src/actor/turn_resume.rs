@@ -9,12 +9,12 @@ use ahp_types::state::{ResponsePart, TurnState};
 use hostler_driver::TranscriptStoreError;
 
 use super::SessionActor;
-use super::dispatch::RejectReason;
 use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
 use super::session_change::SessionChange;
 use super::steering::last_steering_message;
 use crate::action_mapper::ActionMapper;
 use crate::clock::ClockExt as _;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::turn::TurnInput;
 
@@ -41,29 +41,29 @@ impl SessionActor {
         &mut self,
         dispatch: &Dispatch,
         action: ChatTurnResumeAction,
-    ) -> Result<(), RejectReason> {
+    ) -> Result<(), ActionRejection> {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
-            return Err("a turn is running".to_owned());
+            return Err(ActionRejection::TurnActive);
         }
         self.check_not_active_elsewhere().await?;
         let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
-        let Some(turn) = last else { return Err("only the last turn can be resumed".to_owned()) };
+        let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
         let resumable = match turn.response_parts.last() {
             Some(ResponsePart::Error(error)) => error.resumable == Some(true),
             _ => false,
         };
         if turn.state != TurnState::Error || !resumable {
-            return Err("that turn did not fail, or cannot be resumed".to_owned());
+            return Err(ActionRejection::TurnNotResumable);
         }
         if self.host.local_command(&turn.message.text).is_some() {
-            return Err("what the host did itself cannot be resumed; send the message again".to_owned());
+            return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
         self.recheck_delivered(&id).await;
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(dispatch.origin()))
             .persist_session();
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.commit(change).await?;
         self.set_running_turn(ActionMapper::resumed(id.clone(), parts)).await;
         let need = self.agent_preparation();
         self.drive(TurnInput::Accepted { turn: id, preparation: need }).await;

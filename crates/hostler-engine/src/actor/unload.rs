@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::{SessionActor, SessionHandle, SessionInput, SessionSource};
 use crate::broadcaster::HostNotificationKind;
 use crate::host::Host;
+use crate::rejection::ActionRejection;
 use crate::session::Session;
 use crate::turn::{AgentPhase, TurnPhase};
 use crate::{EngineError, uri};
@@ -53,7 +54,7 @@ pub(super) async fn unload_unopened(
     while let Some(input) = inputs.recv().await {
         match input {
             SessionInput::Dispose(reply) => return drop(reply.send(dispose_unopened(host, origin).await)),
-            SessionInput::Dispatch(dispatch) => host.reject(*dispatch, error.to_string()).await,
+            SessionInput::Dispatch(dispatch) => host.reject(*dispatch, ActionRejection::from(error.clone())).await,
             input => {
                 if refuse_input(input, error).is_break() {
                     return;

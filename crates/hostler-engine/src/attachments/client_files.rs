@@ -39,33 +39,39 @@ pub struct ClientDirectoryEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ClientFileError {
     /// The client is not connected.
-    #[error("the client that has it is gone; send the message again from there")]
+    #[error("the client that has the file is disconnected; send the message again from that client")]
     Gone,
     /// The client did not answer in time.
-    #[error("the client did not hand it over in time; try again")]
+    #[error("the client did not send the file in time; try again")]
     TimedOut,
     /// The client has too many requests in progress.
-    #[error("too many files of this client are being read; try again")]
+    #[error("too many files of this client are being read; try again later")]
     Busy,
     /// The client reports that there is no such file.
-    #[error("the client has no such file (any more)")]
+    #[error("the client does not have the file")]
     NotFound,
     /// The client does not allow it.
-    #[error("the client does not let this host read it; allow it there and send the message again")]
+    #[error("the client does not allow this host to read the file; allow it there and send the message again")]
     Denied,
     /// The client answered with another error.
-    #[error("the client could not read it")]
+    #[error("the client failed to read the file")]
     Failed,
     /// The client's answer is invalid.
-    #[error("the client's answer cannot be read")]
+    #[error("the client sent an invalid answer that cannot be read")]
     Malformed,
     /// The contents are larger than the limit.
-    #[error("it is larger than the host takes")]
+    #[error("the file is larger than the limit of the host")]
     TooLarge,
 }
 
 impl ClientFileError {
-    pub(super) fn code(self) -> AttachmentErrorCode {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.attachment_code().as_str()
+    }
+
+    pub(super) fn attachment_code(self) -> AttachmentErrorCode {
         match self {
             Self::NotFound => AttachmentErrorCode::ArtifactMissing,
             Self::TooLarge => AttachmentErrorCode::TooLarge,

@@ -19,6 +19,7 @@ mod history;
 mod host_files;
 mod pixel_budget;
 mod prepare;
+mod rejection;
 mod resolve;
 mod summary;
 mod vision;
@@ -40,6 +41,7 @@ pub(crate) use self::draft::referenced_hashes as named_in_draft;
 use self::history::attachment_history_with_active_turn;
 pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fits, images_dropped_action};
 pub(crate) use self::pixel_budget::PixelBudget;
+pub use self::rejection::AttachmentRejection;
 pub use self::summary::AttachmentPlanSummary;
 
 /// The host's own key in the `_meta` of messages, attachments and sessions.

@@ -14,11 +14,12 @@ use super::resolve::{AttachmentEcho, AttachmentResolver};
 use super::summary::{AttachmentPlanSummary, refused_file, withheld_file};
 use super::vision::refuse_images;
 use super::{
-    AttachmentContents, ChatView, ClientFileReader, action_message_mut, attachment_history_with_active_turn, draft,
-    echo,
+    AttachmentContents, AttachmentRejection, ChatView, ClientFileReader, action_message_mut,
+    attachment_history_with_active_turn, draft, echo,
 };
 use crate::actor::SessionInput;
 use crate::host::Host;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::uri;
 
@@ -36,13 +37,16 @@ impl PlanRefusal {
     }
 
     /// One text for a person that names every rejected file with its reason, and the codes for programs.
-    fn reason(&self) -> String {
+    fn to_rejection(&self) -> AttachmentRejection {
+        let codes = self.message_reason.iter().map(|(code, _)| *code);
+        let code = codes.chain(self.files.iter().filter_map(|file| file.code)).next();
         let whole = self.message_reason.iter().map(|(code, sentence)| format!("{sentence} ({})", code.as_str()));
         let files = self.files.iter().filter_map(|file| {
             let (code, sentence) = (file.code?.as_str(), file.message.as_ref()?);
             Some(format!("{}: {sentence} ({code})", file.label))
         });
-        format!("nothing was sent: {}", whole.chain(files).collect::<Vec<_>>().join("; "))
+        let message = format!("the message was not sent: {}", whole.chain(files).collect::<Vec<_>>().join("; "));
+        AttachmentRejection { code: code.unwrap_or(AttachmentErrorCode::TransportFailed), message }
     }
 }
 
@@ -68,10 +72,10 @@ impl Host {
         self: &Arc<Self>,
         mut dispatch: Dispatch,
         fetch: &dyn ClientFileReader,
-    ) -> Option<Result<Dispatch, (Dispatch, String)>> {
+    ) -> Option<Result<Dispatch, (Dispatch, ActionRejection)>> {
         let Some(view) = self.chat_view(&dispatch.channel).await else {
             let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().contains(&session));
-            return if known { Some(Err((dispatch, "there is no such chat".to_owned()))) } else { None };
+            return if known { Some(Err((dispatch, ActionRejection::ChatNotFound))) } else { None };
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
         let Some(message) = action_message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };
@@ -88,10 +92,7 @@ impl Host {
                 dispatch.attachment_contents = AttachmentContents::prepared(blobs);
                 Ok(dispatch)
             }
-            Err(refused) => {
-                let reason = refused.reason();
-                Err((dispatch, reason))
-            }
+            Err(refused) => Err((dispatch, refused.to_rejection().into())),
         })
     }
 

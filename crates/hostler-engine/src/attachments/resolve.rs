@@ -98,7 +98,7 @@ impl AttachmentResolver<'_> {
             return self.load_file(&uri, resource).await.map(|source| (source, AttachmentEcho::AsSent));
         }
         let most = self.remaining_bytes.min(self.host.attachment_limits.file_bytes);
-        let failed = |error: ClientFileError| (error.code(), error.to_string());
+        let failed = |error: ClientFileError| (error.attachment_code(), error.to_string());
         // Clients mark directories; a client's directory is on another machine, so only its listing is sent.
         if resource.display_kind.as_deref() == Some(DIRECTORY_DISPLAY_KIND)
             && let Some(listing) = self.client_files.list(&resource.uri, MAX_LISTED_ENTRIES).await.map_err(failed)?
@@ -180,7 +180,7 @@ impl AttachmentResolver<'_> {
             return Err(missing("these are not the annotations of this session".to_owned()));
         }
         let text = annotations::format_document(&self.view.annotations, attached.annotation_ids.as_deref());
-        Ok((AttachmentSource::Text(text.map_err(missing)?), AttachmentEcho::AsSent))
+        Ok((AttachmentSource::Text(text.map_err(|error| missing(error.to_string()))?), AttachmentEcho::AsSent))
     }
 
     fn reserve_bytes(&mut self, source: &AttachmentSource) -> Result<(), RefusalReason> {

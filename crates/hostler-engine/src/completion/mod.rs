@@ -14,10 +14,10 @@ use hostler_driver::SlashCommand;
 use tokio::sync::oneshot;
 
 pub(crate) use self::file_list::FileListCache;
-use crate::EngineError;
 use crate::actor::SessionInput;
 use crate::engine::Engine;
 use crate::uri;
+use crate::{EngineError, InvalidParams};
 
 /// The session's data for completions.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Engine {
         offset: i64,
     ) -> Result<Vec<CompletionItem>, EngineError> {
         let place = usize::try_from(offset).ok().and_then(|offset| token::token_at(text, offset));
-        let token = place.ok_or_else(|| EngineError::Invalid(format!("{offset} is not a place in the text")))?;
+        let token = place.ok_or_else(|| InvalidParams::TextOffset(offset))?;
         let mut letters = token.text.chars();
         let (trigger, query) = (letters.next(), letters.as_str());
         // Commands are recognized only at the start of a message.

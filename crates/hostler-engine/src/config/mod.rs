@@ -1,5 +1,6 @@
 //! Configuration of sessions and of the host: properties, values and checks.
 
+mod error;
 mod modes;
 mod schema;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod value_search;
 use ahp_types::common::JsonObject;
 use serde_json::Value;
 
+pub use self::error::ConfigValueError;
 pub(crate) use self::modes::{DEFAULT_MODE, agent_mode_name, mode_after_agent_change, parse_mode, values_for_mode};
 pub(crate) use self::schema::{host_schema, session_schema};
 pub(crate) use self::value_search::matching_values as values_of;
@@ -88,7 +90,7 @@ pub(crate) fn resolve_session_values(
     offer: &ConfigChoices,
     wanted: &JsonObject,
     begin: &[&JsonObject],
-) -> Result<JsonObject, String> {
+) -> Result<JsonObject, ConfigValueError> {
     let said = modes::resolve_mode_values(wanted, &JsonObject::new(), offer.allow_bypass)?;
     let begins =
         |key: &str| begin.iter().find_map(|values| values.get(key).filter(|value| is_usable(offer, key, value)));
@@ -120,11 +122,11 @@ fn is_usable(offer: &ConfigChoices, key: &str, value: &Value) -> bool {
 }
 
 /// Checks a client's change of the host's configuration. Keys that the host does not use belong to the clients.
-pub(crate) fn check_host_change(offer: &ConfigChoices, change: &JsonObject) -> Result<(), String> {
+pub(crate) fn check_host_change(offer: &ConfigChoices, change: &JsonObject) -> Result<(), ConfigValueError> {
     change.iter().try_for_each(|(key, value)| check_host_value(offer, key, value))
 }
 
-fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), String> {
+fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), ConfigValueError> {
     match key {
         _ if !HOST_CONFIG_KEYS.contains(&key) || value.is_null() => Ok(()),
         PERMISSION_MODE => {
@@ -137,12 +139,12 @@ fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(
     }
 }
 
-fn check_show_external(value: &Value) -> Result<(), String> {
+fn check_show_external(value: &Value) -> Result<(), ConfigValueError> {
     if value.as_str().is_some_and(|name| ExternalSessionFilter::from_name(name).is_some()) {
         return Ok(());
     }
     let names = ExternalSessionFilter::ALL.map(|(name, ..)| name).join(", ");
-    Err(format!("{SHOW_EXTERNAL} must be one of {names}; it cannot be {value}"))
+    Err(ConfigValueError::invalid(SHOW_EXTERNAL, value, format!("one of {names}")))
 }
 
 /// The limits in a session's configuration.
@@ -172,19 +174,19 @@ pub(crate) fn resolve_change(
     now: &JsonObject,
     wish: &JsonObject,
     replace: bool,
-) -> Result<JsonObject, String> {
+) -> Result<JsonObject, ConfigValueError> {
     for (key, value) in wish {
         match key.as_str() {
             PERMISSION_MODE | MODE | AUTO_APPROVE => {}
             ISOLATION | BRANCH if now.get(key) == Some(value) => {}
             MODEL | EFFORT | THINKING_BUDGET | BACKGROUND_ON_STOP => check_value(offer, key, value)?,
             key if is_limit(key) => check_value(offer, key, value)?,
-            _ => return Err(format!("{key:?} cannot be changed in a session")),
+            _ => return Err(ConfigValueError::ReadOnly { key: key.to_owned() }),
         }
     }
     let said = modes::resolve_mode_values(wish, now, offer.allow_bypass)?;
     if replace && said.is_none() {
-        return Err(format!("{PERMISSION_MODE:?} cannot be left out"));
+        return Err(ConfigValueError::Missing { key: PERMISSION_MODE });
     }
     let mut change = wish.clone();
     change.extend(said.into_iter().flatten());
@@ -200,7 +202,7 @@ fn is_limit(key: &str) -> bool {
 }
 
 /// Checks a value without relations to other properties. Null removes the choice.
-fn check_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), String> {
+fn check_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), ConfigValueError> {
     match key {
         _ if value.is_null() => Ok(()),
         MODEL => check_model(offer, value),
@@ -211,47 +213,51 @@ fn check_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(), St
     }
 }
 
-fn check_model(offer: &ConfigChoices, value: &Value) -> Result<(), String> {
+fn check_model(offer: &ConfigChoices, value: &Value) -> Result<(), ConfigValueError> {
     match value.as_str() {
         Some(id) if offer.models.iter().any(|model| model.id == id) => Ok(()),
-        _ => Err(format!("{MODEL} must be one of the models on offer; it cannot be {value}")),
+        _ => Err(ConfigValueError::invalid(MODEL, value, "a model that this host offers")),
     }
 }
 
-fn check_isolation(value: &Value) -> Result<(), String> {
+fn check_isolation(value: &Value) -> Result<(), ConfigValueError> {
     match value.as_str() {
         Some(ISOLATION_FOLDER) => Ok(()),
-        _ => Err(format!("{ISOLATION} cannot be {value}; this host works in the folder itself ({ISOLATION_FOLDER:?})")),
+        _ => {
+            let expected = format!("{ISOLATION_FOLDER:?}, because agents work in the folder itself");
+            Err(ConfigValueError::invalid(ISOLATION, value, expected))
+        }
     }
 }
 
-fn check_effort(value: &Value) -> Result<(), String> {
+fn check_effort(value: &Value) -> Result<(), ConfigValueError> {
     match value.as_str() {
         Some(name) if EFFORTS.contains(&name) => Ok(()),
-        _ => Err(format!("{EFFORT} must be one of {}; it cannot be {value}", EFFORTS.join(", "))),
+        _ => Err(ConfigValueError::invalid(EFFORT, value, format!("one of {}", EFFORTS.join(", ")))),
     }
 }
 
-fn check_background_on_stop(value: &Value) -> Result<(), String> {
+fn check_background_on_stop(value: &Value) -> Result<(), ConfigValueError> {
     if value.as_str().is_some_and(|name| BackgroundOnStop::from_name(name).is_some()) {
         return Ok(());
     }
     let names = BackgroundOnStop::ALL.map(|(name, ..)| name).join(", ");
-    Err(format!("{BACKGROUND_ON_STOP} must be one of {names}; it cannot be {value}"))
+    Err(ConfigValueError::invalid(BACKGROUND_ON_STOP, value, format!("one of {names}")))
 }
 
-fn check_thinking_budget(value: &Value) -> Result<(), String> {
+fn check_thinking_budget(value: &Value) -> Result<(), ConfigValueError> {
     if value.as_u64().is_some_and(|tokens| tokens <= u64::from(MAX_THINKING_TOKENS)) {
         return Ok(());
     }
-    Err(format!("{THINKING_BUDGET} must be a whole number of tokens up to {MAX_THINKING_TOKENS}; it cannot be {value}"))
+    let expected = format!("a whole number of tokens up to {MAX_THINKING_TOKENS}");
+    Err(ConfigValueError::invalid(THINKING_BUDGET, value, expected))
 }
 
-fn check_limit(key: &str, value: &Value) -> Result<(), String> {
-    let (fits, what) = if key == LIMIT_DOLLARS {
-        (value.as_f64().and_then(to_nanodollars).is_some(), "an amount of dollars such as 2.5, and not negative")
+fn check_limit(key: &str, value: &Value) -> Result<(), ConfigValueError> {
+    let (fits, expected) = if key == LIMIT_DOLLARS {
+        (value.as_f64().and_then(to_nanodollars).is_some(), "an amount of dollars that is not negative, such as 2.5")
     } else {
-        (value.is_u64(), "a whole number, and not negative")
+        (value.is_u64(), "a whole number that is not negative")
     };
-    if fits { Ok(()) } else { Err(format!("{key} must be {what}; it cannot be {value}")) }
+    if fits { Ok(()) } else { Err(ConfigValueError::invalid(key, value, expected)) }
 }

@@ -7,7 +7,7 @@ use ahp_types::common::JsonObject;
 use hostler_rules::PermissionMode;
 use serde_json::Value;
 
-use super::{AUTO_APPROVE, MODE, PERMISSION_MODE};
+use super::{AUTO_APPROVE, ConfigValueError, MODE, PERMISSION_MODE};
 
 /// The default permission mode.
 pub(crate) const DEFAULT_MODE: &str = "default";
@@ -130,7 +130,7 @@ pub(super) fn resolve_mode_values(
     wish: &JsonObject,
     now: &JsonObject,
     bypass: bool,
-) -> Result<Option<JsonObject>, String> {
+) -> Result<Option<JsonObject>, ConfigValueError> {
     let mode = parse_option(wish, PERMISSION_MODE, available_modes(bypass).map(|(EnumOption(name, ..), _)| *name))?;
     let way = parse_option(wish, MODE, VSCODE_MODES.iter().map(|EnumOption(name, ..)| *name))?;
     let approved = parse_option(wish, AUTO_APPROVE, available_approvals(bypass).map(|EnumOption(name, ..)| *name))?;
@@ -144,7 +144,7 @@ pub(super) fn resolve_mode_values(
     let approved = approved.map_or_else(|| rest(AUTO_APPROVE, DEFAULT_MODE), str::to_owned);
     let meant = mode_for_values(&way, &approved);
     if mode.is_some_and(|mode| mode != meant) {
-        return Err(format!("{PERMISSION_MODE} contradicts {MODE} and {AUTO_APPROVE}; say one or the other"));
+        return Err(ConfigValueError::Contradiction { first: PERMISSION_MODE, second: MODE, third: AUTO_APPROVE });
     }
     let values = [(PERMISSION_MODE, meant.to_owned()), (MODE, way), (AUTO_APPROVE, approved)];
     Ok(Some(values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()))
@@ -154,12 +154,13 @@ pub(super) fn resolve_mode_values(
 fn parse_option(
     wish: &JsonObject,
     key: &str,
-    mut known: impl Iterator<Item = &'static str>,
-) -> Result<Option<&'static str>, String> {
+    known: impl Iterator<Item = &'static str>,
+) -> Result<Option<&'static str>, ConfigValueError> {
     let Some(value) = wish.get(key) else { return Ok(None) };
-    match known.find(|word| value.as_str() == Some(*word)) {
-        Some(word) => Ok(Some(word)),
-        None => Err(format!("{key} cannot be {value}")),
+    let names: Vec<_> = known.collect();
+    match names.iter().find(|name| value.as_str() == Some(**name)) {
+        Some(name) => Ok(Some(name)),
+        None => Err(ConfigValueError::invalid(key, value, format!("one of {}", names.join(", ")))),
     }
 }
 
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn contradictory_and_unavailable_values_are_rejected() {
         let none = JsonObject::new();
-        let refused = |wish: Value| resolve_mode_values(&object(wish), &none, false).unwrap_err();
+        let refused = |wish: Value| resolve_mode_values(&object(wish), &none, false).unwrap_err().to_string();
         assert!(refused(json!({"permissionMode": "plan", "mode": "interactive"})).contains("contradicts"));
         assert!(refused(json!({"permissionMode": "default", "autoApprove": "assisted"})).contains("contradicts"));
         for wish in [

@@ -2,6 +2,7 @@
 
 use ahp_types::state::MessageAttachment;
 use hostler_driver::ImageSelection;
+use hostler_store::PublishedRejection;
 use tokio::sync::oneshot;
 
 use super::Engine;
@@ -38,7 +39,7 @@ impl Engine {
             Some(Ok(prepared)) => self.dispatch(prepared).await,
             // The same action may have been accepted meanwhile.
             Some(Err((dispatch, _))) if host.answer_duplicate_dispatch(&dispatch).await => {}
-            Some(Err((dispatch, reason))) => host.reject(dispatch, reason).await,
+            Some(Err((dispatch, rejection))) => host.reject(dispatch, rejection).await,
             None => {}
         }
     }
@@ -64,13 +65,13 @@ impl Engine {
     }
 
     /// Publishes a client's action as rejected to the channel's subscribers. Unknown channels are ignored.
-    pub async fn reject(&self, dispatch: Dispatch, reason: String) {
+    pub async fn reject(&self, dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
         let known = dispatch.channel == uri::ROOT_CHANNEL_URI
             || self.host.resources.watches.contains(&dispatch.channel)
             || self.host.terminals.contains(&dispatch.channel)
             || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().contains(&session));
         if known {
-            self.host.reject(dispatch, reason).await;
+            self.host.reject(dispatch, rejection).await;
         }
     }
 

@@ -14,7 +14,7 @@ use crate::clock::ClockExt as _;
 use crate::progress::ProgressRequest;
 use crate::session::Session;
 use crate::session_catalog::SessionPage;
-use crate::{EngineError, uri};
+use crate::{EngineError, InvalidParams, uri};
 
 /// A request to create a session.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ impl Engine {
     pub fn create_session(&self, wish: CreateSession) -> Result<(), EngineError> {
         let host = &self.host;
         if !uri::is_session_uri(&wish.uri) {
-            return Err(EngineError::Invalid(format!("{:?} cannot name a session; use claude:/<uuid>", wish.uri)));
+            return Err(InvalidParams::SessionUri(wish.uri).into());
         }
         let provider = wish.provider.clone().unwrap_or_else(|| self.provider_of(&wish.uri));
         let Some(driver) = host.drivers.get(&provider) else {

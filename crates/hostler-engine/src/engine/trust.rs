@@ -7,8 +7,8 @@ use hostler_trust::{TrustAssessment, TrustDecision, TrustEntry, TrustError, Trus
 use url::Url;
 
 use super::Engine;
-use crate::EngineError;
 use crate::host::Host;
+use crate::{EngineError, InvalidParams};
 
 /// All decisions, and the folders that the host's configuration trusts.
 #[derive(Debug, Clone)]
@@ -130,12 +130,12 @@ fn parse_folder(directory: &str) -> Result<PathBuf, EngineError> {
     let named = Url::parse(directory).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
     let path = named.unwrap_or_else(|| PathBuf::from(directory));
     let absolute = Path::is_absolute(&path);
-    absolute.then_some(path).ok_or_else(|| EngineError::Invalid(format!("{directory:?} is not an absolute path")))
+    absolute.then_some(path).ok_or_else(|| InvalidParams::RelativePath(directory.into()).into())
 }
 
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TrustError> + Send + 'static,
 ) -> Result<T, EngineError> {
     let done = tokio::task::spawn_blocking(work).await;
-    Ok(done.map_err(|error| EngineError::Invalid(format!("the folder could not be looked at: {error}")))??)
+    Ok(done.map_err(|error| EngineError::TaskFailed(error.to_string()))??)
 }

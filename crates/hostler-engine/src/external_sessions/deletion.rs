@@ -66,9 +66,7 @@ impl Host {
         let Some(archive) = self.transcript_store(&provider) else { return Ok(()) };
         for conversation in conversations {
             if archive.external_activity(conversation).await == Some(ExternalActivity::Busy) {
-                let why =
-                    "somebody is in the middle of a turn of this conversation elsewhere; it can be deleted after that";
-                return Err(EngineError::Invalid(why.to_owned()));
+                return Err(EngineError::ActiveElsewhere);
             }
         }
         Ok(())

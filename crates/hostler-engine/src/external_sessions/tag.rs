@@ -4,10 +4,10 @@
 use hostler_driver::TranscriptStoreError;
 use uuid::Uuid;
 
-use crate::EngineError;
 use crate::actor::SessionInput;
 use crate::engine::Engine;
 use crate::host::Host;
+use crate::{EngineError, InvalidParams};
 
 /// Maximum length of a tag.
 const MAX_TAG_CHARS: usize = 100;
@@ -62,7 +62,7 @@ impl Host {
 fn validate_tag(tag: &str) -> Result<&str, EngineError> {
     let tag = tag.trim();
     if tag.is_empty() || tag.chars().any(char::is_control) || tag.chars().count() > MAX_TAG_CHARS {
-        return Err(EngineError::Invalid(format!("a tag is one line of 1 to {MAX_TAG_CHARS} characters")));
+        return Err(InvalidParams::Tag { max_chars: MAX_TAG_CHARS }.into());
     }
     Ok(tag)
 }

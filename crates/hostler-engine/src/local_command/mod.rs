@@ -6,6 +6,7 @@ mod output_tail;
 use hostler_driver::SlashCommand;
 
 pub(crate) use self::output_tail::OutputTail;
+use crate::rejection::ActionRejection;
 
 /// The prefix of commands for the host's own shell.
 pub(crate) const COMMAND_PREFIX: &str = "!";
@@ -33,13 +34,13 @@ pub(crate) fn parse(text: &str) -> Option<LocalCommand> {
 
 /// Checks whether a command can be carried out. Attachments are allowed, because editors attach the open file to every
 /// message; the host ignores them.
-pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Result<(), String> {
+pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Result<(), ActionRejection> {
     match local {
         Some(LocalCommand::Shell(line)) if line.is_empty() => {
-            Err(format!("say the command behind the {COMMAND_PREFIX:?}, as in \"{COMMAND_PREFIX}ls\""))
+            Err(ActionRejection::EmptyCommand { prefix: COMMAND_PREFIX })
         }
         Some(LocalCommand::Rename(title)) if title.len() > longest_title => {
-            Err(format!("a title has 1 to {longest_title} bytes"))
+            Err(ActionRejection::InvalidTitle { max: longest_title })
         }
         _ => Ok(()),
     }
@@ -70,9 +71,9 @@ mod tests {
         for text in ["ls", " !ls", "/renamed x", "/compact", "say /rename x", ""] {
             assert_eq!(parse(text), None, "{text:?}");
         }
-        assert!(validate(parse("!  ").as_ref(), 10).unwrap_err().contains("!ls"));
+        assert!(validate(parse("!  ").as_ref(), 10).unwrap_err().to_string().contains("!ls"));
         assert!(validate(parse("/rename 12345678901").as_ref(), 10).is_err());
-        assert_eq!(validate(parse("/rename").as_ref(), 10), Ok(()));
-        assert_eq!(validate(parse("hello").as_ref(), 10), Ok(()));
+        assert!(validate(parse("/rename").as_ref(), 10).is_ok());
+        assert!(validate(parse("hello").as_ref(), 10).is_ok());
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hostler_driver::{ConfigurationItem, Question, QuestionAnswer, QuestionKind, QuestionOption};
 use hostler_trust::{TrustAssessment, TrustDecision, TrustState};
 
-use super::InvalidAnswer;
+use super::AnswerError;
 
 /// Id of the only question, and of its options.
 const FOLDER_QUESTION_ID: &str = "folder";
@@ -44,13 +44,14 @@ pub(super) fn trust_question() -> Question {
 }
 
 /// Returns the decision that an answer means.
-pub(super) fn parse_decision(answers: &[(String, QuestionAnswer)]) -> Result<TrustDecision, InvalidAnswer> {
+pub(super) fn parse_decision(answers: &[(String, QuestionAnswer)]) -> Result<TrustDecision, AnswerError> {
     let chosen = answers.iter().find_map(|(_, answer)| match answer {
         QuestionAnswer::Selected { options, .. } => options.first(),
         _ => None,
     });
     let option = TRUST_OPTIONS.iter().find(|(id, ..)| chosen.is_some_and(|chosen| chosen == id));
-    option.map(|(.., decision)| *decision).ok_or_else(|| "choose one of the options".to_owned())
+    let missing = || AnswerError::AnswerRequired { question: trust_question().text };
+    option.map(|(.., decision)| *decision).ok_or_else(missing)
 }
 
 /// Describes the folder's configuration, or what has changed since it was trusted, as Markdown.

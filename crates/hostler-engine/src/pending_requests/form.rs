@@ -9,7 +9,7 @@ use ahp_types::state::{
 use hostler_driver::{Answer, Question, QuestionAnswer, QuestionKind, QuestionOption};
 use hostler_trust::{TrustAssessment, TrustDecision};
 
-use super::{InvalidAnswer, folder_trust_form};
+use super::{AnswerError, folder_trust_form};
 
 /// Maximum length of a free-text answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
@@ -20,6 +20,7 @@ const PLAN_WITHOUT_TEXT_MESSAGE: &str = "The agent proposes to carry out its pla
 
 /// Id of the only question about a plan, and of its options.
 const PLAN_QUESTION_ID: &str = "plan";
+const PLAN_QUESTION_TEXT: &str = "Carry out this plan? To request changes, describe them.";
 const ACCEPT_EDITS_OPTION: &str = "accept-edits";
 const DEFAULT_OPTION: &str = "default";
 const REVISE_OPTION: &str = "revise";
@@ -90,7 +91,7 @@ impl InputForm {
         let question = Question {
             id: PLAN_QUESTION_ID.to_owned(),
             header: Some("Plan".to_owned()),
-            text: "Carry out this plan? Own words tell the agent what to change.".to_owned(),
+            text: PLAN_QUESTION_TEXT.to_owned(),
             kind: QuestionKind::Choice { options, allows_multiple: false, allows_free_text: true },
             required: true,
         };
@@ -128,8 +129,9 @@ impl InputForm {
         self.questions.iter().find(|question| question.id == id)
     }
 
-    pub(super) fn check_draft(&self, id: &str, answer: Option<&ChatInputAnswer>) -> Result<(), InvalidAnswer> {
-        let question = self.find_question(id).ok_or_else(|| format!("there is no question {id:?}"))?;
+    pub(super) fn check_draft(&self, id: &str, answer: Option<&ChatInputAnswer>) -> Result<(), AnswerError> {
+        let question =
+            self.find_question(id).ok_or_else(|| AnswerError::UnknownQuestion { question: id.to_owned() })?;
         match answer {
             Some(answer) => parse_answer(question, answer).map(drop),
             None => Ok(()),
@@ -141,7 +143,7 @@ impl InputForm {
         &self,
         response: ChatInputResponseKind,
         answer: impl Fn(&str) -> Option<ChatInputAnswer>,
-    ) -> Result<FormOutcome, InvalidAnswer> {
+    ) -> Result<FormOutcome, AnswerError> {
         let denied = |message: &str| Ok(FormOutcome::AnswerAgent(Answer::Deny { message: message.to_owned() }));
         match (response, &self.subject) {
             (ChatInputResponseKind::Accept, _) => {}
@@ -155,7 +157,9 @@ impl InputForm {
             let given = answer(&question.id).map(|answer| parse_answer(question, &answer)).transpose()?.flatten();
             match given {
                 Some(given) => answers.push((question.id.clone(), given)),
-                None if question.required => return Err(format!("{:?} needs an answer", question.text)),
+                None if question.required => {
+                    return Err(AnswerError::AnswerRequired { question: question.text.clone() });
+                }
                 None => {}
             }
         }
@@ -168,15 +172,15 @@ impl InputForm {
 }
 
 /// Returns what a person decided about a plan.
-fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, InvalidAnswer> {
+fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, AnswerError> {
     let Some((_, QuestionAnswer::Selected { options, free_text })) = answers.first() else {
-        return Err("say what is to become of the plan".to_owned());
+        return Err(AnswerError::AnswerRequired { question: PLAN_QUESTION_TEXT.to_owned() });
     };
     let words = free_text.join("\n");
     let chosen = options.first().map(String::as_str);
     match chosen {
         Some(ACCEPT_EDITS_OPTION | DEFAULT_OPTION) if !words.trim().is_empty() => {
-            Err("a plan is carried out as it is; own words go with \"Keep planning\"".to_owned())
+            Err(AnswerError::CommentOnAcceptedPlan)
         }
         Some(ACCEPT_EDITS_OPTION) => Ok(FormOutcome::AcceptPlan("acceptEdits")),
         Some(DEFAULT_OPTION) => Ok(FormOutcome::AcceptPlan("default")),
@@ -188,7 +192,7 @@ fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, Inv
 }
 
 /// Parses the answer to a question; `None` if it is left open.
-fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<QuestionAnswer>, InvalidAnswer> {
+fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<QuestionAnswer>, AnswerError> {
     let value = match answer {
         ChatInputAnswer::Draft(ChatInputAnswered { value })
         | ChatInputAnswer::Submitted(ChatInputAnswered { value }) => value,
@@ -198,7 +202,7 @@ fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<
             return Ok(said.then_some(QuestionAnswer::Selected { options: Vec::new(), free_text: words }));
         }
     };
-    let wrong = || format!("the answer to {:?} is not of the kind that was asked for", question.text);
+    let wrong = || AnswerError::WrongType { question: question.text.clone() };
     match (&question.kind, value) {
         (QuestionKind::Text, ChatInputAnswerValue::Text(text)) => {
             check_answer_length(&text.value)?;
@@ -230,14 +234,14 @@ fn parse_choice(
     question: &Question,
     ids: Vec<String>,
     words: Option<&[String]>,
-) -> Result<Option<QuestionAnswer>, InvalidAnswer> {
+) -> Result<Option<QuestionAnswer>, AnswerError> {
     let QuestionKind::Choice { options, .. } = &question.kind else { return Ok(None) };
     for (at, id) in ids.iter().enumerate() {
         if !options.iter().any(|option| option.id == *id) {
-            return Err(format!("{:?} has no option {id:?}", question.text));
+            return Err(AnswerError::UnknownChoice { question: question.text.clone(), option: id.clone() });
         }
         if ids.iter().skip(at + 1).any(|other| other == id) {
-            return Err(format!("the option {id:?} is chosen twice"));
+            return Err(AnswerError::DuplicateChoice { option: id.clone() });
         }
     }
     let free_text = parse_free_text(question, words)?;
@@ -245,17 +249,17 @@ fn parse_choice(
     Ok(said.then_some(QuestionAnswer::Selected { options: ids, free_text }))
 }
 
-fn parse_free_text(question: &Question, words: Option<&[String]>) -> Result<Vec<String>, InvalidAnswer> {
+fn parse_free_text(question: &Question, words: Option<&[String]>) -> Result<Vec<String>, AnswerError> {
     let words: Vec<_> = words.unwrap_or_default().iter().filter(|text| !text.trim().is_empty()).cloned().collect();
     if !words.is_empty() && !matches!(question.kind, QuestionKind::Choice { allows_free_text: true, .. }) {
-        return Err(format!("{:?} cannot be answered in own words", question.text));
+        return Err(AnswerError::FreeTextNotAllowed { question: question.text.clone() });
     }
     words.iter().try_for_each(|text| check_answer_length(text))?;
     Ok(words)
 }
 
-fn check_answer_length(text: &str) -> Result<(), InvalidAnswer> {
-    if text.len() > MAX_ANSWER_BYTES { Err(format!("an answer has at most {MAX_ANSWER_BYTES} bytes")) } else { Ok(()) }
+fn check_answer_length(text: &str) -> Result<(), AnswerError> {
+    if text.len() > MAX_ANSWER_BYTES { Err(AnswerError::TooLong { max_bytes: MAX_ANSWER_BYTES }) } else { Ok(()) }
 }
 
 fn to_ahp_question(question: &Question) -> ChatInputQuestion {

@@ -4,6 +4,7 @@
 //! answer applies to what was displayed: one request, one call, one input. Rules, permission mode and the agent are not
 //! known here.
 
+mod error;
 mod folder_trust_form;
 mod form;
 mod tool_call_options;
@@ -19,11 +20,9 @@ use hostler_rules::Rule;
 use hostler_trust::TrustAssessment;
 use serde_json::value::RawValue;
 
+pub use self::error::AnswerError;
 pub(crate) use self::form::{FormOutcome, InputForm};
 pub(crate) use self::tool_call_options::{RuleLifetime, ToolCallOptions};
-
-/// Why an answer is rejected, for a person.
-pub(crate) type InvalidAnswer = String;
 
 /// Maximum number of pending requests; further ones are denied. No agent is known to have that many.
 const MAX_PENDING_REQUESTS: usize = 256;
@@ -37,8 +36,6 @@ const MAX_DENIAL_BYTES: usize = 64 * 1024;
 /// What the agent receives if a person denies a call without feedback.
 pub(crate) const DEFAULT_DENIAL: &str =
     "The user did not allow this. Do not try it again in another way; ask what to do instead, or go on without it.";
-
-const NOT_PENDING_REASON: &str = "nobody waits for this answer any more";
 
 /// A request that the agent withdrew.
 #[derive(Debug)]
@@ -194,15 +191,15 @@ impl PendingRequests {
     /// Validates a client's answer to a call. Changes nothing.
     ///
     /// # Errors
-    /// A message for a person, if the call is not pending or the answer is invalid.
+    /// If the call is not pending or the answer is invalid.
     pub(crate) fn evaluate_confirmation(
         &self,
         said: &ChatToolCallConfirmedAction,
-    ) -> Result<ToolCallAnswer, InvalidAnswer> {
-        let open = self.permissions.get(&said.tool_call_id).ok_or(NOT_PENDING_REASON)?;
+    ) -> Result<ToolCallAnswer, AnswerError> {
+        let open = self.permissions.get(&said.tool_call_id).ok_or(AnswerError::NotPending)?;
         let choice = said.selected_option_id.as_deref().map(|id| open.options.find(id)).transpose()?;
         if choice.is_some_and(|choice| choice.is_approval() != said.approved) {
-            return Err("the chosen option and the answer contradict each other".to_owned());
+            return Err(AnswerError::Contradiction);
         }
         let mut action = said.clone();
         if !said.approved {
@@ -226,7 +223,7 @@ impl PendingRequests {
         action.reason = None;
         let rules = choice.and_then(|choice| choice.rules());
         if edited.is_some() && rules.is_some() {
-            return Err("a changed input can be allowed once; rules are about the agent's own".to_owned());
+            return Err(AnswerError::RuleForEditedInput);
         }
         Ok(ToolCallAnswer {
             action,
@@ -239,19 +236,19 @@ impl PendingRequests {
     /// Validates a client's answers. Changes nothing.
     ///
     /// # Errors
-    /// A message for a person, if the questions are not pending or the answers do not fit.
+    /// If the questions are not pending or the answers do not fit.
     pub(crate) fn evaluate_completion(
         &self,
         said: &ChatInputCompletedAction,
         drafts: impl Fn(&str) -> Option<ChatInputAnswer>,
-    ) -> Result<FormOutcome, InvalidAnswer> {
-        let open = self.inputs.get(&said.request_id).ok_or(NOT_PENDING_REASON)?;
+    ) -> Result<FormOutcome, AnswerError> {
+        let open = self.inputs.get(&said.request_id).ok_or(AnswerError::NotPending)?;
         let answer = |question: &str| {
             let said = said.answers.as_ref().and_then(|answers| answers.get(question)).cloned();
             said.or_else(|| drafts(question))
         };
         if let Some(unknown) = said.answers.iter().flatten().find(|(id, _)| !open.form.has_question(id)) {
-            return Err(format!("there is no question {:?}", unknown.0));
+            return Err(AnswerError::UnknownQuestion { question: unknown.0.clone() });
         }
         open.form.evaluate(said.response, answer)
     }
@@ -259,46 +256,46 @@ impl PendingRequests {
     /// Validates a draft of answers. Changes nothing.
     ///
     /// # Errors
-    /// A message for a person, if the questions are not pending or the draft does not fit.
+    /// If the questions are not pending or the draft does not fit.
     pub(crate) fn check_draft(
         &self,
         id: &str,
         question: &str,
         answer: Option<&ChatInputAnswer>,
-    ) -> Result<(), InvalidAnswer> {
-        let open = self.inputs.get(id).ok_or(NOT_PENDING_REASON)?;
+    ) -> Result<(), AnswerError> {
+        let open = self.inputs.get(id).ok_or(AnswerError::NotPending)?;
         open.form.check_draft(question, answer)
     }
 }
 
 /// The feedback that the agent receives with a denial.
-fn denial_message(said: &ChatToolCallConfirmedAction) -> Result<String, InvalidAnswer> {
+fn denial_message(said: &ChatToolCallConfirmedAction) -> Result<String, AnswerError> {
     let reason = said.reason_message.as_ref().map(|message| match message {
         StringOrMarkdown::Plain(text) => text.as_str(),
         StringOrMarkdown::Markdown { markdown } => markdown.as_str(),
     });
     let suggestion = said.user_suggestion.as_ref().map(|message| message.text.as_str());
-    let words: Vec<_> = [reason, suggestion].into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
-    let words = words.join("\n");
-    match words.len() {
+    let texts: Vec<_> = [reason, suggestion].into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
+    let feedback = texts.join("\n");
+    match feedback.len() {
         0 => Ok(DEFAULT_DENIAL.to_owned()),
-        1..=MAX_DENIAL_BYTES => Ok(words),
-        _ => Err(format!("a word to the agent has at most {MAX_DENIAL_BYTES} bytes")),
+        1..=MAX_DENIAL_BYTES => Ok(feedback),
+        _ => Err(AnswerError::TooLong { max_bytes: MAX_DENIAL_BYTES }),
     }
 }
 
 /// Parses an edited input, which must be one JSON object.
-fn parse_edited_input(text: &str) -> Result<Arc<RawValue>, InvalidAnswer> {
+fn parse_edited_input(text: &str) -> Result<Arc<RawValue>, AnswerError> {
     if text.len() > MAX_EDITED_INPUT_BYTES {
-        return Err(format!("the changed input has more than {MAX_EDITED_INPUT_BYTES} bytes"));
+        return Err(AnswerError::EditedInputTooLarge { max_bytes: MAX_EDITED_INPUT_BYTES });
     }
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(serde_json::Value::Object(_)) => {}
-        Ok(_) => return Err("the changed input is not a JSON object".to_owned()),
-        Err(error) => return Err(format!("the changed input is not JSON: {error}")),
+        Ok(_) => return Err(AnswerError::InvalidEditedInput { problem: None }),
+        Err(error) => return Err(AnswerError::InvalidEditedInput { problem: Some(error.to_string()) }),
     }
-    let raw = RawValue::from_string(text.to_owned()).map_err(|error| error.to_string())?;
-    Ok(raw.into())
+    let raw = RawValue::from_string(text.to_owned());
+    raw.map(Into::into).map_err(|error| AnswerError::InvalidEditedInput { problem: Some(error.to_string()) })
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use ahp_types::state::{ConfirmationOption, ConfirmationOptionKind};
 use hostler_rules::{Rule, RuleSuggestion};
 
+use super::AnswerError;
+
 /// How long a rule applies that an option creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleLifetime {
@@ -51,9 +53,9 @@ impl ToolCallOptions {
         self.0.iter().map(|choice| choice.option.clone()).collect()
     }
 
-    pub(super) fn find(&self, id: &str) -> Result<&ToolCallOption, String> {
+    pub(super) fn find(&self, id: &str) -> Result<&ToolCallOption, AnswerError> {
         let found = self.0.iter().find(|choice| choice.option.id == id);
-        found.ok_or_else(|| format!("there is no option {id:?}"))
+        found.ok_or_else(|| AnswerError::UnknownOption { option: id.to_owned() })
     }
 }
 

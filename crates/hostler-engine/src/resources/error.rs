@@ -2,7 +2,9 @@
 
 use hostler_files::{FileAccess, FileError};
 
+use super::watch::WatchPatternError;
 use crate::EngineError;
+use crate::error_codes::ErrorCode as _;
 
 /// Why an operation on a resource failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,14 +28,23 @@ pub enum ResourceError {
         error: FileError,
     },
     /// The grant does not exist.
-    #[error("there is no grant {0}")]
+    #[error("grant {0} does not exist")]
     GrantNotFound(String),
-    /// A limit is reached.
-    #[error("{0}")]
-    TooMany(&'static str),
+    /// The limit on grants is reached.
+    #[error("the limit of {max} grants is reached; revoke some first")]
+    TooManyGrants {
+        /// The limit.
+        max: usize,
+    },
+    /// The limit on watches is reached.
+    #[error("the limit of {max} watches is reached; unsubscribe from some first")]
+    TooManyWatches {
+        /// The limit.
+        max: usize,
+    },
     /// A pattern is invalid.
-    #[error("{0}")]
-    InvalidPattern(String),
+    #[error(transparent)]
+    InvalidPattern(#[from] WatchPatternError),
     /// Another engine error.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -45,21 +56,35 @@ impl ResourceError {
         let uri = uri.to_owned();
         match error {
             FileError::Outside => {
-                let sentence = format!(
-                    "{uri} lies outside of what clients may {}: the directories of this host's sessions, and what was \
-                     granted. Ask for it with resourceRequest, or open a session there.",
+                let message = format!(
+                    "{uri} is outside of the directories that clients may {}: the directories of this host's sessions, \
+                     and granted ones. Request access with resourceRequest, or open a session there.",
                     access_verb(access),
                 );
-                Self::Denied { uri, access, message: sentence }
+                Self::Denied { uri, access, message }
             }
             error => Self::File { uri, error },
+        }
+    }
+
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } => "accessDenied",
+            Self::File { error, .. } => error.code(),
+            Self::GrantNotFound(_) => "grantNotFound",
+            Self::TooManyGrants { .. } => "tooManyGrants",
+            Self::TooManyWatches { .. } => "tooManyWatches",
+            Self::InvalidPattern(error) => error.code(),
+            Self::Engine(error) => error.code(),
         }
     }
 }
 
 pub(super) fn access_verb(access: FileAccess) -> &'static str {
     match access {
-        FileAccess::Browse => "look at",
+        FileAccess::Browse => "list",
         FileAccess::Read => "read",
         FileAccess::Write => "change",
     }

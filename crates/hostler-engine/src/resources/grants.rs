@@ -137,7 +137,7 @@ impl GrantStore {
             Some(grant) => grant.id.clone(),
             None => {
                 if book.len() >= MAX_GRANTS {
-                    return Err(ResourceError::TooMany("there are as many grants as there may be; revoke some"));
+                    return Err(ResourceError::TooManyGrants { max: MAX_GRANTS });
                 }
                 let id = Uuid::new_v4().simple().to_string();
                 let (client, since) = (request.client.to_owned(), request.now.clone());

@@ -29,7 +29,7 @@ pub use grants::{GrantPolicy, ResourceGrant};
 pub(crate) use session_directories::SessionDirectories;
 pub use session_roots::SessionRoots;
 pub(crate) use watch::WatchRegistry;
-pub use watch::WatchResource;
+pub use watch::{WatchPatternError, WatchResource};
 
 use crate::action_mapper::content_hash;
 use crate::clock::ClockExt as _;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::EngineError;
+use crate::{EngineError, InvalidParams};
 
 /// Where sessions may work.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,14 @@ pub struct SessionRoots {
     pub private_paths: Vec<PathBuf>,
 }
 
+/// Why no session may work in a directory.
+enum DirectoryRestriction {
+    /// It belongs to the host.
+    Private,
+    /// It is outside of the configured roots.
+    OutsideRoots,
+}
+
 impl SessionRoots {
     /// The host's own directories and files, with links resolved.
     pub(crate) fn resolved_private_paths(&self) -> Vec<PathBuf> {
@@ -26,29 +34,32 @@ impl SessionRoots {
     /// Whether a session may work in a directory that is given without links; `private` comes from
     /// [`Self::resolved_private_paths`].
     pub(crate) fn is_allowed(&self, real: &Path, private: &[PathBuf]) -> bool {
-        self.refusal_reason(real, private).is_none()
+        self.find_restriction(real, private).is_none()
     }
 
     /// Checks a session's directory.
     ///
     /// # Errors
-    /// A message that names the setting.
+    /// If no session may work there.
     pub(crate) fn check(&self, directory: &Path) -> Result<(), EngineError> {
-        match self.refusal_reason(&resolve_links(directory), &self.resolved_private_paths()) {
-            Some(why) => Err(EngineError::Invalid(format!("no session can work in {}: {why}", directory.display()))),
+        match self.find_restriction(&resolve_links(directory), &self.resolved_private_paths()) {
+            Some(DirectoryRestriction::Private) => Err(InvalidParams::PrivateDirectory(directory.to_owned()).into()),
+            Some(DirectoryRestriction::OutsideRoots) => {
+                Err(InvalidParams::OutsideSessionRoots(directory.to_owned()).into())
+            }
             None => Ok(()),
         }
     }
 
-    fn refusal_reason(&self, real: &Path, private: &[PathBuf]) -> Option<&'static str> {
+    fn find_restriction(&self, real: &Path, private: &[PathBuf]) -> Option<DirectoryRestriction> {
         if private.iter().any(|private| real.starts_with(private)) {
-            return Some("it belongs to the host itself, whatever `session-roots` says; choose another directory");
+            return Some(DirectoryRestriction::Private);
         }
         let within = || self.allowed_roots.iter().any(|root| real.starts_with(resolve_links(root)));
         if self.allowed_roots.is_empty() || within() {
             return None;
         }
-        Some("it is outside of `session-roots`; choose another directory, or add it to that setting of the host")
+        Some(DirectoryRestriction::OutsideRoots)
     }
 }
 

@@ -41,14 +41,25 @@ pub enum ApplyOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The running turn would be lost.
-    #[error("the turn {0:?} is running; another one cannot begin before its end")]
+    #[error("the turn {0:?} is running; another turn cannot start before it has ended")]
     TurnAlreadyRunning(String),
     /// The turn could start but never end.
-    #[error("the turn's beginning {0:?} is no time from which an end can be counted")]
+    #[error("the start time {0:?} of the turn is invalid")]
     InvalidStartTime(String),
     /// The reducer rejects it.
     #[error(transparent)]
     Reducer(#[from] ReduceError),
+}
+
+impl ApplyError {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TurnAlreadyRunning(_) => "turnActive",
+            Self::InvalidStartTime(_) | Self::Reducer(_) => "invalidTimestamp",
+        }
+    }
 }
 
 impl From<ReduceOutcome> for ApplyOutcome {

@@ -17,13 +17,13 @@ use tokio::time::Instant;
 
 use super::screen::TerminalScreen;
 use super::shell::{TerminalShell, TerminalSize};
-use super::tool_call_terminal::READ_ONLY_REASON;
-use super::{claim, parse_size, strip_terminal_input};
+use super::{TerminalActionError, claim, parse_size, strip_terminal_input};
 use crate::EngineError;
 use crate::broadcaster::Subscriber;
 use crate::clock::ClockExt as _;
 use crate::command_runner::CommandExit;
 use crate::host::Host;
+use crate::rejection::ActionRejection;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
 
@@ -247,7 +247,7 @@ impl TerminalActor {
         let accepted = self.accept(&dispatch, flow);
         match accepted {
             Ok(()) => self.echo(dispatch, flow).await,
-            Err(reason) => self.host.reject(dispatch, reason).await,
+            Err(rejection) => self.host.reject(dispatch, rejection).await,
         }
     }
 
@@ -270,25 +270,22 @@ impl TerminalActor {
         self.update_list_entry(flow).await;
     }
 
-    /// Checks a request and carries it out. The error is the reason of the rejection.
-    fn accept(&mut self, dispatch: &Dispatch, flow: &mut TerminalIo) -> Result<(), String> {
+    /// Checks a request and carries it out.
+    fn accept(&mut self, dispatch: &Dispatch, flow: &mut TerminalIo) -> Result<(), ActionRejection> {
         if self.is_tool_call {
-            return Err(READ_ONLY_REASON.to_owned());
+            return Err(TerminalActionError::ReadOnly.into());
         }
         match &dispatch.action {
             StateAction::TerminalInput(input) => {
                 if self.shell.is_none() {
-                    return Err("the shell has ended; nobody reads what is typed".to_owned());
+                    return Err(TerminalActionError::ShellEnded.into());
                 }
                 if input.data.len() > MAX_PENDING_INPUT_BYTES {
-                    return Err(format!("at most {MAX_PENDING_INPUT_BYTES} bytes can be typed at once"));
+                    return Err(TerminalActionError::InputTooLarge { max_bytes: MAX_PENDING_INPUT_BYTES }.into());
                 }
                 if flow.pending_input.len() + input.data.len() > MAX_PENDING_INPUT_BYTES {
-                    return Err(format!(
-                        "the shell does not read what is typed, and {} bytes wait for it; interrupt what runs there, or \
-                         try again",
-                        flow.pending_input.len()
-                    ));
+                    let pending_bytes = flow.pending_input.len();
+                    return Err(TerminalActionError::InputNotRead { pending_bytes }.into());
                 }
                 flow.pending_input.extend_from_slice(input.data.as_bytes());
             }
@@ -297,21 +294,17 @@ impl TerminalActor {
                 self.resize(size);
             }
             StateAction::TerminalClaimed(claimed) => {
-                claim::check_claim_transfer(
-                    &dispatch.client_id,
-                    &self.screen.state.claim,
-                    &claimed.claim,
-                    &*self.host,
-                )?;
+                claim::check_claim_transfer(&dispatch.client_id, &self.screen.state.claim, &claimed.claim, &*self.host)
+                    .map_err(TerminalActionError::from)?;
             }
             StateAction::TerminalTitleChanged(renamed) => {
                 if !(1..=MAX_TITLE_BYTES).contains(&renamed.title.len()) {
-                    return Err(format!("a terminal's title has 1 to {MAX_TITLE_BYTES} bytes"));
+                    return Err(TerminalActionError::InvalidTitle { max_bytes: MAX_TITLE_BYTES }.into());
                 }
                 self.screen.has_user_title = true;
             }
             StateAction::TerminalCleared(_) => {}
-            _ => return Err("this host does not support that action on this channel".to_owned()),
+            _ => return Err(ActionRejection::Unsupported),
         }
         Ok(())
     }

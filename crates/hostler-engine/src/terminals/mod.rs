@@ -27,8 +27,9 @@ use hostler_terminal::{ShellNonce, ShellOutputParser};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use error::TerminalError;
-pub use shell::{ShellLauncher, ShellSpec, TerminalShell, TerminalSize};
+pub use claim::ClaimError;
+pub use error::{TerminalActionError, TerminalError};
+pub use shell::{ShellLauncher, ShellSpec, ShellStartError, TerminalShell, TerminalSize};
 pub(crate) use tool_call_terminal::ToolCallTerminal;
 
 use crate::broadcaster::Subscriber;
@@ -209,35 +210,32 @@ impl Engine {
     ///
     /// # Errors
     /// If terminals are off, the URI is in use, or the shell cannot be started. Nothing remains of the terminal then.
-    pub async fn create_terminal(&self, client: &str, wish: CreateTerminal) -> Result<(), TerminalError> {
+    pub async fn create_terminal(&self, client: &str, params: CreateTerminal) -> Result<(), TerminalError> {
         let host = &self.host;
         let config = host.terminals.config.as_ref().ok_or(TerminalError::Disabled)?;
-        if !uri::is_terminal_uri(&wish.uri) {
-            return Err(TerminalError::InvalidUri(wish.uri));
+        if !uri::is_terminal_uri(&params.uri) {
+            return Err(TerminalError::InvalidUri(params.uri));
         }
-        claim::check_new_claim(client, &wish.claim, &**host).map_err(TerminalError::Invalid)?;
-        let size = parse_size(wish.cols, wish.rows).map_err(TerminalError::Invalid)?;
-        let name = wish.name.filter(|name| !name.is_empty());
+        claim::check_new_claim(client, &params.claim, &**host)?;
+        let size = parse_size(params.cols, params.rows)?;
+        let name = params.name.filter(|name| !name.is_empty());
         if name.as_ref().is_some_and(|name| name.len() > actor::MAX_TITLE_BYTES) {
-            return Err(TerminalError::Invalid(format!(
-                "a terminal's name has at most {} bytes",
-                actor::MAX_TITLE_BYTES
-            )));
+            return Err(TerminalActionError::InvalidTitle { max_bytes: actor::MAX_TITLE_BYTES }.into());
         }
-        let terminal: Arc<str> = wish.uri.into();
+        let terminal: Arc<str> = params.uri.into();
         host.terminals.reserve(&terminal, config.max_terminals)?;
         let mut place = TerminalReservation { terminals: &host.terminals, uri: &terminal, is_activated: false };
 
-        let directory = self.terminal_directory(wish.directory.as_deref(), &wish.claim).await?;
-        let nonce = ShellNonce::new().map_err(|error| TerminalError::ShellStartFailed(error.to_string()))?;
+        let directory = self.terminal_directory(params.directory.as_deref(), &params.claim).await?;
+        let nonce = ShellNonce::new().map_err(|error| ShellStartError::Failed(error.to_string()))?;
         let cwd = path_to_file_uri(&directory).ok();
         let spec = ShellSpec { directory, size, nonce: nonce.clone() };
-        let shell = config.shell_launcher.open(spec).await.map_err(TerminalError::ShellStartFailed)?;
+        let shell = config.shell_launcher.open(spec).await?;
         if host.stop.is_cancelled() {
             shell.terminate().await;
             return Err(EngineError::Stopping.into());
         }
-        let claim = wish.claim;
+        let claim = params.claim;
         let state = TerminalState {
             title: name.clone().unwrap_or_else(|| config.shell_launcher.default_title()),
             cwd,
@@ -273,9 +271,9 @@ impl Engine {
         // Its session may have been deleted while the shell was started; the deletion did not include this terminal
         // then.
         if let Some(session) = self.host.missing_claim_session(&claim) {
-            let reason = format!("there is no session {session} any more");
+            let error = ClaimError::SessionNotFound { session: session.to_owned() };
             let _ = self.dispose_terminal(&terminal).await;
-            return Err(TerminalError::Invalid(reason));
+            return Err(error.into());
         }
         self.host.publish_terminals().await;
         Ok(())
@@ -335,12 +333,12 @@ pub(crate) fn strip_terminal_input(action: &mut StateAction) {
     }
 }
 
-/// Checks a size. The error is a message for a person.
-fn parse_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, String> {
+/// Checks a size.
+fn parse_size(cols: Option<i64>, rows: Option<i64>) -> Result<TerminalSize, TerminalActionError> {
     let within = |length: i64| u16::try_from(length).ok().filter(|_| (1..=MAX_TERMINAL_DIMENSION).contains(&length));
-    let sentence = || format!("a terminal has 1 to {MAX_TERMINAL_DIMENSION} columns and rows");
-    let cols = within(cols.unwrap_or(80)).ok_or_else(sentence)?;
-    let rows = within(rows.unwrap_or(24)).ok_or_else(sentence)?;
+    let invalid = TerminalActionError::InvalidSize { max: MAX_TERMINAL_DIMENSION };
+    let cols = within(cols.unwrap_or(80)).ok_or_else(|| invalid.clone())?;
+    let rows = within(rows.unwrap_or(24)).ok_or(invalid)?;
     Ok(TerminalSize { cols, rows })
 }
 

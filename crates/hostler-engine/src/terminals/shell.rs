@@ -28,13 +28,35 @@ pub struct ShellSpec {
     pub nonce: ShellNonce,
 }
 
+/// Why a shell did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShellStartError {
+    /// The shell does not exist.
+    #[error("{} was not found; set another shell with `terminal-shell`", .0.display())]
+    NotFound(PathBuf),
+    /// Another error.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ShellStartError {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "shellNotFound",
+            Self::Failed(_) => "shellStartFailed",
+        }
+    }
+}
+
 /// Starts shells.
 pub trait ShellLauncher: Send + Sync + 'static {
     /// Default title of a terminal.
     fn default_title(&self) -> String;
 
-    /// Starts a shell. The error is a message for a person; no process remains then.
-    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, String>>;
+    /// Starts a shell. After an error no process remains.
+    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, ShellStartError>>;
 }
 
 /// A shell in its terminal. Dropping it ends the shell and all its processes.

@@ -35,9 +35,6 @@ const MAX_COMMAND_TITLE_BYTES: usize = 200;
 /// How much output the terminal's actor may leave unread. Beyond it the command waits, as it would for a slow terminal.
 const OUTPUT_PIPE_BYTES: usize = 64 * 1024;
 
-/// Why a client's request is rejected.
-pub(super) const READ_ONLY_REASON: &str = "this terminal shows what a command of a turn prints; it cannot be typed into or changed, but its turn can be cancelled";
-
 /// The command's end of a tool call terminal. Dropping it ends the terminal without an exit code.
 pub(crate) struct ToolCallTerminal {
     link: ToolResultTerminalContent,

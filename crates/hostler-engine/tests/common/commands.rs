@@ -7,14 +7,14 @@ use std::process::Stdio;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_engine::{CommandExit, CommandProgram, CommandRunner, CommandSpec, RunningCommand};
+use hostler_engine::{CommandExit, CommandProgram, CommandRunner, CommandSpec, CommandStartError, RunningCommand};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 pub struct PlainCommands;
 
 impl CommandRunner for PlainCommands {
-    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
+    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, CommandStartError>> {
         async move {
             let mut command = match spec.program {
                 CommandProgram::Shell(line) => {
@@ -29,7 +29,10 @@ impl CommandRunner for PlainCommands {
                 }
             };
             command.current_dir(&spec.directory).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-            let mut child = command.stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+            let mut child = command
+                .stderr(Stdio::null())
+                .spawn()
+                .map_err(|error| CommandStartError { message: error.to_string() })?;
             let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
             Ok(Box::new(Plain { child, output }) as Box<dyn RunningCommand>)
         }

@@ -371,7 +371,7 @@ async fn invalid_tag_or_session_is_refused() {
     let (rig, archive) = found(1, 2).await;
     for tag in ["", "  ", "two\nlines", "a\u{7}", &"x".repeat(101)] {
         let refused = rig.engine.tag_session(FOUND, Some(tag)).await;
-        assert!(matches!(refused, Err(EngineError::Invalid(_))), "{tag:?}: {refused:?}");
+        assert!(matches!(refused, Err(EngineError::InvalidParams(_))), "{tag:?}: {refused:?}");
     }
     assert_eq!(archive.external_conversation(id()).unwrap().tag, ConversationTag::Untagged);
     rig.engine.tag_session(FOUND, Some(&"ü".repeat(100))).await.unwrap();

@@ -85,7 +85,7 @@ async fn bypass_requires_host_permission_and_is_not_sent_to_the_agent() {
     let values = [("permissionMode".to_owned(), json!("bypassPermissions"))].into_iter().collect();
     let refused =
         bench.rig.engine.resolve_config(&SessionConfigRequest { values, ..SessionConfigRequest::default() }).await;
-    assert!(matches!(refused, Err(EngineError::Invalid(_))));
+    assert!(matches!(refused, Err(EngineError::InvalidParams(_))));
     bench.rig.engine.shutdown().await;
 
     let mut bench = Bench::with(PermissionConfig { allow_bypass: true, ..PermissionConfig::default() }).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_engine::{CommandExit, ShellLauncher, ShellSpec, TerminalShell, TerminalSize};
+use hostler_engine::{CommandExit, ShellLauncher, ShellSpec, ShellStartError, TerminalShell, TerminalSize};
 use hostler_terminal::ShellNonce;
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
@@ -71,7 +71,7 @@ impl ShellLauncher for Stage {
         "puppet".into()
     }
 
-    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, String>> {
+    fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, ShellStartError>> {
         let (says, heard) = mpsc::unbounded_channel();
         let (asked, ending) = watch::channel(false);
         let (end, ended) = watch::channel(false);

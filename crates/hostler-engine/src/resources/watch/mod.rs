@@ -26,6 +26,7 @@ use crate::host::Host;
 use crate::state::ChannelState;
 use crate::{EngineError, uri};
 use file_watcher::{FileChangeReceiver, FileWatcher};
+pub use patterns::WatchPatternError;
 use patterns::WatchPatterns;
 
 /// Maximum number of watches. The operating system's watch handles are limited.
@@ -134,7 +135,7 @@ fn check_watch_count(watches: &HashMap<Arc<str>, ResourceWatch>) -> Result<(), R
     if watches.len() < MAX_WATCHES {
         return Ok(());
     }
-    Err(ResourceError::TooMany("there are as many watches as there may be; unsubscribe from some"))
+    Err(ResourceError::TooManyWatches { max: MAX_WATCHES })
 }
 
 impl Resources {

@@ -37,27 +37,67 @@ impl WatchPatterns {
     }
 }
 
+/// Why the patterns of a watch are invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WatchPatternError {
+    /// The patterns are not a list.
+    #[error("patterns must have the form {{\"items\": [\"pattern\"]}}")]
+    NotAList,
+    /// There are too many patterns.
+    #[error("a watch can have at most {MAX_PATTERNS} patterns of each kind")]
+    TooMany,
+    /// A pattern is not a text, or it is empty or too long.
+    #[error("a pattern must be a text of 1 to {MAX_PATTERN_BYTES} bytes")]
+    InvalidLength,
+    /// A pattern cannot be parsed.
+    #[error("the pattern {pattern:?} is invalid: {problem}")]
+    InvalidSyntax {
+        /// The pattern.
+        pattern: String,
+        /// The parser's error.
+        problem: String,
+    },
+    /// The patterns together are too complex.
+    #[error("the patterns are too complex: {problem}; use fewer or simpler ones")]
+    TooComplex {
+        /// The cause.
+        problem: String,
+    },
+}
+
+impl WatchPatternError {
+    /// The stable code for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAList
+            | Self::TooMany
+            | Self::InvalidLength
+            | Self::InvalidSyntax { .. }
+            | Self::TooComplex { .. } => "invalidPattern",
+        }
+    }
+}
+
 /// `{items: [pattern, …]}`.
-fn parse_glob_set(value: &Value) -> Result<GlobSet, ResourceError> {
-    let wrong = |sentence: &str| ResourceError::InvalidPattern(sentence.to_owned());
+fn parse_glob_set(value: &Value) -> Result<GlobSet, WatchPatternError> {
     let items = value.get("items").and_then(Value::as_array);
-    let items = items.ok_or_else(|| wrong("patterns are given as {\"items\": [\"pattern\"]}"))?;
+    let items = items.ok_or(WatchPatternError::NotAList)?;
     if items.len() > MAX_PATTERNS {
-        return Err(wrong("a watch can have 128 patterns of each kind"));
+        return Err(WatchPatternError::TooMany);
     }
     let mut set = GlobSetBuilder::new();
     for item in items {
         let pattern = item.as_str().filter(|pattern| !pattern.is_empty() && pattern.len() <= MAX_PATTERN_BYTES);
-        let pattern = pattern.ok_or_else(|| wrong("a pattern is a text of 1 to 1024 bytes"))?;
+        let pattern = pattern.ok_or(WatchPatternError::InvalidLength)?;
         let relative = pattern.trim_start_matches("./").trim_end_matches('/');
         let glob = GlobBuilder::new(relative).literal_separator(true).build();
-        set.add(
-            glob.map_err(|error| {
-                ResourceError::InvalidPattern(format!("{pattern:?} is no pattern: {}", error.kind()))
-            })?,
-        );
+        set.add(glob.map_err(|error| WatchPatternError::InvalidSyntax {
+            pattern: pattern.to_owned(),
+            problem: error.kind().to_string(),
+        })?);
     }
-    set.build().map_err(|error| ResourceError::InvalidPattern(format!("the patterns are too much: {}", error.kind())))
+    set.build().map_err(|error| WatchPatternError::TooComplex { problem: error.kind().to_string() })
 }
 
 #[cfg(test)]

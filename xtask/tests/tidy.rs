@@ -258,4 +258,3 @@ fn security_page_names_existing_tests() {
     assert!(named > 100, "the page names {named} tests");
     assert_none("docs/security.md", &wrong);
 }
-

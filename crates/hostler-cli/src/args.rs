@@ -415,6 +415,11 @@ pub(crate) struct DoctorArgs {
 }
 
 impl Cli {
+    /// Returns whether the command line asks for JSON.
+    pub(crate) fn has_json_flag(&self) -> bool {
+        self.flag_settings().contains(&(SettingKey::Json, SettingValue::Flag(true)))
+    }
+
     /// Returns the settings among the flags.
     pub(crate) fn flag_settings(&self) -> Vec<(SettingKey, SettingValue)> {
         let mut flags = FlagSettings::default();

@@ -62,20 +62,20 @@ mod tests {
     #[tokio::test]
     async fn browser_gets_a_redirect_file_and_no_argument_contains_the_code() {
         let dir = tempfile::tempdir().unwrap();
-        let (bin, told) = (dir.path().join("bin"), dir.path().join("told"));
+        let (bin, opened_file) = (dir.path().join("bin"), dir.path().join("opened_file"));
         std::fs::create_dir(&bin).unwrap();
         let program = bin.join("xdg-open");
-        let script = format!("#!/bin/sh\necho \"$*\" >{0}.new\nmv {0}.new {0}\n", told.display());
+        let script = format!("#!/bin/sh\necho \"$*\" >{0}.new\nmv {0}.new {0}\n", opened_file.display());
         std::fs::write(&program, script).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let path = PathBuf::from(format!("{}:/usr/bin:/bin", bin.display()));
         let desktop = environment(&[("PATH", &path), ("DISPLAY", Path::new(":0"))], dir.path());
         assert!(open_in_browser("http://127.0.0.1:1/?a&b#link=s3cret", dir.path(), &desktop).unwrap());
-        while !told.exists() {
+        while !opened_file.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let page = dir.path().join(REDIRECT_FILE);
-        assert_eq!(std::fs::read_to_string(told).unwrap().trim(), page.to_str().unwrap());
+        assert_eq!(std::fs::read_to_string(opened_file).unwrap().trim(), page.to_str().unwrap());
         assert!(std::fs::read_to_string(&page).unwrap().contains("0;url=http://127.0.0.1:1/?a&amp;b#link=s3cret\""));
         assert_eq!(std::fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
     }

@@ -87,7 +87,7 @@ impl fmt::Debug for Console {
         f.debug_struct("Console")
             .field("out_is_terminal", &self.out_is_terminal)
             .field("err_is_terminal", &self.err_is_terminal)
-            .field("colour", &self.color)
+            .field("color", &self.color)
             .finish_non_exhaustive()
     }
 }
@@ -104,7 +104,7 @@ pub(crate) enum TextStyle {
 }
 
 impl TextStyle {
-    fn paint(self, text: &str, colour: bool) -> String {
+    fn paint(self, text: &str, color: bool) -> String {
         let code = match self {
             Self::Plain => "",
             Self::Dim => "2",
@@ -113,7 +113,7 @@ impl TextStyle {
             Self::Yellow => "33",
             Self::Red => "31",
         };
-        if !colour || code.is_empty() || text.is_empty() {
+        if !color || code.is_empty() || text.is_empty() {
             return text.to_owned();
         }
         format!("\u{1b}[{code}m{text}\u{1b}[0m")

@@ -40,14 +40,14 @@ pub(crate) struct InProcessHost {
 
 impl InProcessHost {
     /// Starts a host and publishes its address. The lock is held until it has stopped. The host follows the
-    /// configuration file; `tell` receives its reload notices.
+    /// configuration file; `on_notice` receives its reload notices.
     pub(crate) async fn start(
         wiring: &Wiring,
         directory: &StateDir,
         lock: HostLock,
         options: HostOptions,
         settings: &Settings,
-        tell: impl Fn(ReloadNotice) + Send + 'static,
+        on_notice: impl Fn(ReloadNotice) + Send + 'static,
     ) -> Result<Self, CommandFailure> {
         let token = options.token.clone();
         let host: Arc<dyn RunningHost> = wiring.host_launcher.launch_host(options).await?.into();
@@ -55,12 +55,16 @@ impl InProcessHost {
         match PublishedEndpoint::publish(directory, &lock, host.local_addr(), token.as_ref(), page) {
             Ok(published) => {
                 let target = Arc::clone(&host);
-                let bounds = ReloadConstraints {
+                let constraints = ReloadConstraints {
                     withheld_variables: Some(settings.credential_variables.clone()),
                     has_no_ledger: false,
                 };
-                let reloader =
-                    ConfigReloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
+                let reloader = ConfigReloader::start(
+                    settings,
+                    constraints,
+                    Arc::new(move |options| target.reconfigure(options)),
+                    on_notice,
+                );
                 Ok(Self { host, reloader, published, announced: EditorAnnouncement::default(), token, _lock: lock })
             }
             Err(error) => {
@@ -128,7 +132,8 @@ impl InProcessHost {
             Ok(()) => Ok(()),
             Err(_) => Err(CommandFailure::new(
                 Exit::Failed,
-                "The host did not close everything in time; what is left is being ended.",
+                "shutdownTimeout",
+                "The host did not shut down in time. The remaining processes are being terminated.",
             )),
         }
     }
@@ -144,13 +149,13 @@ impl InProcessHost {
     }
 
     async fn wait_for_clients(&self, console: &mut Console, signals: &mut Signals) {
-        let mut told = false;
+        let mut is_notice_printed = false;
         while self.host.client_count() > 0 {
             tokio::select! {
                 () = self.host.client_count_changed() => {}
-                () = tokio::time::sleep(DISCONNECT_NOTICE_DELAY) => if !told {
-                    told = true;
-                    console.write_note("Other clients are connected: staying until they leave. Ctrl-C ends it now.", TextStyle::Dim);
+                () = tokio::time::sleep(DISCONNECT_NOTICE_DELAY) => if !is_notice_printed {
+                    is_notice_printed = true;
+                    console.write_note("Other clients are connected. Waiting for them to disconnect. Press Ctrl-C to stop now.", TextStyle::Dim);
                 },
                 _ = signals.next_stop_signal() => return,
             }
@@ -175,11 +180,11 @@ pub(crate) struct HostConnection {
 impl HostConnection {
     /// Closes the connection; a host of our own runs until its last client has disconnected.
     pub(crate) async fn disconnect(self, console: &mut Console, signals: &mut Signals) {
-        let Self { client, events, started_host: own } = self;
+        let Self { client, events, started_host } = self;
         drop(events);
         client.close().await;
-        if let Some(own) = own
-            && let Err(mut failure) = own.stop_after_clients(console, signals).await
+        if let Some(host) = started_host
+            && let Err(mut failure) = host.stop_after_clients(console, signals).await
         {
             failure.report(console);
         }
@@ -233,10 +238,9 @@ pub(crate) async fn connect_to_running(
         if !HostLock::is_held(&directory)? || Instant::now() > deadline {
             let path = settings.state_dir.display();
             let sentence = format!(
-                "No host runs on the state directory {path}, and a page needs one that stays: start it with \
-                 `hostler serve`, then try again."
+                "No host is running for the state directory {path}. Start one with `hostler serve`, then try again."
             );
-            return Err(CommandFailure::new(Exit::Failed, sentence));
+            return Err(CommandFailure::new(Exit::Failed, "hostNotRunning", sentence));
         }
         tokio::time::sleep(HOST_POLL_INTERVAL).await;
     }
@@ -252,10 +256,10 @@ pub(crate) struct PageLink {
 
 impl PageLink {
     /// Returns the URL of a path inside the page.
-    pub(crate) fn url_for(&self, place: &str) -> String {
+    pub(crate) fn url_for(&self, path: &str) -> String {
         let Self { base, code } = self;
         let code = code.as_ref().map(|code| format!("#link={code}")).unwrap_or_default();
-        format!("{base}/{place}{code}")
+        format!("{base}/{path}{code}")
     }
 }
 
@@ -268,11 +272,11 @@ async fn start_in_process(
     let token = Some(directory.load_or_create_token(&lock)?);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let options = host_options(wiring, settings, listen, token);
-    let own = InProcessHost::start(wiring, directory, lock, options, settings, reload::log_notice).await?;
-    match own.connect().await {
-        Ok((client, events)) => Ok(HostConnection { client, events, started_host: Some(own) }),
+    let started = InProcessHost::start(wiring, directory, lock, options, settings, reload::log_notice).await?;
+    match started.connect().await {
+        Ok((client, events)) => Ok(HostConnection { client, events, started_host: Some(started) }),
         Err(error) => {
-            own.host.shutdown().await;
+            started.host.shutdown().await;
             Err(error.into())
         }
     }

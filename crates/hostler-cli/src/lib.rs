@@ -89,7 +89,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCod
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            console.write_note(&format!("The runtime cannot be started: {error}"), TextStyle::Red);
+            console.write_note(&format!("Failed to start the async runtime: {error}"), TextStyle::Red);
             return Exit::Failed.into();
         }
     };
@@ -100,7 +100,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, wiring: Wiring) -> ExitCod
                 execute(args, &wiring, &mut io).await
             }
             Err(error) => {
-                console.write_note(&format!("Signals cannot be received: {error}"), TextStyle::Red);
+                console.write_note(&format!("Failed to install signal handlers: {error}"), TextStyle::Red);
                 Exit::Failed
             }
         }
@@ -116,21 +116,27 @@ pub async fn execute(args: impl IntoIterator<Item = OsString>, wiring: &Wiring, 
         Ok(cli) => cli,
         Err(error) => return print_usage(&error, &mut io.console),
     };
-    match dispatch(&cli, wiring, io).await {
+    let mut json = cli.has_json_flag();
+    match dispatch(&cli, wiring, io, &mut json).await {
         Ok(exit) => exit,
         Err(mut failure) => {
             failure.report(&mut io.console);
+            if json {
+                failure.report_json(&mut io.console);
+            }
             failure.exit
         }
     }
 }
 
-async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, CommandFailure> {
+/// Runs the command. `json` is set to whether the settings, once loaded, ask for JSON.
+async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io, json: &mut bool) -> Result<Exit, CommandFailure> {
     if let CliCommand::Completions { shell } = cli.command {
         return commands::print_completions(shell, &mut io.console);
     }
     let source = SettingsSource::new(cli.flag_settings(), cli.common.config.as_deref(), &wiring.environment);
     let settings = Arc::new(source).load()?;
+    *json = settings.json;
     start_logging(&settings.log_filter, &wiring.log_tap, &mut io.console);
     for warning in &settings.warnings {
         io.console.write_note(warning, TextStyle::Yellow);
@@ -165,7 +171,8 @@ fn print_usage(error: &clap::Error, console: &mut Console) -> Exit {
 
 fn start_logging(filter: &str, tap: &LogTap, console: &mut Console) {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| {
-        console.write_note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", TextStyle::Yellow);
+        console
+            .write_note("Invalid log filter. Using `warn`. Set `log` to a filter such as `debug`.", TextStyle::Yellow);
         tracing_subscriber::EnvFilter::new("warn")
     });
     // At debug level, libraries for sockets and HTTP log the bytes that they transfer: tokens, keys and prompts.

@@ -76,7 +76,9 @@ impl InstallProgressBar {
         bar.enable_steady_tick(SPINNER_TICK_INTERVAL);
         let sink = bar.clone();
         let report = move |progress| match progress {
-            InstallProgress::Waiting => sink.set_message(format!("{title}: another process installs it, waiting")),
+            InstallProgress::Waiting => {
+                sink.set_message(format!("{title}: waiting for another process that is installing it"))
+            }
             InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
                 sink.set_message(title.clone());
                 sink.set_length(total.max(done));
@@ -102,10 +104,10 @@ fn plain_progress_sink(title: String, line: impl Fn(&str) + Send + Sync + 'stati
     let last = Arc::new(Mutex::new(String::new()));
     Box::new(move |progress| {
         let text = match progress {
-            InstallProgress::Waiting => format!("{title}: another process installs it, waiting"),
+            InstallProgress::Waiting => format!("{title}: waiting for another process that is installing it"),
             InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
                 let quarters = (done.min(total) * 4).checked_div(total).unwrap_or(0);
-                format!("{title}: fetching, {} %", quarters * 25)
+                format!("{title}: downloading, {}%", quarters * 25)
             }
             InstallProgress::Verifying => format!("{title}: verifying"),
         };
@@ -123,18 +125,18 @@ mod tests {
 
     #[test]
     fn each_step_is_printed_once_without_a_terminal() {
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let printed = Arc::new(Mutex::new(Vec::new()));
         let sink = plain_progress_sink("claude".into(), {
-            let said = Arc::clone(&said);
-            move |line| said.lock().unwrap().push(line.to_owned())
+            let printed = Arc::clone(&printed);
+            move |line| printed.lock().unwrap().push(line.to_owned())
         });
         for done in 0..=100 {
             sink(InstallProgress::Fetching { done_bytes: done, total_bytes: 100 });
         }
         sink(InstallProgress::Fetching { done_bytes: 1, total_bytes: 0 });
         sink(InstallProgress::Verifying);
-        let said = said.lock().unwrap();
-        assert_eq!(said.len(), 7, "{said:?}");
-        assert_eq!(said.last().unwrap(), "claude: verifying");
+        let printed = printed.lock().unwrap();
+        assert_eq!(printed.len(), 7, "{printed:?}");
+        assert_eq!(printed.last().unwrap(), "claude: verifying");
     }
 }

@@ -52,29 +52,29 @@ pub(crate) struct ConfigReloader {
 }
 
 impl ConfigReloader {
-    /// Starts to follow the file of these settings; `tell` receives notices. Settings without a file are not
+    /// Starts to follow the file of these settings; `on_notice` receives notices. Settings without a file are not
     /// followed.
     pub(crate) fn start(
         settings: &Settings,
-        bounds: ReloadConstraints,
+        constraints: ReloadConstraints,
         reconfigure: ReconfigureFn,
-        tell: impl Fn(ReloadNotice) + Send + 'static,
+        on_notice: impl Fn(ReloadNotice) + Send + 'static,
     ) -> Option<Self> {
-        let mut follower = ConfigFileWatcher::new(settings, bounds)?;
-        let now = Arc::new(Notify::new());
-        let wanted = Arc::clone(&now);
+        let mut watcher = ConfigFileWatcher::new(settings, constraints)?;
+        let reload_requested = Arc::new(Notify::new());
+        let requested = Arc::clone(&reload_requested);
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    () = follower.wait_for_change() => {}
-                    () = wanted.notified() => {}
+                    () = watcher.wait_for_change() => {}
+                    () = requested.notified() => {}
                 }
-                for note in follower.reload(&*reconfigure) {
-                    tell(note);
+                for notice in watcher.reload(&*reconfigure) {
+                    on_notice(notice);
                 }
             }
         });
-        Some(Self { task, reload_requested: now })
+        Some(Self { task, reload_requested })
     }
 
     /// Reloads the file now.
@@ -92,25 +92,25 @@ impl Drop for ConfigReloader {
 /// Returns a sink and a receiver of notices.
 pub(crate) fn notice_channel() -> (impl Fn(ReloadNotice) + Send + 'static, mpsc::Receiver<ReloadNotice>) {
     let (sender, receiver) = mpsc::channel(NOTICE_QUEUE_SIZE);
-    let tell = move |note| {
-        let _full_is_enough = sender.try_send(note);
+    let send = move |notice| {
+        let _full_is_enough = sender.try_send(notice);
     };
-    (tell, receiver)
+    (send, receiver)
 }
 
 /// Writes a notice to the log.
-pub(crate) fn log_notice(note: ReloadNotice) {
-    if note.is_warning {
-        tracing::warn!("{}", note.text);
+pub(crate) fn log_notice(notice: ReloadNotice) {
+    if notice.is_warning {
+        tracing::warn!("{}", notice.text);
     } else {
-        tracing::info!("{}", note.text);
+        tracing::info!("{}", notice.text);
     }
 }
 
 /// Last read file and effective settings.
 struct ConfigFileWatcher {
     source: Arc<SettingsSource>,
-    bounds: ReloadConstraints,
+    constraints: ReloadConstraints,
     gateway: GatewayOptions,
     restart_settings: BTreeMap<&'static str, SettingValue>,
     /// Stamp of the file that was read.
@@ -120,10 +120,10 @@ struct ConfigFileWatcher {
 }
 
 impl ConfigFileWatcher {
-    fn new(settings: &Settings, bounds: ReloadConstraints) -> Option<Self> {
+    fn new(settings: &Settings, constraints: ReloadConstraints) -> Option<Self> {
         Some(Self {
             source: Arc::clone(settings.source.as_ref()?),
-            bounds,
+            constraints,
             gateway: settings.gateway.clone(),
             restart_settings: settings.restart_settings.clone(),
             read_stamp: settings.config_stamp,
@@ -149,50 +149,48 @@ impl ConfigFileWatcher {
     /// Reads the file and applies what can be applied.
     fn reload(&mut self, reconfigure: &dyn Fn(GatewayOptions) -> Result<(), LaunchError>) -> Vec<ReloadNotice> {
         self.read_stamp = self.source.stamp();
-        let stays = |why: String| {
-            vec![ReloadNotice { text: format!("{why} The configuration stays as it was."), is_warning: true }]
+        let unchanged = |reason: String| {
+            vec![ReloadNotice { text: format!("{reason} The configuration is unchanged."), is_warning: true }]
         };
         let settings = match self.source.reload() {
             Ok(settings) => settings,
-            Err(error) => return stays(error.to_string()),
+            Err(error) => return unchanged(error.to_string()),
         };
         self.read_stamp = settings.config_stamp;
-        if let Some(why) = self.violated_constraint(&settings) {
-            return stays(why);
+        if let Some(reason) = self.violated_constraint(&settings) {
+            return unchanged(reason);
         }
-        let mut notes: Vec<ReloadNotice> =
+        let mut notices: Vec<ReloadNotice> =
             settings.warnings.into_iter().map(|text| ReloadNotice { text, is_warning: true }).collect();
         if settings.gateway != self.gateway {
             if let Err(error) = reconfigure(settings.gateway.clone()) {
-                return stays(error.to_string());
+                return unchanged(error.to_string());
             }
             self.gateway = settings.gateway;
             let names: Vec<&str> = self.gateway.upstreams.iter().map(|spec| spec.name.as_str()).collect();
             let path = self.source.path().display();
-            notes.push(ReloadNotice {
-                text: format!("{path} was read anew; upstreams: {}.", names.join(", ")),
+            notices.push(ReloadNotice {
+                text: format!("Reloaded {path}. Upstreams: {}.", names.join(", ")),
                 is_warning: false,
             });
         }
         let changed = changed_setting_names(&self.restart_settings, &settings.restart_settings);
         self.restart_settings = settings.restart_settings;
         if !changed.is_empty() {
-            let text = format!("What has changed of {} counts from the next start.", changed.join(", "));
-            notes.push(ReloadNotice { text, is_warning: true });
+            let text = format!("Restart to apply changes of: {}.", changed.join(", "));
+            notices.push(ReloadNotice { text, is_warning: true });
         }
-        notes
+        notices
     }
 
     fn violated_constraint(&self, settings: &Settings) -> Option<String> {
-        if let Some(hidden) = &self.bounds.withheld_variables
-            && let Some(name) = settings.credential_variables.iter().find(|name| !hidden.contains(name))
+        if let Some(withheld) = &self.constraints.withheld_variables
+            && let Some(name) = settings.credential_variables.iter().find(|name| !withheld.contains(name))
         {
-            return Some(format!(
-                "The agents that run can see the variable {name}: start the host again to use it for a key."
-            ));
+            return Some(format!("Running agents can see the variable {name}. Restart the host to use it for a key."));
         }
-        (self.bounds.has_no_ledger && settings.gateway.limits.has_limits())
-            .then(|| "What is used is not being counted: start the proxy again to have limits.".to_owned())
+        (self.constraints.has_no_ledger && settings.gateway.limits.has_limits())
+            .then(|| "Usage is not counted. Restart the proxy to apply limits.".to_owned())
     }
 }
 

@@ -10,20 +10,20 @@ use crate::environment::HostEnvironment;
 struct Fixture {
     _scratch: tempfile::TempDir,
     path: PathBuf,
-    follower: ConfigFileWatcher,
+    watcher: ConfigFileWatcher,
     applied: Mutex<Vec<GatewayOptions>>,
 }
 
 impl Fixture {
-    fn new(text: &str, bounds: ReloadConstraints) -> Self {
+    fn new(text: &str, constraints: ReloadConstraints) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("config.toml");
         std::fs::write(&path, text).unwrap();
         let environment = HostEnvironment::from_vars([], scratch.path().to_owned(), scratch.path().to_owned());
         let source = Arc::new(SettingsSource::new(Vec::new(), Some(Path::new("config.toml")), &environment));
         let settings = source.load().unwrap();
-        let follower = ConfigFileWatcher::new(&settings, bounds).unwrap();
-        Self { _scratch: scratch, path, follower, applied: Mutex::default() }
+        let watcher = ConfigFileWatcher::new(&settings, constraints).unwrap();
+        Self { _scratch: scratch, path, watcher, applied: Mutex::default() }
     }
 
     /// Writes the file and reloads it.
@@ -33,8 +33,8 @@ impl Fixture {
     }
 
     fn read(&mut self) -> Vec<ReloadNotice> {
-        let (follower, applied) = (&mut self.follower, &self.applied);
-        follower.reload(&|options| {
+        let (watcher, applied) = (&mut self.watcher, &self.applied);
+        watcher.reload(&|options| {
             if options.upstreams.iter().any(|spec| spec.name == "impossible") {
                 return Err(LaunchError::Other("That is impossible.".to_owned()));
             }
@@ -57,9 +57,9 @@ const SCRIPTED: &str = "upstream = 'scripted'\n";
 fn changed_file_is_applied_and_unchanged_file_is_not() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     assert_eq!(fixture.read(), []);
-    let notes = fixture.write(&format!("{SCRIPTED}[upstreams.toy]\nkind = 'scripted'\n"));
-    let text = format!("{} was read anew; upstreams: scripted, toy.", fixture.path.display());
-    assert_eq!(notes, [ReloadNotice { text, is_warning: false }]);
+    let notices = fixture.write(&format!("{SCRIPTED}[upstreams.toy]\nkind = 'scripted'\n"));
+    let text = format!("Reloaded {}. Upstreams: scripted, toy.", fixture.path.display());
+    assert_eq!(notices, [ReloadNotice { text, is_warning: false }]);
     assert_eq!(fixture.read(), []);
     assert_eq!(fixture.applied(), ["scripted,toy"]);
 }
@@ -72,41 +72,41 @@ fn invalid_file_changes_nothing_and_is_reported() {
         ("upstream = 'acme'", "must be one of"),
         ("upstream = 'impossible'\n[upstreams.impossible]\nkind = 'scripted'", "That is impossible."),
     ] {
-        let notes = fixture.write(text);
-        assert!(notes.len() == 1 && notes[0].is_warning, "{notes:?}");
-        assert!(notes[0].text.contains(part), "{notes:?}");
-        assert!(notes[0].text.ends_with("The configuration stays as it was."), "{notes:?}");
+        let notices = fixture.write(text);
+        assert!(notices.len() == 1 && notices[0].is_warning, "{notices:?}");
+        assert!(notices[0].text.contains(part), "{notices:?}");
+        assert!(notices[0].text.ends_with("The configuration is unchanged."), "{notices:?}");
     }
     std::fs::remove_file(&fixture.path).unwrap();
-    assert!(fixture.read()[0].text.contains("cannot be read"));
+    assert!(fixture.read()[0].text.contains("Failed to read the configuration file"));
     assert_eq!(fixture.applied(), Vec::<String>::new());
-    assert_eq!(fixture.write(SCRIPTED), [], "back to what is in force");
+    assert_eq!(fixture.write(SCRIPTED), [], "the settings in force are back");
 }
 
 #[test]
 fn restart_settings_are_reported_once() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints::default());
     let changed = format!("{SCRIPTED}listen = '127.0.0.1:1'\nclaude = 'js'\nmodel = 'm'\n[agent.env]\nA = 'b'");
-    let notes = fixture.write(&changed);
-    let text = "What has changed of agent.env, claude, listen counts from the next start.".to_owned();
-    assert_eq!(notes, [ReloadNotice { text, is_warning: true }]);
+    let notices = fixture.write(&changed);
+    let text = "Restart to apply changes of: agent.env, claude, listen.".to_owned();
+    assert_eq!(notices, [ReloadNotice { text, is_warning: true }]);
     assert_eq!(fixture.read(), []);
     assert_eq!(fixture.applied(), Vec::<String>::new());
-    let notes = fixture.write(&format!("{changed}\n[files]\ngrant = 'always'"));
-    assert!(notes[0].text.contains(" files.grant "), "{notes:?}");
+    let notices = fixture.write(&format!("{changed}\n[files]\ngrant = 'always'"));
+    assert!(notices[0].text.contains(" files.grant."), "{notices:?}");
 }
 
 #[test]
 fn variable_visible_to_agents_is_not_used_as_a_key() {
-    let hidden = vec!["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "OLD"];
-    let bounds = ReloadConstraints {
-        withheld_variables: Some(hidden.into_iter().map(str::to_owned).collect()),
+    let withheld = vec!["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "OLD"];
+    let constraints = ReloadConstraints {
+        withheld_variables: Some(withheld.into_iter().map(str::to_owned).collect()),
         has_no_ledger: false,
     };
-    let mut fixture = Fixture::new(SCRIPTED, bounds);
+    let mut fixture = Fixture::new(SCRIPTED, constraints);
     let table = |variable: &str| format!("{SCRIPTED}[upstreams.w]\nkind = 'anthropic'\nkey-env = '{variable}'");
-    let notes = fixture.write(&table("NEW"));
-    assert!(notes[0].is_warning && notes[0].text.contains("variable NEW"), "{notes:?}");
+    let notices = fixture.write(&table("NEW"));
+    assert!(notices[0].is_warning && notices[0].text.contains("variable NEW"), "{notices:?}");
     assert_eq!(fixture.applied(), Vec::<String>::new());
     fixture.write(&table("OLD"));
     assert_eq!(fixture.applied(), ["scripted,w"]);
@@ -115,7 +115,7 @@ fn variable_visible_to_agents_is_not_used_as_a_key() {
 #[test]
 fn limits_are_not_applied_without_a_ledger() {
     let mut fixture = Fixture::new(SCRIPTED, ReloadConstraints { withheld_variables: None, has_no_ledger: true });
-    let notes = fixture.write(&format!("{SCRIPTED}[limits]\nday-requests = 1"));
-    assert!(notes[0].is_warning && notes[0].text.contains("start the proxy again"), "{notes:?}");
+    let notices = fixture.write(&format!("{SCRIPTED}[limits]\nday-requests = 1"));
+    assert!(notices[0].is_warning && notices[0].text.contains("Restart the proxy"), "{notices:?}");
     assert_eq!(fixture.applied(), Vec::<String>::new());
 }

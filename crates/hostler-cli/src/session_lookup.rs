@@ -20,14 +20,14 @@ const MIN_SHORT_ID_CHARS: usize = 8;
 pub(crate) async fn list_sessions(
     client: &Client,
     limit: usize,
-    wanted: impl Fn(&SessionSummary) -> bool,
+    filter: impl Fn(&SessionSummary) -> bool,
 ) -> Result<Vec<SessionSummary>, ClientError> {
     let mut found = Vec::new();
     let mut cursor = None;
     loop {
         let page = client.list_sessions(LIST_PAGE_SIZE, cursor).await?;
         let room = limit - found.len();
-        found.extend(page.items.into_iter().filter(&wanted).take(room));
+        found.extend(page.items.into_iter().filter(&filter).take(room));
         cursor = page.next_cursor;
         if cursor.is_none() || found.len() >= limit {
             return Ok(found);
@@ -54,10 +54,10 @@ pub(crate) async fn resolve_session(
     name: &str,
 ) -> Result<SessionSummary, CommandFailure> {
     match (match_session(all, name), full_session_uri(name)) {
-        (Err(unknown), Some(uri)) if unknown.exit == Exit::Failed => {
-            open_unlisted_session(client, &uri).await?.ok_or(unknown)
+        (Err(not_found), Some(uri)) if not_found.exit == Exit::Failed => {
+            open_unlisted_session(client, &uri).await?.ok_or(not_found)
         }
-        (picked, _) => picked.cloned(),
+        (matched, _) => matched.cloned(),
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn resolve_session(
 async fn open_unlisted_session(client: &Client, uri: &str) -> Result<Option<SessionSummary>, ClientError> {
     match client.subscribe_to_session(uri).await {
         Ok(_) => Ok(list_sessions(client, 1, |session| session.resource == uri).await?.pop()),
-        Err(ClientError::ErrorResponse { code: ahp_error_codes::SESSION_NOT_FOUND, .. }) => Ok(None),
+        Err(ClientError::ErrorResponse { rpc_code: ahp_error_codes::SESSION_NOT_FOUND, .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -88,7 +88,8 @@ fn match_session<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a Sessio
     if name.is_empty() {
         return Err(CommandFailure::new(
             Exit::Usage,
-            "The session's name is empty: give its id, the beginning of it, or its URI.",
+            "invalidSessionId",
+            "The session id is empty. Pass an id, the beginning of an id, or a URI.",
         ));
     }
     let lower = name.to_ascii_lowercase();
@@ -105,14 +106,15 @@ fn match_session<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a Sessio
         [one] => Ok(one),
         [] => Err(CommandFailure::new(
             Exit::Failed,
-            format!("There is no session {}: `hostler sessions list --all` shows those that are.", to_one_line(name)),
+            "sessionNotFound",
+            format!("Session not found: {}. List all sessions with `hostler sessions list --all`.", to_one_line(name)),
         )),
-        several => Err(CommandFailure::new(Exit::Usage, ambiguous_id_message(name, several))),
+        several => Err(CommandFailure::new(Exit::Usage, "ambiguousSessionId", ambiguous_id_message(name, several))),
     }
 }
 
 fn ambiguous_id_message(name: &str, several: &[&SessionSummary]) -> String {
-    let mut text = format!("{} is the beginning of {} sessions; write more of it:", to_one_line(name), several.len());
+    let mut text = format!("{} matches {} sessions. Pass a longer prefix:", to_one_line(name), several.len());
     for session in several {
         text.push_str(&format!("\n  {}  {}", to_one_line(&session.resource), to_one_line(&session.title)));
     }

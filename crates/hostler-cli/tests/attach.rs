@@ -53,7 +53,7 @@ async fn files_are_sent_in_order_with_their_types_and_a_directory_as_its_path() 
     ]);
     assert_eq!(sent(&launcher), expected);
     let asked = &launcher.recorded.params("hostler/planAttachments")[0];
-    assert_eq!(asked["attachments"], expected, "the host was asked about the same");
+    assert_eq!(asked["attachments"], expected, "the plan is requested for the same attachments");
     assert_eq!(asked["channel"], launcher.recorded.params("dispatchAction")[0]["channel"]);
 }
 
@@ -94,9 +94,12 @@ async fn rejection_lists_every_file_and_sends_nothing() {
     let (mut stage_, launcher) = (stage(), host().with_attachment_plan(rejection()));
     assert_eq!(stage_.run(&args, &launcher).await, Exit::Failed);
     assert_eq!(stage_.out.text(), "");
-    assert_eq!(stage_.err.text(), "✗ shot.png: it is damaged\n✗ notes.txt: attachment_too_large\nNothing was sent.\n");
+    assert_eq!(
+        stage_.err.text(),
+        "✗ shot.png: it is damaged\n✗ notes.txt: attachment_too_large\nThe message was not sent.\n"
+    );
     assert!(launcher.recorded.params("dispatchAction").is_empty());
-    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1, "the host that was started is gone");
+    assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1, "the started host is stopped");
 
     let mut json_ = stage();
     let args: Vec<_> = args.into_iter().chain(["--json"]).collect();
@@ -104,15 +107,18 @@ async fn rejection_lists_every_file_and_sends_nothing() {
     let lines: Vec<Value> = json_.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let expected: Vec<_> =
         rejection()["files"].as_array().unwrap().iter().map(|file| json!({ "attachment": file })).collect();
-    assert_eq!(lines, expected, "as the host wrote them");
+    let (error, files) = lines.split_last().unwrap();
+    assert_eq!(files, expected, "as the host wrote them");
+    let error_expected = json!({ "code": "attachment_corrupt", "message": "The message was not sent." });
+    assert_eq!(error, &json!({ "error": error_expected }));
 }
 
 #[tokio::test]
 async fn rejection_of_the_whole_message_prints_the_reason() {
     let mut stage = stage();
-    let launcher = host().with_attachment_plan(json!({ "ok": false, "reason": "too many pictures", "files": [] }));
+    let launcher = host().with_attachment_plan(json!({ "ok": false, "reason": "too many images", "files": [] }));
     assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Failed);
-    assert_eq!(stage.err.text(), "too many pictures\nNothing was sent.\n");
+    assert_eq!(stage.err.text(), "too many images\nThe message was not sent.\n");
 }
 
 #[tokio::test]
@@ -129,14 +135,14 @@ async fn json_output_prints_the_plan_before_the_envelopes() {
 #[tokio::test]
 async fn unreadable_file_is_a_usage_error_and_starts_no_host() {
     for (args, expected) in [
-        (&["missing"][..], "missing cannot be attached: there is no such file.\n"),
+        (&["missing"][..], "Cannot attach missing: file not found.\n"),
         (
             &["missing", "shot.png", "a\nb"],
-            "missing cannot be attached: there is no such file.\na b cannot be attached: there is no such file.\n",
+            "Cannot attach missing: file not found.\nCannot attach a b: file not found.\n",
         ),
-        (&["shot.png/x"], "shot.png/x cannot be attached: Not a directory (os error 20).\n"),
-        (&["pipe"], "pipe cannot be attached: it is neither a file nor a directory; - attaches stdin.\n"),
-        (&["/dev/null"], "/dev/null cannot be attached: it is neither a file nor a directory; - attaches stdin.\n"),
+        (&["shot.png/x"], "Cannot attach shot.png/x: Not a directory (os error 20).\n"),
+        (&["pipe"], "Cannot attach pipe: not a file or directory. Use - to attach stdin.\n"),
+        (&["/dev/null"], "Cannot attach /dev/null: not a file or directory. Use - to attach stdin.\n"),
         (&["-", "-"], "stdin can be attached only once.\n"),
     ] {
         let (mut stage, launcher) = (stage(), host());
@@ -147,7 +153,7 @@ async fn unreadable_file_is_a_usage_error_and_starts_no_host() {
     }
     let mut both = stage();
     assert_eq!(both.run(&["run", "-", "--attach", "-"], &host()).await, Exit::Usage);
-    assert_eq!(both.err.text(), "stdin is either the message or an attachment, not both.\n");
+    assert_eq!(both.err.text(), "stdin cannot be both the message and an attachment.\n");
 }
 
 #[tokio::test]
@@ -155,17 +161,13 @@ async fn oversized_attachments_are_rejected_before_reading() {
     const LIMITS: &str = "[attachments]\nfiles = 2\nfile-size = 8\ntotal-size = 12";
     for (files, exit, expected) in [
         (&["shot.png"][..], Exit::Done, ""),
-        (
-            &["-"],
-            Exit::Failed,
-            "✗ stdin: it is larger than 8 bytes, the most that one file may be\nNothing was sent.\n",
-        ),
+        (&["-"], Exit::Failed, "✗ stdin: larger than 8 bytes, the limit for one file\nThe message was not sent.\n"),
         (
             &["shot.png", "notes.txt"],
             Exit::Failed,
-            "✗ notes.txt: the files together are larger than 12 bytes, the most for a message\nNothing was sent.\n",
+            "✗ notes.txt: the files together are larger than 12 bytes, the limit for one message\nThe message was not sent.\n",
         ),
-        (&["empty", "empty", "empty"], Exit::Usage, "3 files are attached, and a message may carry 2.\n"),
+        (&["empty", "empty", "empty"], Exit::Usage, "Too many attachments: 3. A message can have 2.\n"),
     ] {
         let (mut stage, launcher) = (stage(), host());
         stage.write_config(LIMITS);
@@ -178,8 +180,10 @@ async fn oversized_attachments_are_rejected_before_reading() {
     json_.write_config(LIMITS);
     json_.stdin = vec![b'x'; 9];
     assert_eq!(json_.run(&["run", "--json", "x", "--attach", "-"], &host()).await, Exit::Failed);
-    let line: Value = serde_json::from_str(json_.out.text().trim()).unwrap();
-    assert_eq!(line["attachment"]["code"], "attachment_too_large");
+    let lines: Vec<Value> = json_.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[0]["attachment"]["code"], "attachment_too_large");
+    assert_eq!(lines[1]["error"]["code"], "attachment_too_large");
 }
 
 #[tokio::test]

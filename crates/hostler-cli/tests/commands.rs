@@ -38,7 +38,7 @@ async fn demo_prints_every_hop_and_cleans_up() {
         "you │ “hi”",
         "agent │ Claude Code 2.1.325 started in ",
         "(pid 4242)",
-        "gateway │ first words after ",
+        "gateway │ first output after ",
         "claude │ Hello there.",
         "claude │ Bye",
         "gateway │ 1 request to the upstream",
@@ -51,7 +51,7 @@ async fn demo_prints_every_hop_and_cleans_up() {
         let (_, after) = rest.split_once(hop).unwrap_or_else(|| panic!("no {hop:?} after the others in:\n{text}"));
         rest = after;
     }
-    let installed = "claude 2.1.325 (native): fetching, 0 %\nclaude 2.1.325 (native): fetching, 100 %\n\
+    let installed = "claude 2.1.325 (native): downloading, 0%\nclaude 2.1.325 (native): downloading, 100%\n\
                      claude 2.1.325 (native): verifying\nclaude 2.1.325 (native) is installed: ";
     assert!(stage.err.text().starts_with(installed), "{}", stage.err.text());
 
@@ -69,12 +69,9 @@ async fn demo_keeps_serving_until_interrupted() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new(demo_script());
     let demo = tokio::spawn(stage.command(&["demo"], stage.wiring(&launcher)));
-    stage.err.wait_for("Ctrl-C ends the demo.").await;
+    stage.err.wait_for("Press Ctrl-C to stop the demo.").await;
     let text = stage.err.text();
-    assert!(
-        text.contains("Hostler listens at ws://127.0.0.1:") && text.contains("Try: hostler run --state-dir "),
-        "{text}"
-    );
+    assert!(text.contains("Listening on ws://127.0.0.1:") && text.contains("Try: hostler run --state-dir "), "{text}");
     stage.signal.send(Signal::Interrupt).await.unwrap();
     assert_eq!(demo.await.unwrap(), Exit::Done);
     assert_eq!(entry_names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
@@ -129,7 +126,7 @@ async fn unknown_agent_or_build_is_a_usage_error() {
         let mut stage = CommandFixture::new();
         let wiring = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
         assert_eq!(stage.run_with_wiring(args, wiring).await, Exit::Usage);
-        assert!(stage.err.text().contains("choose one of "), "{}", stage.err.text());
+        assert!(stage.err.text().contains("Choose one of: "), "{}", stage.err.text());
     }
 }
 
@@ -165,7 +162,7 @@ async fn doctor_passes_with_an_installed_agent_and_prints_no_key() {
     assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
     let text = stage.out.text();
     assert!(text.contains("claude 2.1.325 (native) is installed."), "{text}");
-    assert!(text.contains("anthropic has a key, in the variable HOSTLER_UPSTREAM_KEY."), "{text}");
+    assert!(text.contains("anthropic has a key in the variable HOSTLER_UPSTREAM_KEY."), "{text}");
     assert!(text.contains("npm is not on the PATH."), "{text}");
     assert!(!text.contains("sk-planted") && !text.contains('\u{1b}'), "{text}");
     assert!(!stage.state_dir().exists(), "doctor changes nothing");
@@ -196,8 +193,9 @@ async fn doctor_finds_the_running_host() {
     let mut stage = CommandFixture::new();
     let state_dir = server.state_dir().display().to_string();
     assert_eq!(stage.run(&["doctor", "--state-dir", &state_dir], &launcher).await, Exit::Done);
-    let host = format!("A host runs as process {} at 127.0.0.1:", std::process::id());
-    assert!(stage.out.text().contains(&host), "{}", stage.out.text());
+    let text = stage.out.text();
+    assert!(text.contains("A host is running at 127.0.0.1:"), "{text}");
+    assert!(text.contains(&format!("(process {}, since ", std::process::id())), "{text}");
     server.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(serving.await.unwrap(), Exit::Done);
 }

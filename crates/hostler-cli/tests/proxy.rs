@@ -20,14 +20,14 @@ async fn stdout_has_port_and_nonce_and_stderr_has_instructions() {
     for signal in [Signal::Terminate, Signal::Interrupt] {
         let mut stage = CommandFixture::new();
         let running = tokio::spawn(stage.command(&["proxy", "--upstream", "scripted"], stage.wiring(&launcher())));
-        stage.err.wait_for("Ctrl-C ends it.").await;
+        stage.err.wait_for("Press Ctrl-C to stop.").await;
         let text = stage.out.text();
         let port = text.strip_prefix("READY:").unwrap().split('\n').next().unwrap().to_owned();
         assert_eq!(text, format!("READY:{port}\nNONCE:{NONCE}\n"));
-        let said = stage.err.text();
-        assert!(said.contains(&format!("export ANTHROPIC_BASE_URL=http://127.0.0.1:{port}\n")), "{said}");
-        assert!(said.contains(&format!("export ANTHROPIC_AUTH_TOKEN={NONCE}.")), "{said}");
-        assert!(said.contains("upstreams: scripted."), "{said}");
+        let text = stage.err.text();
+        assert!(text.contains(&format!("export ANTHROPIC_BASE_URL=http://127.0.0.1:{port}\n")), "{text}");
+        assert!(text.contains(&format!("export ANTHROPIC_AUTH_TOKEN={NONCE}.")), "{text}");
+        assert!(text.contains("Upstreams: scripted."), "{text}");
 
         stage.signal.send(signal).await.unwrap();
         assert_eq!(running.await.unwrap(), Exit::Done);
@@ -49,18 +49,21 @@ async fn non_loopback_address_prints_a_warning() {
     let mut stage = CommandFixture::new();
     let args = ["proxy", "--listen", "0.0.0.0:0"];
     let running = tokio::spawn(stage.command(&args, stage.wiring(&launcher())));
-    stage.err.wait_for("Ctrl-C ends it.").await;
+    stage.err.wait_for("Press Ctrl-C to stop.").await;
     stage.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(running.await.unwrap(), Exit::Done);
-    let said = stage.err.text();
-    assert!(said.starts_with("Whoever reaches 0.0.0.0:") && said.contains("BASE_URL=http://127.0.0.1:"), "{said}");
+    let text = stage.err.text();
+    assert!(
+        text.starts_with("Anyone who can connect to 0.0.0.0:") && text.contains("BASE_URL=http://127.0.0.1:"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn each_request_is_logged_on_one_line() {
     let mut stage = CommandFixture::new();
     let running = tokio::spawn(stage.command(&["proxy", "--log-requests"], stage.wiring(&launcher())));
-    stage.err.wait_for("Ctrl-C ends it.").await;
+    stage.err.wait_for("Press Ctrl-C to stop.").await;
     let sink = stage.proxy_launcher.launched.lock().unwrap()[0].request_sink.clone().unwrap();
     sink(FinishedRequestRecord {
         method: "POST".into(),
@@ -84,7 +87,7 @@ async fn limits_are_counted_in_a_locked_state_directory() {
     let mut stage = CommandFixture::new();
     stage.write_config("[limits]\nday-requests = 5\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
-    stage.err.wait_for("Ctrl-C ends it.").await;
+    stage.err.wait_for("Press Ctrl-C to stop.").await;
     assert_eq!(stage.proxy_launcher.launched.lock().unwrap()[0].ledger_dir, Some(stage.state_dir()));
     let mut second = CommandFixture::new();
     let state_dir = stage.state_dir().display().to_string();
@@ -100,15 +103,15 @@ async fn changed_config_is_applied_and_invalid_config_is_reported() {
     let mut stage = CommandFixture::new();
     let path = stage.write_config("upstream = 'scripted'\n");
     let running = tokio::spawn(stage.command(&["proxy"], stage.wiring(&launcher())));
-    stage.err.wait_for("Ctrl-C ends it.").await;
+    stage.err.wait_for("Press Ctrl-C to stop.").await;
     let mut configured = stage.proxy_launcher.configured.subscribe();
     std::fs::write(&path, "upstream = 'toy'\n[upstreams.toy]\nkind = 'scripted'\n").unwrap();
     configured.wait_for(|all| all.len() == 1).await.unwrap();
-    stage.err.wait_for("was read anew; upstreams: toy.").await;
+    stage.err.wait_for("Upstreams: toy.").await;
     std::fs::write(&path, "upstream = \n").unwrap();
-    stage.err.wait_for("The configuration stays as it was.").await;
+    stage.err.wait_for("The configuration is unchanged.").await;
     // SIGHUP reloads at once; another error gives another message.
-    std::fs::write(&path, "upstream = 'nobody'\n").unwrap();
+    std::fs::write(&path, "upstream = 'unknown'\n").unwrap();
     stage.signal.send(Signal::Hangup).await.unwrap();
     stage.err.wait_for("`upstream` must be one of").await;
     assert_eq!(configured.borrow().len(), 1);
@@ -128,7 +131,7 @@ async fn host_reloads_its_config_and_stops_on_terminal_hangup() {
     let mut configured = launcher.recorded.configured.subscribe();
     std::fs::write(&path, "upstream = 'toy'\nclaude = 'js'\n[upstreams.toy]\nkind = 'scripted'\n").unwrap();
     configured.wait_for(|all| all.len() == 1).await.unwrap();
-    stage.err.wait_for("What has changed of claude counts from the next start.").await;
+    stage.err.wait_for("Restart to apply changes of: claude.").await;
     stage.signal.send(Signal::Hangup).await.unwrap();
     assert_eq!(running.await.unwrap(), Exit::Done);
 }
@@ -141,8 +144,8 @@ async fn login_reads_key_from_stdin_saves_it_and_does_not_print_it() {
     assert_eq!(stage.run(&["agents", "login", "work"], &launcher()).await, Exit::Done);
     assert_eq!(stage.credential_vault.stored.lock().unwrap().get("work").unwrap(), "sk-planted");
     assert_eq!(stage.credential_vault.settings.lock().unwrap()[0].directory, stage.state_dir().join("credentials"));
-    let said = stage.err.text();
-    assert_eq!(said, "The key of work is in the system keyring. Hosts that run use it from now on.\n");
+    let text = stage.err.text();
+    assert_eq!(text, "Saved the key of work in the system keyring. Running hosts use it from now on.\n");
     assert_eq!(stage.out.text(), "");
 }
 
@@ -152,21 +155,21 @@ async fn login_without_keyring_prints_the_file_and_overriding_sources() {
     stage.stdin = b"sk-planted".to_vec();
     stage.credential_vault.refusal = Some("the system keyring is not available: no keyring service is running");
     assert_eq!(stage.run(&["agents", "login", "openai"], &launcher()).await, Exit::Done);
-    let said = stage.err.text();
+    let text = stage.err.text();
     let file = stage.state_dir().join("credentials").join("openai");
-    assert!(said.starts_with("The system keyring is not available: no keyring service is running. A file is used instead.\n"), "{said}");
-    assert!(said.contains(&format!("is in {}, which only you can read.", file.display())), "{said}");
-    assert!(said.contains("which wins: the variable OPENAI_API_KEY."), "{said}");
-    assert!(!said.contains("sk-"), "{said}");
+    assert!(text.starts_with("The system keyring is not available: no keyring service is running. Using a file instead.\n"), "{text}");
+    assert!(text.contains(&format!("in {}.", file.display())), "{text}");
+    assert!(text.contains("The settings override it: the variable OPENAI_API_KEY."), "{text}");
+    assert!(!text.contains("sk-"), "{text}");
 }
 
 #[tokio::test]
 async fn invalid_upstreams_and_keys_are_usage_errors() {
     for (name, stdin, part) in [
-        ("acme", "sk", "choose one of anthropic, copilot, openai"),
-        ("scripted", "sk", "needs no key"),
-        ("anthropic", "", "There is no key"),
-        ("anthropic", "two words", "no key"),
+        ("acme", "sk", "Choose one of: anthropic, copilot, openai"),
+        ("scripted", "sk", "does not need a key"),
+        ("anthropic", "", "The key is empty."),
+        ("anthropic", "two words", "white space"),
     ] {
         let mut stage = CommandFixture::new();
         stage.stdin = stdin.into();
@@ -204,10 +207,10 @@ async fn logout_removes_the_key_and_prints_its_location() {
     let mut stage = CommandFixture::new();
     stage.credential_vault.stored.lock().unwrap().insert("anthropic".into(), "sk".into());
     assert_eq!(stage.run(&["agents", "logout", "anthropic"], &launcher()).await, Exit::Done);
-    assert_eq!(stage.err.text(), "The key of anthropic was removed from the system keyring.\n");
+    assert_eq!(stage.err.text(), "Removed the key of anthropic from the system keyring.\n");
     let mut again = CommandFixture::new();
     assert_eq!(again.run(&["agents", "logout", "anthropic"], &launcher()).await, Exit::Done);
-    assert_eq!(again.err.text(), "There is no key of anthropic to remove.\n");
+    assert_eq!(again.err.text(), "There is no saved key for anthropic.\n");
 }
 
 #[tokio::test]
@@ -225,11 +228,11 @@ async fn doctor_prints_key_locations_and_never_keys() {
     assert_eq!(stage.run(&["doctor"], &launcher()).await, Exit::Done);
     let text = stage.out.text();
     for part in [
-        "work (anthropic, the default) has a key, in the variable WORK_KEY.",
-        &format!("file (anthropic) has a key, in {}, which others can read.", open.display()),
+        "work (anthropic, default) has a key in the variable WORK_KEY.",
+        &format!("file (anthropic) has a key in {}, which other users can read.", open.display()),
         "gone (openai) has no key: ",
-        "local (openai, at 127.0.0.1:9) is called without a key.",
-        "copilot has a GitHub token, in the system keyring.",
+        "local (openai, at 127.0.0.1:9) is used without a key.",
+        "copilot has a GitHub token in the system keyring.",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

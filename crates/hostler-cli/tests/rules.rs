@@ -38,9 +38,9 @@ impl RulesFixture {
     }
 
     async fn done(&self, args: &[&str]) -> CliOutput {
-        let said = self.run(args).await;
-        assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
-        said
+        let output = self.run(args).await;
+        assert_eq!(output.exit, Exit::Done, "{args:?}: {}{}", output.out, output.err);
+        output
     }
 
     fn file(&self) -> std::path::PathBuf {
@@ -58,18 +58,18 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test]
 async fn rules_are_added_listed_and_removed() {
-    let shell = RulesFixture::new();
-    let project = shell.project();
-    let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
-    assert_eq!(said.err, "Added: deny Read(~/secrets/**), for all sessions.\n");
+    let fixture = RulesFixture::new();
+    let project = fixture.project();
+    let output = fixture.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(output.err, "Added: deny Read(~/secrets/**), for all sessions.\n");
     // A directory is stored in the form that sessions use, however it was typed.
-    let said = shell.done(&["rules", "add", "allow", "Bash(git status)", "--workspace", "../project/."]).await;
-    assert_eq!(said.err, format!("Added: allow Bash(git status), for sessions in {}.\n", project.display()));
-    let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
-    assert_eq!(said.err, "Already there: deny Read(~/secrets/**), for all sessions.\n");
+    let output = fixture.done(&["rules", "add", "allow", "Bash(git status)", "--workspace", "../project/."]).await;
+    assert_eq!(output.err, format!("Added: allow Bash(git status), for sessions in {}.\n", project.display()));
+    let output = fixture.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(output.err, "Already exists: deny Read(~/secrets/**), for all sessions.\n");
 
-    let said = shell.done(&["rules", "list"]).await;
-    let rows: Vec<Vec<&str>> = said.out.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
+    let output = fixture.done(&["rules", "list"]).await;
+    let rows: Vec<Vec<&str>> = output.out.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
     let cells = |row: &Vec<&str>| row.iter().filter(|cell| !cell.is_empty()).map(ToString::to_string).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     assert_eq!(
@@ -80,33 +80,33 @@ async fn rules_are_added_listed_and_removed() {
             vec!["allow", "workspace", "Bash(git status)", text(&project)],
         ]
     );
-    let said = shell.done(&["rules", "list", "--json"]).await;
+    let output = fixture.done(&["rules", "list", "--json"]).await;
     assert_eq!(
-        serde_json::from_str::<Value>(&said.out).unwrap(),
+        serde_json::from_str::<Value>(&output.out).unwrap(),
         json!([
             { "effect": "deny", "scope": "global", "rule": "Read(~/secrets/**)" },
             { "effect": "allow", "scope": "workspace", "rule": "Bash(git status)", "directory": project },
         ])
     );
-    assert_eq!(std::fs::metadata(shell.file()).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::metadata(fixture.file()).unwrap().permissions().mode() & 0o777, 0o600);
 
-    let said = shell.run(&["rules", "remove", "allow", "Bash(git status)"]).await;
-    assert_eq!(said.exit, Exit::Failed, "that one is for a directory");
-    assert!(said.err.starts_with("There is no rule to allow Bash(git status), for all sessions: "), "{}", said.err);
-    shell.done(&["rules", "remove", "allow", "Bash(git status)", "--workspace", text(&project)]).await;
-    let said = shell.done(&["rules", "remove", "deny", "Read(~/secrets/**)"]).await;
-    assert_eq!(said.err, "Removed: deny Read(~/secrets/**), for all sessions.\n");
-    assert_eq!(shell.done(&["rules", "list", "--json"]).await.out, "[]\n");
-    assert_eq!(entry_names(&shell.home.state_dir()), ["rules.toml"]);
+    let output = fixture.run(&["rules", "remove", "allow", "Bash(git status)"]).await;
+    assert_eq!(output.exit, Exit::Failed, "that rule is for a directory");
+    assert!(output.err.starts_with("Rule not found: allow Bash(git status), for all sessions. "), "{}", output.err);
+    fixture.done(&["rules", "remove", "allow", "Bash(git status)", "--workspace", text(&project)]).await;
+    let output = fixture.done(&["rules", "remove", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(output.err, "Removed: deny Read(~/secrets/**), for all sessions.\n");
+    assert_eq!(fixture.done(&["rules", "list", "--json"]).await.out, "[]\n");
+    assert_eq!(entry_names(&fixture.home.state_dir()), ["rules.toml"]);
 }
 
 #[tokio::test]
 async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
-    let shell = RulesFixture::new();
-    shell.done(&["rules", "add", "allow", "Bash(git:*)", "--workspace", "."]).await;
-    shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
-    shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
-    let elsewhere = shell.home.scratch.path().join("tmp");
+    let fixture = RulesFixture::new();
+    fixture.done(&["rules", "add", "allow", "Bash(git:*)", "--workspace", "."]).await;
+    fixture.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
+    fixture.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    let elsewhere = fixture.home.scratch.path().join("tmp");
     for (args, expected) in [
         (&["Bash(rm -rf x)"][..], "Denied: the global rule `Bash(rm:*)` denies `rm -rf x`.\n"),
         (&["Bash(git push && rm x)"], "Denied: the global rule `Bash(rm:*)` denies `rm x`.\n"),
@@ -132,15 +132,15 @@ async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
              Calls that require approval are denied (dontAsk mode).\n",
         ),
     ] {
-        let said = shell.done(&[&["rules", "test"], args].concat()).await;
-        assert_eq!(said.out, expected, "{args:?}");
-        assert_eq!(said.err, "");
+        let output = fixture.done(&[&["rules", "test"], args].concat()).await;
+        assert_eq!(output.out, expected, "{args:?}");
+        assert_eq!(output.err, "");
     }
 }
 
 #[tokio::test]
 async fn invalid_rule_is_a_usage_error_with_its_position() {
-    let shell = RulesFixture::new();
+    let fixture = RulesFixture::new();
     for (args, part) in [
         (
             &["add", "allow", "Bash(git status"][..],
@@ -158,58 +158,58 @@ async fn invalid_rule_is_a_usage_error_with_its_position() {
             "[possible values: default, acceptEdits, plan, dontAsk, bypassPermissions]",
         ),
     ] {
-        let said = shell.run(&[&["rules"], args].concat()).await;
-        assert_eq!(said.exit, Exit::Usage, "{args:?}: {}", said.err);
-        assert!(said.err.contains(part), "{args:?}: {}", said.err);
+        let output = fixture.run(&[&["rules"], args].concat()).await;
+        assert_eq!(output.exit, Exit::Usage, "{args:?}: {}", output.err);
+        assert!(output.err.contains(part), "{args:?}: {}", output.err);
     }
-    assert!(!shell.home.state_dir().exists(), "nothing was made");
+    assert!(!fixture.home.state_dir().exists(), "nothing was created");
 }
 
 #[tokio::test]
 async fn reading_rules_creates_no_files() {
-    let shell = RulesFixture::new();
-    let said = shell.done(&["rules", "list"]).await;
-    assert_eq!((said.out.as_str(), said.err.starts_with("There are no rules")), ("", true));
-    shell.done(&["rules", "test", "Bash(ls)"]).await;
-    assert_eq!(shell.run(&["rules", "remove", "deny", "Bash(ls)"]).await.exit, Exit::Failed);
-    assert!(!shell.home.state_dir().exists());
+    let fixture = RulesFixture::new();
+    let output = fixture.done(&["rules", "list"]).await;
+    assert_eq!((output.out.as_str(), output.err.starts_with("No rules.")), ("", true));
+    fixture.done(&["rules", "test", "Bash(ls)"]).await;
+    assert_eq!(fixture.run(&["rules", "remove", "deny", "Bash(ls)"]).await.exit, Exit::Failed);
+    assert!(!fixture.home.state_dir().exists());
 }
 
 #[tokio::test]
 async fn invalid_rules_file_is_left_unchanged() {
-    let shell = RulesFixture::new();
-    shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
-    std::fs::write(shell.file(), "nonsense = [").unwrap();
+    let fixture = RulesFixture::new();
+    fixture.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
+    std::fs::write(fixture.file(), "nonsense = [").unwrap();
     for args in [&["list"][..], &["test", "Bash(ls)"], &["add", "deny", "Read"], &["remove", "deny", "Bash(rm:*)"]] {
-        let said = shell.run(&[&["rules"], args].concat()).await;
-        assert_eq!(said.exit, Exit::Failed, "{args:?}");
-        assert!(said.err.contains("cannot be read") && said.err.contains("rules.toml"), "{}", said.err);
+        let output = fixture.run(&[&["rules"], args].concat()).await;
+        assert_eq!(output.exit, Exit::Failed, "{args:?}");
+        assert!(output.err.contains("cannot be read") && output.err.contains("rules.toml"), "{}", output.err);
     }
-    assert_eq!(std::fs::read_to_string(shell.file()).unwrap(), "nonsense = [");
+    assert_eq!(std::fs::read_to_string(fixture.file()).unwrap(), "nonsense = [");
 }
 
 #[tokio::test]
 async fn permission_mode_setting_applies_and_must_be_valid() {
-    let shell = RulesFixture::new();
-    shell.home.write_config("permission-mode = \"plan\"\n");
-    let said = shell.done(&["rules", "test", "Write(a)"]).await;
-    assert_eq!(said.out, "Denied: it writes a file (plan mode).\n");
-    shell.home.write_config("permission-mode = \"yolo\"\n");
-    let said = shell.run(&["rules", "test", "Write(a)"]).await;
-    assert_eq!(said.exit, Exit::Usage);
-    assert!(said.err.starts_with("There is no permission mode yolo: choose default, "), "{}", said.err);
+    let fixture = RulesFixture::new();
+    fixture.home.write_config("permission-mode = \"plan\"\n");
+    let output = fixture.done(&["rules", "test", "Write(a)"]).await;
+    assert_eq!(output.out, "Denied: it writes a file (plan mode).\n");
+    fixture.home.write_config("permission-mode = \"yolo\"\n");
+    let output = fixture.run(&["rules", "test", "Write(a)"]).await;
+    assert_eq!(output.exit, Exit::Usage);
+    assert!(output.err.starts_with("Unknown permission mode: yolo. Choose one of: default, "), "{}", output.err);
 }
 
 #[tokio::test]
 async fn plan_mode_allows_writing_plans_unless_a_rule_denies() {
-    let shell = RulesFixture::new();
-    let plan = format!("Write({})", text(&shell.home.scratch.path().join("plans/mine.md")));
+    let fixture = RulesFixture::new();
+    let plan = format!("Write({})", text(&fixture.home.scratch.path().join("plans/mine.md")));
     let test = ["rules", "test", &plan, "--mode", "plan"];
-    let said = shell.done(&test).await;
-    assert_eq!(said.out, "Allowed: it is the agent's plan file (plan mode).\n");
-    assert_eq!(shell.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, said.out);
-    assert!(shell.done(&["rules", "test", &plan]).await.out.starts_with("Requires approval"));
-    assert!(shell.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));
-    shell.done(&["rules", "add", "deny", "Edit(~/plans/**)"]).await;
-    assert!(shell.done(&test).await.out.starts_with("Denied: the global rule"));
+    let output = fixture.done(&test).await;
+    assert_eq!(output.out, "Allowed: in the mode plan, it is the agent's own plan.\n");
+    assert_eq!(fixture.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, output.out);
+    assert!(fixture.done(&["rules", "test", &plan]).await.out.starts_with("Asked"));
+    assert!(fixture.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));
+    fixture.done(&["rules", "add", "deny", "Edit(~/plans/**)"]).await;
+    assert!(fixture.done(&test).await.out.starts_with("Denied: the global rule"));
 }

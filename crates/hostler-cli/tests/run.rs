@@ -112,10 +112,7 @@ async fn tool_calls_are_printed_on_stderr_with_denials() {
         turn_complete(),
     ];
     assert_eq!(stage.run(&["run", "hi"], &FakeHostLauncher::new(script)).await, Exit::Done);
-    assert_eq!(
-        stage.err.text(),
-        "• Read: Reading x\n✗ Bash: refused: not allowed here\n✗ Edit: failed: no such file\n"
-    );
+    assert_eq!(stage.err.text(), "• Read: Reading x\n✗ Bash: denied: not allowed here\n✗ Edit: failed: no such file\n");
     assert_eq!(stage.out.text(), "");
 }
 
@@ -147,8 +144,8 @@ async fn terminal_user_is_prompted_and_the_answer_is_dispatched() {
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
     let action = confirmation(&launcher);
     assert_eq!((&action["approved"], &action["selectedOptionId"]), (&json!(true), &json!("allow-once")));
-    let expected = "\n? Bash: Run `touch made`\n  1  Allow once\n  2  Deny\nA number, or a word to the agent that denies \
-                    it: A number from 1 to 2, or a word: ";
+    let expected = "\n? Bash: Run `touch made`\n  1  Allow once\n  2  Deny\nEnter a number, or a message that denies \
+                    the call: Enter a number from 1 to 2, or a message: ";
     assert!(stage.err.text().contains(expected), "{}", stage.err.text());
 }
 
@@ -163,10 +160,10 @@ async fn closed_or_missing_stdin_denies_requests() {
         assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
         let action = confirmation(&launcher);
         assert_eq!(action["approved"], false);
-        assert!(action["reasonMessage"].as_str().unwrap().starts_with("Nobody can be asked here"), "{action}");
+        assert!(action["reasonMessage"].as_str().unwrap().starts_with("Denied: not running in a terminal"), "{action}");
         let text = stage.err.text();
         assert_eq!(text.contains("Allow once"), asked, "{text}");
-        assert!(text.contains("Bash: refused: Nobody can be asked here"), "{text}");
+        assert!(text.contains("Bash: denied: Denied: not running in a terminal"), "{text}");
     }
 }
 
@@ -193,10 +190,90 @@ async fn turn_errors_print_cause_and_fix_with_their_exit_code() {
         let launcher = FakeHostLauncher::new([turn_error(kind, "It went wrong.")]);
         assert_eq!(stage.run(&["run", "hi"], &launcher).await, exit, "{kind}");
         let text = stage.err.text();
-        assert!(text.starts_with("It went wrong.\nThe agent wrote:\n  line of stderr\n"), "{text}");
+        assert!(text.starts_with("It went wrong.\nOutput of the agent:\n  line of stderr\n"), "{text}");
         assert!(text.contains(hint), "{text}");
         assert_eq!(stage.out.text(), "");
     }
+}
+
+/// Runs a command with `--json`; returns its exit and the lines on stdout.
+async fn run_json(stage: &mut CommandFixture, args: &[&str], launcher: &FakeHostLauncher) -> (Exit, Vec<Value>) {
+    let exit = stage.run(args, launcher).await;
+    (exit, stage.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[tokio::test]
+async fn json_output_ends_with_one_error_line_if_the_turn_fails() {
+    let script = || answer_steps(&["half"]).into_iter();
+    for (launcher, exit, code, message) in [
+        (
+            FakeHostLauncher::new(script().chain([turn_error("auth", "It went wrong.")])),
+            Exit::UpstreamRefused,
+            "auth",
+            "It went wrong.\nOutput of the agent:\n",
+        ),
+        (
+            FakeHostLauncher::new(script().chain([HostScriptStep::HangUp])),
+            Exit::Failed,
+            "connectionClosed",
+            "The connection to the host was closed: ",
+        ),
+        (
+            FakeHostLauncher::new([HostScriptStep::Reject("a turn is running")]),
+            Exit::Failed,
+            "turnActive",
+            "The host rejected the message: a turn is running",
+        ),
+    ] {
+        let mut stage = CommandFixture::new();
+        let (ended, lines) = run_json(&mut stage, &["run", "--json", "hi"], &launcher).await;
+        assert_eq!(ended, exit, "{}", stage.err.text());
+        let (error, envelopes) = lines.split_last().unwrap();
+        assert_eq!(error["error"]["code"], code, "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().starts_with(message), "{error}");
+        assert!(!envelopes.is_empty() && envelopes.iter().all(|line| line["action"].is_object()), "{envelopes:?}");
+        assert!(stage.err.text().starts_with(message), "the sentence is on stderr too: {}", stage.err.text());
+    }
+}
+
+#[tokio::test]
+async fn json_error_line_is_printed_for_usage_and_settings_errors() {
+    for (args, variable, code) in [
+        (&["run", "--json", " "][..], None, "emptyMessage"),
+        (&["run", "--json", "--cwd", "nowhere", "hi"], None, "notADirectory"),
+        (&["run", "--json", "hi"], Some(("HOSTLER_LISTEN", "8137")), "invalidSetting"),
+        (&["run", " "], Some(("HOSTLER_JSON", "1")), "emptyMessage"),
+        (&["sessions", "show", "--json", "beef"], None, "sessionNotFound"),
+        (&["link", "--json"], None, "hostNotRunning"),
+    ] {
+        let mut stage = CommandFixture::new();
+        if let Some((name, value)) = variable {
+            stage = stage.with_var(name, value);
+        }
+        let (exit, lines) = run_json(&mut stage, args, &FakeHostLauncher::new([])).await;
+        assert_ne!(exit, Exit::Done);
+        let [line] = &lines[..] else { panic!("{args:?}: {lines:?}") };
+        assert_eq!(line["error"]["code"], code, "{args:?}");
+        assert_eq!(line["error"]["message"].as_str().unwrap(), stage.err.text().trim_end(), "{args:?}");
+    }
+    // Without --json, stdout stays empty.
+    let mut stage = CommandFixture::new();
+    assert_eq!(stage.run(&["run", " "], &FakeHostLauncher::new([])).await, Exit::Usage);
+    assert_eq!(stage.out.text(), "");
+}
+
+#[tokio::test]
+async fn interrupts_and_closed_pipes_print_no_json_error() {
+    let mut stage = CommandFixture::new();
+    let script = [HostScriptStep::Signal(stage.signal.clone(), Signal::Interrupt), HostScriptStep::WaitForCancel];
+    let (exit, lines) = run_json(&mut stage, &["run", "--json", "hi"], &FakeHostLauncher::new(script)).await;
+    assert_eq!(exit, Exit::Interrupted);
+    assert!(lines.iter().all(|line| line.get("error").is_none()), "{lines:?}");
+
+    let mut stage = CommandFixture::new();
+    stage.out = CapturedOutput::with_broken_pipe();
+    assert_eq!(stage.run(&["doctor", "--json"], &FakeHostLauncher::new([])).await, Exit::Done);
+    assert_eq!(stage.err.text(), "");
 }
 
 #[tokio::test]
@@ -204,7 +281,7 @@ async fn rejected_message_fails_with_the_hosts_reason() {
     let mut stage = CommandFixture::new();
     let launcher = FakeHostLauncher::new([HostScriptStep::Reject("a turn is running")]);
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
-    assert_eq!(stage.err.text(), "The host did not take the message: a turn is running\n");
+    assert_eq!(stage.err.text(), "The host rejected the message: a turn is running\n");
 }
 
 #[tokio::test]
@@ -213,7 +290,7 @@ async fn lost_connection_is_a_failure() {
     let launcher = FakeHostLauncher::new(answer_steps(&["half"]).into_iter().chain([HostScriptStep::HangUp]));
     assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Failed);
     assert_eq!(stage.out.text(), "half");
-    assert!(stage.err.text().starts_with("The connection to the host ended: "), "{}", stage.err.text());
+    assert!(stage.err.text().starts_with("The connection to the host was closed: "), "{}", stage.err.text());
 }
 
 #[tokio::test]
@@ -341,7 +418,7 @@ async fn wrong_token_is_reported() {
     let mut client = CommandFixture::new();
     let state_dir = server.state_dir().display().to_string();
     assert_eq!(client.run(&["run", "--state-dir", &state_dir, "hi"], &launcher).await, Exit::Failed);
-    assert_eq!(client.err.text(), "The host refused the connection with status 403: check the token.\n");
+    assert_eq!(client.err.text(), "The host rejected the connection with status 403. Check the token.\n");
 
     server.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(serving.await.unwrap(), Exit::Done);

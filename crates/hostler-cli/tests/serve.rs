@@ -106,7 +106,7 @@ async fn invalid_settings_and_failed_launch_have_their_exit_codes() {
     for (args, exit, text) in [
         (&["--no-token", "--listen", "0.0.0.0:0"][..], Exit::Usage, "loopback only"),
         (&["--upstream", "acme"], Exit::Usage, "--upstream must be one of"),
-        (&["--config", "none.toml"], Exit::Usage, "cannot be read"),
+        (&["--config", "none.toml"], Exit::Usage, "Failed to read the configuration file"),
         (&["--unknown"], Exit::Usage, "--unknown"),
         (&["--listen", "127.0.0.1:0"], Exit::AgentMissing, "Install it."),
     ] {

@@ -39,7 +39,7 @@ fn host(script: impl IntoIterator<Item = HostScriptStep>) -> FakeHostLauncher {
 async fn run(args: &[&str], launcher: &FakeHostLauncher) -> (Exit, String, String) {
     let mut stage = CommandFixture::new();
     let exit = stage.run(args, launcher).await;
-    assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"], "the host's address is gone");
+    assert_eq!(entry_names(&stage.state_dir()), ["host.lock", "token"], "the endpoint file is removed");
     (exit, stage.out.text(), stage.err.text())
 }
 
@@ -50,12 +50,12 @@ async fn list_reads_all_pages_and_omits_archived_sessions() {
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines.len(), 4, "{out}");
-    for (line, words) in lines.iter().skip(1).zip([
+    for (line, cells) in lines.iter().skip(1).zip([
         ["1f0c0000", "idle", "/srv/project", "first"],
         ["1f0d0000", "● idle", "/srv/project", "second"],
         ["27aa0000", "working", "/srv/project", "third"],
     ]) {
-        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        assert!(cells.iter().all(|cell| line.contains(cell)), "{line}");
     }
     assert_eq!(*launcher.recorded.shut_down.lock().unwrap(), 1);
 }
@@ -73,14 +73,14 @@ async fn list_all_includes_archived_sessions_and_respects_the_limit() {
     let (_, out, _) = run(&["sessions", "list", "--limit", "1", "--json"], &launcher).await;
     let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
     assert_eq!(listed.len(), 1);
-    assert_eq!((all_pages, launcher.recorded.params("listSessions").len()), (2, 1), "no page is read in vain");
+    assert_eq!((all_pages, launcher.recorded.params("listSessions").len()), (2, 1), "no unneeded page is read");
 }
 
 #[tokio::test]
 async fn empty_list_prints_nothing_on_stdout() {
     let (exit, out, err) = run(&["sessions", "list"], &FakeHostLauncher::new([])).await;
     assert_eq!((exit, out.as_str()), (Exit::Done, ""));
-    assert!(err.contains("no sessions"), "{err}");
+    assert!(err.contains("No active sessions"), "{err}");
 }
 
 #[tokio::test]
@@ -114,14 +114,14 @@ async fn show_loads_a_long_chat_page_by_page() {
     assert_eq!(exit, Exit::Done);
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(shown["chat"]["turns"], json!(turns));
-    assert!(shown["chat"].get("turnsNextCursor").is_none(), "nothing is left");
+    assert!(shown["chat"].get("turnsNextCursor").is_none(), "all pages are loaded");
     assert_eq!(launcher.recorded.params("subscribe").last().unwrap()["view"], json!({ "turns": 50 }));
     let cursors: Vec<_> =
         launcher.recorded.params("fetchTurns").iter().map(|params| params["cursor"].clone()).collect();
     assert_eq!(cursors, ["70", "40", "10"]);
     let (_, out, _) = run(&["sessions", "show", "27"], &launcher).await;
-    let said: Vec<_> = out.lines().filter(|line| line.starts_with("> message")).collect();
-    assert_eq!((said.len(), said[0], said[119]), (120, "> message 1", "> message 120"));
+    let messages: Vec<_> = out.lines().filter(|line| line.starts_with("> message")).collect();
+    assert_eq!((messages.len(), messages[0], messages[119]), (120, "> message 1", "> message 120"));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn audit_export_reads_all_pages_and_prints_one_entry_per_line() {
     let entries: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<_> = entries.iter().map(|entry| entry["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, [1, 2, 3]);
-    assert_eq!(entries[2]["input"], "\u{9b}3", "programs get it as it is");
+    assert_eq!(entries[2]["input"], "\u{9b}3", "programs receive it unchanged");
     let asked: Vec<_> = launcher.recorded.params("hostler/audit");
     assert_eq!(asked, [json!({ "channel": THIRD, "after": 0 }), json!({ "channel": THIRD, "after": 2 })]);
 
@@ -172,7 +172,7 @@ async fn ambiguous_session_is_a_usage_error_and_unknown_session_fails() {
         assert!(err.contains(FIRST) && err.contains(SECOND) && !err.contains(THIRD), "{err}");
         let (exit, _, err) = run(&[args, &["beef"]].concat(), &launcher).await;
         assert_eq!(exit, Exit::Failed, "{args:?}: {err}");
-        assert!(err.contains("There is no session beef"), "{err}");
+        assert!(err.contains("Session not found: beef"), "{err}");
         assert!(launcher.recorded.actions().is_empty() && launcher.recorded.params("disposeSession").is_empty());
     }
 }
@@ -185,7 +185,7 @@ async fn full_session_id_is_requested_even_if_not_listed() {
         let (exit, _, err) = run(&["sessions", "show", name], &launcher).await;
         // This host opens every session and does not add it to the list.
         assert_eq!(exit, Exit::Failed, "{name}: {err}");
-        assert!(err.contains(&format!("There is no session {name}")), "{err}");
+        assert!(err.contains(&format!("Session not found: {name}")), "{err}");
     }
     let asked = launcher.recorded.params("subscribe");
     assert_eq!(asked.iter().map(|params| params["channel"].as_str().unwrap()).collect::<Vec<_>>(), [hidden, hidden]);
@@ -193,7 +193,7 @@ async fn full_session_id_is_requested_even_if_not_listed() {
 
 #[tokio::test]
 async fn search_reports_missing_parts_and_keeps_its_exit_code() {
-    let trouble = "the disk is full\u{1b}";
+    let problem = "the disk is full\u{1b}";
     let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matching": 1, "listed": false,
         "hits": [{ "kind": "answer", "snippet": "pears", "matches": [[0, 5]] }] });
     for (items, args, exit) in [
@@ -201,17 +201,17 @@ async fn search_reports_missing_parts_and_keeps_its_exit_code() {
         (json!([found]), &["--json", "--all", "pears"], Exit::Done),
         (json!([]), &["pears"], Exit::Failed),
     ] {
-        let launcher = host([]).with_search_result(json!({ "items": items, "pending": 2, "trouble": trouble }));
+        let launcher = host([]).with_search_result(json!({ "items": items, "pending": 2, "trouble": problem }));
         let (ended, out, err) = run(&[&["sessions", "search"], args].concat(), &launcher).await;
         assert_eq!(ended, exit, "{err}");
         assert!(
-            err.contains("Not everything could be searched: the disk is full.") && err.contains("2 sessions"),
+            err.contains("The search index is incomplete: the disk is full.") && err.contains("2 sessions"),
             "{err}"
         );
         assert!(!err.contains('\u{1b}') && !out.contains("disk"), "{err}{out}");
         let all = args.contains(&"--all");
         assert_eq!(launcher.recorded.params("hostler/search")[0]["all"], all);
-        assert_eq!(out.contains("not in the list"), exit == Exit::Done && !all, "{out}");
+        assert_eq!(out.contains("not listed"), exit == Exit::Done && !all, "{out}");
     }
 }
 
@@ -248,7 +248,7 @@ async fn delete_resolves_all_sessions_first_and_deletes_each_once() {
     let launcher = host([]);
     let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "nothing"], &launcher).await;
     assert_eq!(exit, Exit::Failed);
-    assert!(launcher.recorded.params("disposeSession").is_empty(), "one that is unknown keeps the others");
+    assert!(launcher.recorded.params("disposeSession").is_empty(), "an unknown session prevents every deletion");
 
     let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "30", THIRD], &launcher).await;
     assert_eq!(exit, Exit::Done);
@@ -316,14 +316,14 @@ async fn cwd_is_rejected_for_an_existing_session() {
 
 #[tokio::test]
 async fn remove_images_reports_the_number_of_removed_images() {
-    for (args, which, said) in [
-        (&["sessions", "drop-images", "1f0c"][..], "last", "has forgotten a picture."),
-        (&["sessions", "drop-images", "--all", "1f0c"], "all", "has forgotten 2 pictures."),
+    for (args, which, notice) in [
+        (&["sessions", "drop-images", "1f0c"][..], "last", "Removed 1 image from "),
+        (&["sessions", "drop-images", "--all", "1f0c"], "all", "Removed 2 images from "),
     ] {
         let launcher = host([]);
         let (exit, out, err) = run(args, &launcher).await;
         assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
-        assert!(err.trim_end().ends_with(said), "{err}");
+        assert!(err.starts_with(notice) && err.contains(FIRST), "{err}");
         let asked = launcher.recorded.params("hostler/dropImages");
         assert_eq!(asked, [json!({ "channel": format!("ahp-chat://fake/{FIRST}"), "which": which })]);
     }

@@ -24,9 +24,9 @@ struct CliOutput {
 
 impl TrustFixture {
     fn new() -> Self {
-        let machine = Self { home: CommandFixture::new() };
-        machine.write_configuration("project", "SessionStart: ./evil.sh");
-        machine
+        let fixture = Self { home: CommandFixture::new() };
+        fixture.write_configuration("project", "SessionStart: ./evil.sh");
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -53,22 +53,22 @@ impl TrustFixture {
 
     async fn run(&self, args: &[&str]) -> CliOutput {
         let launcher = FakeHostLauncher::new([]);
-        let said = self.run_with(args, &launcher, None).await;
+        let output = self.run_with(args, &launcher, None).await;
         assert!(launcher.recorded.options.lock().unwrap().is_empty(), "no host is started");
-        said
+        output
     }
 
     async fn done(&self, args: &[&str]) -> CliOutput {
-        let said = self.run(args).await;
-        assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
-        said
+        let output = self.run(args).await;
+        assert_eq!(output.exit, Exit::Done, "{args:?}: {}{}", output.out, output.err);
+        output
     }
 
     async fn state(&self, folder: &str) -> String {
-        let said = self.run(&["trust", "check", text(&self.path(folder)), "--json"]).await;
-        let report: Value = serde_json::from_str(&said.out).unwrap();
+        let output = self.run(&["trust", "check", text(&self.path(folder)), "--json"]).await;
+        let report: Value = serde_json::from_str(&output.out).unwrap();
         let passes = matches!(report["state"].as_str().unwrap(), "trusted" | "empty");
-        assert_eq!(said.exit, if passes { Exit::Done } else { Exit::Failed });
+        assert_eq!(output.exit, if passes { Exit::Done } else { Exit::Failed });
         report["state"].as_str().unwrap().to_owned()
     }
 }
@@ -79,168 +79,185 @@ fn text(path: &Path) -> &str {
 
 #[tokio::test]
 async fn folder_is_trusted_by_add_and_untrusted_by_remove() {
-    let machine = TrustFixture::new();
-    let project = machine.path("project");
-    let said = machine.run(&["trust", "check"]).await;
-    assert_eq!(said.exit, Exit::Failed);
+    let fixture = TrustFixture::new();
+    let project = fixture.path("project");
+    let output = fixture.run(&["trust", "check"]).await;
+    assert_eq!(output.exit, Exit::Failed);
     let expected = format!(
-        "{} is not trusted: no one has decided yet.\n  Hook: SessionStart: ./evil.sh  [{FOLDER_CONFIGURATION_FILE}]\n",
+        "{} is not trusted: not decided yet.\n  Hook: SessionStart: ./evil.sh  [{FOLDER_CONFIGURATION_FILE}]\n",
         project.display()
     );
-    assert_eq!(said.out, expected);
-    assert!(!machine.home.state_dir().exists(), "a look makes nothing");
-    assert_eq!(machine.done(&["trust", "list"]).await.out, "");
+    assert_eq!(output.out, expected);
+    assert!(!fixture.home.state_dir().exists(), "a check creates nothing");
+    assert_eq!(fixture.done(&["trust", "list"]).await.out, "");
 
-    let said = machine.done(&["trust", "add", ".", "--yes"]).await;
-    assert!(said.err.contains("It brings 1 hook:\n  Hook: SessionStart: ./evil.sh"), "{}", said.err);
-    assert!(said.err.ends_with(&format!("Trusted: {}.\n", project.display())), "{}", said.err);
-    assert_eq!(machine.state("project").await, "trusted");
-    assert_eq!(machine.done(&["trust", "list"]).await.out, format!("trusted      {}\n", project.display()));
-    let said = machine.done(&["trust", "list", "--json"]).await;
+    let output = fixture.done(&["trust", "add", ".", "--yes"]).await;
+    assert!(output.err.contains("It has 1 hook:\n  Hook: SessionStart: ./evil.sh"), "{}", output.err);
+    assert!(output.err.ends_with(&format!("Trusted: {}.\n", project.display())), "{}", output.err);
+    assert_eq!(fixture.state("project").await, "trusted");
+    assert_eq!(fixture.done(&["trust", "list"]).await.out, format!("trusted      {}\n", project.display()));
+    let output = fixture.done(&["trust", "list", "--json"]).await;
     let item = json!({ "kind": "hook", "name": "SessionStart: ./evil.sh", "source": FOLDER_CONFIGURATION_FILE, "hash": "SessionStart: ./evil.sh" });
     let expected =
         json!({ "items": [{ "path": project, "decision": "trust", "items": [item] }], "trustedFolders": [] });
-    assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap(), expected);
-    assert_eq!(entry_names(&machine.home.state_dir()), ["trust.toml"]);
+    assert_eq!(serde_json::from_str::<Value>(&output.out).unwrap(), expected);
+    assert_eq!(entry_names(&fixture.home.state_dir()), ["trust.toml"]);
 
-    let said = machine.done(&["trust", "remove", "../project"]).await;
-    assert_eq!(said.err, format!("Removed: {}.\n", project.display()));
-    assert_eq!(machine.state("project").await, "undecided");
-    let said = machine.run(&["trust", "remove", ".", "--json"]).await;
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "{\n  \"removed\": false\n}\n"));
+    let output = fixture.done(&["trust", "remove", "../project"]).await;
+    assert_eq!(output.err, format!("Removed: {}.\n", project.display()));
+    assert_eq!(fixture.state("project").await, "undecided");
+    let output = fixture.run(&["trust", "remove", ".", "--json"]).await;
+    assert_eq!((output.exit, output.out.as_str()), (Exit::Failed, "{\n  \"removed\": false\n}\n"));
 }
 
 #[tokio::test]
 async fn changed_configuration_is_shown_as_a_difference() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("project", "kept=1\nedited=1\ngone=1");
-    machine.done(&["trust", "add", ".", "--yes"]).await;
-    machine.write_configuration("project", "kept=1\nedited=2\nblocked hook=1");
-    let said = machine.run(&["trust", "check"]).await;
-    assert_eq!(said.exit, Exit::Failed);
-    let lines: Vec<&str> = said.out.lines().skip(1).collect();
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("project", "same=1\nedited=1\ngone=1");
+    fixture.done(&["trust", "add", ".", "--yes"]).await;
+    fixture.write_configuration("project", "same=1\nedited=2\nblocked hook=1");
+    let output = fixture.run(&["trust", "check"]).await;
+    assert_eq!(output.exit, Exit::Failed);
+    let lines: Vec<&str> = output.out.lines().skip(1).collect();
     let expected = [
         "+ Hook: blocked hook  [brings.txt] (not applied: Not supported)",
         "~ Hook: edited  [brings.txt]",
         "- Hook: gone  [brings.txt]",
-        "  Hook: kept  [brings.txt]",
+        "  Hook: same  [brings.txt]",
     ];
     assert_eq!(lines, expected);
-    let said = machine.run(&["trust", "check", "--json"]).await;
-    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let output = fixture.run(&["trust", "check", "--json"]).await;
+    let report: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!((&report["state"], &report["difference"]["changed"][0]["name"]), (&json!("changed"), &json!("edited")));
 }
 
 #[tokio::test]
 async fn add_asks_on_a_terminal_and_accepts_only_yes() {
-    let machine = TrustFixture::new();
+    let fixture = TrustFixture::new();
     let launcher = FakeHostLauncher::new([]);
     for typed in ["n\n", "\n", "", "sure\n"] {
-        let said = machine.run_with(&["trust", "add", "."], &launcher, Some(typed)).await;
-        assert_eq!((said.exit, said.err.ends_with("Nothing was changed.\n")), (Exit::Failed, true), "{}", said.err);
+        let output = fixture.run_with(&["trust", "add", "."], &launcher, Some(typed)).await;
+        assert_eq!(
+            (output.exit, output.err.ends_with("Canceled. Nothing was changed.\n")),
+            (Exit::Failed, true),
+            "{}",
+            output.err
+        );
     }
-    assert_eq!(machine.state("project").await, "undecided");
-    let said = machine.run_with(&["trust", "add", "."], &launcher, Some("y\n")).await;
-    assert_eq!(said.exit, Exit::Done);
-    assert!(said.err.contains("./evil.sh") && said.err.contains("Trust it? [y/N]"), "{}", said.err);
-    assert_eq!(machine.state("project").await, "trusted");
-    let said = machine.run(&["trust", "add", "."]).await;
-    assert_eq!((said.exit, said.err.contains("Pass --yes.")), (Exit::Usage, true), "{}", said.err);
+    assert_eq!(fixture.state("project").await, "undecided");
+    let output = fixture.run_with(&["trust", "add", "."], &launcher, Some("y\n")).await;
+    assert_eq!(output.exit, Exit::Done);
+    assert!(output.err.contains("./evil.sh") && output.err.contains("Trust this folder? [y/N]"), "{}", output.err);
+    assert_eq!(fixture.state("project").await, "trusted");
+    let output = fixture.run(&["trust", "add", "."]).await;
+    assert_eq!(
+        (output.exit, output.err.contains("Pass --yes to trust the folder.")),
+        (Exit::Usage, true),
+        "{}",
+        output.err
+    );
 }
 
 #[tokio::test]
 async fn subfolders_are_trusted_only_with_the_flag() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("project/sub", "hook");
-    machine.done(&["trust", "add", ".", "--yes"]).await;
-    assert_eq!(machine.state("project/sub").await, "undecided");
-    machine.done(&["trust", "add", ".", "--subfolders", "--yes"]).await;
-    assert_eq!(machine.state("project/sub").await, "trusted");
-    let said = machine.done(&["trust", "check", "sub"]).await;
-    assert!(said.out.contains(&format!("is trusted through {}.", machine.path("project").display())), "{}", said.out);
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("project/sub", "hook");
+    fixture.done(&["trust", "add", ".", "--yes"]).await;
+    assert_eq!(fixture.state("project/sub").await, "undecided");
+    fixture.done(&["trust", "add", ".", "--subfolders", "--yes"]).await;
+    assert_eq!(fixture.state("project/sub").await, "trusted");
+    let output = fixture.done(&["trust", "check", "sub"]).await;
+    assert!(
+        output.out.contains(&format!("is trusted through {}.", fixture.path("project").display())),
+        "{}",
+        output.out
+    );
 }
 
 #[tokio::test]
 async fn home_and_root_need_their_full_path_and_never_include_subfolders() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("", "hook");
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("", "hook");
     for written in ["..", "../project/..", "./.."] {
-        let said = machine.run(&["trust", "add", written, "--yes"]).await;
-        assert_eq!((said.exit, said.err.contains("full path")), (Exit::Usage, true), "{written}: {}", said.err);
+        let output = fixture.run(&["trust", "add", written, "--yes"]).await;
+        assert_eq!((output.exit, output.err.contains("full path")), (Exit::Usage, true), "{written}: {}", output.err);
     }
-    let (home, link) = (machine.path(""), machine.path("project/link"));
+    let (home, link) = (fixture.path(""), fixture.path("project/link"));
     std::os::unix::fs::symlink(&home, &link).unwrap();
-    assert_eq!(machine.run(&["trust", "add", text(&link), "--yes"]).await.exit, Exit::Usage, "a link is another name");
-    assert_eq!(machine.run(&["trust", "add", text(&home), "--subfolders", "--yes"]).await.exit, Exit::Usage);
-    assert_eq!(machine.run(&["trust", "add", "/", "--subfolders", "--yes"]).await.exit, Exit::Usage);
-    assert_eq!(machine.state("").await, "refused");
-    machine.done(&["trust", "add", text(&home), "--yes"]).await;
-    assert_eq!(machine.state("").await, "trusted");
-    assert_eq!(machine.state("project").await, "undecided");
+    assert_eq!(fixture.run(&["trust", "add", text(&link), "--yes"]).await.exit, Exit::Usage, "a link is another name");
+    assert_eq!(fixture.run(&["trust", "add", text(&home), "--subfolders", "--yes"]).await.exit, Exit::Usage);
+    assert_eq!(fixture.run(&["trust", "add", "/", "--subfolders", "--yes"]).await.exit, Exit::Usage);
+    assert_eq!(fixture.state("").await, "refused");
+    fixture.done(&["trust", "add", text(&home), "--yes"]).await;
+    assert_eq!(fixture.state("").await, "trusted");
+    assert_eq!(fixture.state("project").await, "undecided");
 }
 
 #[tokio::test]
 async fn folders_trusted_by_settings_stay_trusted_after_remove() {
-    let machine = TrustFixture::new();
-    let project = machine.path("project");
-    machine.home.write_config(&format!("trusted-folders = [{project:?}]\n"));
-    assert_eq!(machine.state("project").await, "trusted");
-    assert!(machine.done(&["trust", "list"]).await.out.contains("(trusted-folders in the settings)"));
-    machine.done(&["trust", "add", ".", "--yes"]).await;
-    let said = machine.done(&["trust", "remove", "."]).await;
-    assert!(said.err.contains("It is still trusted through `trusted-folders`"), "{}", said.err);
-    machine.home.write_config("trusted-folders = [\"work\"]\n");
-    let said = machine.run(&["trust", "list"]).await;
-    assert_eq!((said.exit, said.err.contains("a list of absolute paths")), (Exit::Usage, true), "{}", said.err);
+    let fixture = TrustFixture::new();
+    let project = fixture.path("project");
+    fixture.home.write_config(&format!("trusted-folders = [{project:?}]\n"));
+    assert_eq!(fixture.state("project").await, "trusted");
+    assert!(fixture.done(&["trust", "list"]).await.out.contains("(setting trusted-folders)"));
+    fixture.done(&["trust", "add", ".", "--yes"]).await;
+    let output = fixture.done(&["trust", "remove", "."]).await;
+    assert!(output.err.contains("The folder is still trusted through the setting `trusted-folders`"), "{}", output.err);
+    fixture.home.write_config("trusted-folders = [\"work\"]\n");
+    let output = fixture.run(&["trust", "list"]).await;
+    assert_eq!((output.exit, output.err.contains("a list of absolute paths")), (Exit::Usage, true), "{}", output.err);
 }
 
 #[tokio::test]
 async fn removing_an_inheriting_subfolder_untrusts_it() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("project/sub", "Stop: ./x.sh");
-    let (project, sub) = (machine.path("project"), machine.path("project/sub"));
-    machine.done(&["trust", "add", text(&sub), "--yes"]).await;
-    machine.done(&["trust", "add", text(&project), "--subfolders", "--yes"]).await;
-    let said = machine.done(&["trust", "remove", text(&sub)]).await;
-    assert!(said.err.contains("It is not trusted."), "{}", said.err);
-    assert_eq!(machine.state("project/sub").await, "restricted");
-    let said = machine.run(&["trust", "remove", text(&sub)]).await;
-    assert_eq!((said.exit, said.err.contains(text(&project))), (Exit::Failed, true), "{}", said.err);
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("project/sub", "Stop: ./x.sh");
+    let (project, sub) = (fixture.path("project"), fixture.path("project/sub"));
+    fixture.done(&["trust", "add", text(&sub), "--yes"]).await;
+    fixture.done(&["trust", "add", text(&project), "--subfolders", "--yes"]).await;
+    let output = fixture.done(&["trust", "remove", text(&sub)]).await;
+    assert!(output.err.contains("The folder is not trusted."), "{}", output.err);
+    assert_eq!(fixture.state("project/sub").await, "restricted");
+    let output = fixture.run(&["trust", "remove", text(&sub)]).await;
+    assert_eq!((output.exit, output.err.contains(text(&project))), (Exit::Failed, true), "{}", output.err);
 }
 
 #[tokio::test]
 async fn suggested_command_is_quoted_for_the_shell() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("it's $(me)", "make");
-    let folder = machine.path("it's $(me)");
-    let said = machine.run(&["trust", "check", folder.to_str().unwrap()]).await;
-    assert!(said.err.contains(r"it'\''s $(me)'`."), "{}", said.err);
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("it's $(me)", "make");
+    let folder = fixture.path("it's $(me)");
+    let output = fixture.run(&["trust", "check", folder.to_str().unwrap()]).await;
+    assert!(output.err.contains(r"it'\''s $(me)'`."), "{}", output.err);
 }
 
 #[tokio::test]
 async fn unreadable_and_missing_folders_have_their_own_errors() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("project", "problem: settings.json is not JSON");
-    let said = machine.run(&["trust", "check"]).await;
-    assert_eq!((said.exit, said.out.contains("cannot be trusted: settings.json is not JSON.")), (Exit::Failed, true));
-    let said = machine.run(&["trust", "add", ".", "--yes"]).await;
-    assert_eq!((said.exit, said.err.contains("settings.json is not JSON")), (Exit::Failed, true), "{}", said.err);
-    let said = machine.run(&["trust", "check", "/no/such/folder"]).await;
-    assert_eq!((said.exit, said.err.contains("is not a folder")), (Exit::Usage, true), "{}", said.err);
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("project", "problem: settings.json is not JSON");
+    let output = fixture.run(&["trust", "check"]).await;
+    assert_eq!(
+        (output.exit, output.out.contains("cannot be trusted: settings.json is not JSON.")),
+        (Exit::Failed, true)
+    );
+    let output = fixture.run(&["trust", "add", ".", "--yes"]).await;
+    assert_eq!((output.exit, output.err.contains("settings.json is not JSON")), (Exit::Failed, true), "{}", output.err);
+    let output = fixture.run(&["trust", "check", "/no/such/folder"]).await;
+    assert_eq!((output.exit, output.err.contains("is not a folder")), (Exit::Usage, true), "{}", output.err);
 }
 
 #[tokio::test]
 async fn invisible_and_bidirectional_characters_are_escaped_in_lists() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
     for args in [&["trust", "check"][..], &["trust", "add", ".", "--yes"]] {
-        let said = machine.run(args).await;
-        let shown = format!("{}{}", said.out, said.err);
+        let output = fixture.run(args).await;
+        let shown = format!("{}{}", output.out, output.err);
         assert!(shown.contains("photo⟨U+202E⟩gpj.sh⟨U+001B⟩[2K⟨U+200B⟩"), "{shown}");
     }
 }
 
-/// Returns a host that asks about the folder, and then answers one word.
+/// Returns a host that asks about the folder, and then answers.
 fn asking() -> FakeHostLauncher {
     let options =
         json!([{ "id": "trust", "label": "Trust this folder" }, { "id": "restrict", "label": "Do not trust" }]);
@@ -256,33 +273,33 @@ fn asking() -> FakeHostLauncher {
 
 #[tokio::test]
 async fn run_without_a_terminal_declines_and_reports_ignored_configuration() {
-    let machine = TrustFixture::new();
+    let fixture = TrustFixture::new();
     let launcher = asking();
-    let said = machine.run_with(&["run", "hi"], &launcher, None).await;
-    assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "done"), "{}", said.err);
+    let output = fixture.run_with(&["run", "hi"], &launcher, None).await;
+    assert_eq!((output.exit, output.out.as_str()), (Exit::Done, "done"), "{}", output.err);
     let expected = format!(
         "Ignored the configuration of {} (1 hook): it is not trusted. Review it with `hostler trust check`, then trust it \
          with `hostler trust add` or --trust.\n",
-        machine.path("project").display()
+        fixture.path("project").display()
     );
-    assert_eq!(said.err, expected);
+    assert_eq!(output.err, expected);
     let declined = &launcher.recorded.params("dispatchAction")[1]["action"];
     assert_eq!((&declined["type"], &declined["response"]), (&json!("chat/inputCompleted"), &json!("decline")));
-    assert_eq!(machine.state("project").await, "undecided", "nothing is remembered");
+    assert_eq!(fixture.state("project").await, "undecided", "nothing is remembered");
 }
 
 #[tokio::test]
 async fn run_on_a_terminal_asks_about_trust() {
-    let machine = TrustFixture::new();
+    let fixture = TrustFixture::new();
     let launcher = asking();
-    let said = machine.run_with(&["run", "hi"], &launcher, Some("1\n")).await;
-    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    let output = fixture.run_with(&["run", "hi"], &launcher, Some("1\n")).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
     assert!(
-        said.err.contains("This folder brings a hook.\n? Trust this folder?\n  1  Trust this folder\n"),
+        output.err.contains("This folder brings a hook.\n? Trust this folder?\n  1  Trust this folder\n"),
         "{}",
-        said.err
+        output.err
     );
-    assert!(!said.err.contains("Ignored"), "{}", said.err);
+    assert!(!output.err.contains("Ignored"), "{}", output.err);
     let accepted = &launcher.recorded.params("dispatchAction")[1]["action"];
     assert_eq!(
         (&accepted["response"], &accepted["answers"]["trust"]["value"]["value"]),
@@ -292,25 +309,25 @@ async fn run_on_a_terminal_asks_about_trust() {
 
 #[tokio::test]
 async fn run_with_trust_stores_the_current_fingerprint() {
-    let machine = TrustFixture::new();
+    let fixture = TrustFixture::new();
     let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));
-    let said = machine.run_with(&["run", "--trust", "hi"], &launcher, None).await;
-    assert_eq!((said.exit, said.err.as_str()), (Exit::Done, ""));
-    assert_eq!(machine.state("project").await, "trusted");
-    machine.write_configuration("project", "other hook");
-    assert_eq!(machine.state("project").await, "changed");
+    let output = fixture.run_with(&["run", "--trust", "hi"], &launcher, None).await;
+    assert_eq!((output.exit, output.err.as_str()), (Exit::Done, ""));
+    assert_eq!(fixture.state("project").await, "trusted");
+    fixture.write_configuration("project", "other hook");
+    assert_eq!(fixture.state("project").await, "changed");
 }
 
 #[tokio::test]
 async fn run_with_trust_refuses_home_unless_given_by_full_path() {
-    let machine = TrustFixture::new();
-    machine.write_configuration("", "hook");
+    let fixture = TrustFixture::new();
+    fixture.write_configuration("", "hook");
     let launcher = FakeHostLauncher::new(answer_steps(&["done"]).into_iter().chain([turn_complete()]));
-    let said = machine.run_with(&["run", "--trust", "--cwd", "..", "hi"], &launcher, None).await;
-    assert_eq!((said.exit, said.err.contains("full path")), (Exit::Usage, true), "{}", said.err);
+    let output = fixture.run_with(&["run", "--trust", "--cwd", "..", "hi"], &launcher, None).await;
+    assert_eq!((output.exit, output.err.contains("full path")), (Exit::Usage, true), "{}", output.err);
     assert!(launcher.recorded.options.lock().unwrap().is_empty(), "nothing was started");
-    let home = machine.path("");
-    let said = machine.run_with(&["run", "--trust", "--cwd", text(&home), "hi"], &launcher, None).await;
-    assert_eq!(said.exit, Exit::Done, "{}", said.err);
-    assert_eq!(machine.state("").await, "trusted");
+    let home = fixture.path("");
+    let output = fixture.run_with(&["run", "--trust", "--cwd", text(&home), "hi"], &launcher, None).await;
+    assert_eq!(output.exit, Exit::Done, "{}", output.err);
+    assert_eq!(fixture.state("").await, "trusted");
 }

@@ -55,18 +55,18 @@ fn resolve_executable(
 
 /// Checks whether an executable that was given by path can be run.
 fn check_runnable(executable: Executable) -> Result<Executable, LaunchError> {
-    let runs = match &executable {
+    let is_runnable = match &executable {
         Executable::Native(path) => is_executable(path),
         Executable::Js { cli, .. } => cli.is_file(),
     };
-    if runs {
+    if is_runnable {
         return Ok(executable);
     }
     let path = executable.path();
     let sentence = if path.exists() {
-        format!("{} is not an executable file; check its permissions, or --claude.", path.display())
+        format!("{} is not executable. Check its permissions, or --claude.", path.display())
     } else {
-        format!("There is no Claude Code at {}; check --claude.", path.display())
+        format!("Claude Code not found at {}. Check --claude.", path.display())
     };
     Err(LaunchError::AgentMissing(sentence))
 }

@@ -41,7 +41,7 @@ pub(crate) fn credential_source(
         CredentialSpec::File(path) => Arc::new(FileCredential::new(path.clone())),
         CredentialSpec::Missing(sentence) => Arc::new(MissingCredential(sentence.clone())),
         CredentialSpec::Stored { keyring, missing_message: missing } => Arc::new(
-            vault.credential_source(&spec.name, *keyring, missing.clone()).map_err(upstreams::to_launch_error)?,
+            vault.credential_source(&spec.name, *keyring, missing.clone()).map_err(upstreams::to_gateway_error)?,
         ),
     })
 }
@@ -57,9 +57,8 @@ impl CredentialVaultPort for CredentialVaultAdapter {
         secret: SecretString,
     ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>> {
         run_blocking(move || {
-            let SavedCredential { location: place, keyring_error: instead } =
-                open_vault(&settings).save(&name, &secret)?;
-            Ok(SaveCredentialResult { location: to_saved_location(place), fallback_reason: instead })
+            let SavedCredential { location, keyring_error } = open_vault(&settings).save(&name, &secret)?;
+            Ok(SaveCredentialResult { location: to_saved_location(location), fallback_reason: keyring_error })
         })
     }
 
@@ -90,8 +89,8 @@ impl CredentialVaultPort for CredentialVaultAdapter {
     }
 }
 
-fn to_saved_location(place: CredentialLocation) -> SavedCredentialLocation {
-    match place {
+fn to_saved_location(location: CredentialLocation) -> SavedCredentialLocation {
+    match location {
         CredentialLocation::Keyring => SavedCredentialLocation::Keyring,
         CredentialLocation::File(path) => SavedCredentialLocation::File(path),
     }
@@ -102,8 +101,8 @@ fn run_blocking<T: Send + 'static>(
 ) -> BoxFuture<'static, Result<T, VaultError>> {
     async move {
         match tokio::task::spawn_blocking(work).await {
-            Ok(done) => done.map_err(|error| VaultError(error.to_string())),
-            Err(error) => Err(VaultError(format!("the credentials cannot be reached: {error}"))),
+            Ok(result) => result.map_err(|error| VaultError::Storage(error.to_string())),
+            Err(error) => Err(VaultError::Storage(format!("failed to access the credential store: {error}"))),
         }
     }
     .boxed()
@@ -120,10 +119,10 @@ impl DeviceLogin for GitHubLogin {
     ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
         async move {
             let UpstreamSettings::Copilot { github_url, client_id, .. } = &upstream.settings else {
-                return Err(VaultError(format!("the {} upstream has no page to sign in", upstream.kind())));
+                return Err(VaultError::NoDeviceLogin(upstream.kind()));
             };
             let url = upstreams::url_or_default(github_url.as_ref(), GITHUB_URL)
-                .map_err(|error| VaultError(error.to_string()))?;
+                .map_err(|error| VaultError::SignIn(error.to_string()))?;
             let config = DeviceLoginConfig::new(url, client_id.clone());
             let show = |code: &hostler_gateway::DeviceCode| {
                 show(DeviceCodePrompt {
@@ -132,7 +131,7 @@ impl DeviceLogin for GitHubLogin {
                     expires_in_minutes: code.expires_in.as_secs() / 60,
                 });
             };
-            device_login(&config, show).await.map_err(|error| VaultError(error.to_string()))
+            device_login(&config, show).await.map_err(|error| VaultError::SignIn(error.to_string()))
         }
         .boxed()
     }

@@ -33,18 +33,18 @@ impl ModelGateway for GatewayAdapter {
     }
 
     fn lease(&self, session: &str, chat: &str, model: &str) -> ModelLease {
-        let choice = self.0.select_model(model);
-        let terms = lease_terms(&choice);
-        let ModelSelection { upstream, model, supports_web_search: searches_the_web } = choice;
+        let selection = self.0.select_model(model);
+        let terms = lease_terms(&selection);
+        let ModelSelection { upstream, model, supports_web_search } = selection;
         let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = GatewayEndpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        ModelLease::new(endpoint, model, searches_the_web, registration).with_terms(terms)
+        ModelLease::new(endpoint, model, supports_web_search, registration).with_terms(terms)
     }
 
     fn switch_model(&self, lease: &ModelLease, model: &str) -> Option<String> {
-        let choice = self.0.select_model(model);
-        (lease_terms(&choice) == lease.terms).then_some(choice.model)
+        let selection = self.0.select_model(model);
+        (lease_terms(&selection) == lease.terms).then_some(selection.model)
     }
 
     fn protected_resources(&self) -> Vec<hostler_engine::SignInResource> {
@@ -61,21 +61,22 @@ impl ModelGateway for GatewayAdapter {
 
     fn sign_in<'a>(
         &'a self,
-        turn: UpstreamSignInSequence,
+        sequence: UpstreamSignInSequence,
         resource: &'a str,
         token: SecretString,
-        lasts: Option<Duration>,
+        lifetime: Option<Duration>,
     ) -> BoxFuture<'a, Result<(), hostler_engine::UpstreamSignInError>> {
-        let turn = hostler_gateway::SignInSequence(turn.0);
-        async move { self.0.sign_in(turn, resource, token, lasts).await.map_err(to_engine_sign_in_error) }.boxed()
+        let sequence = hostler_gateway::SignInSequence(sequence.0);
+        async move { self.0.sign_in(sequence, resource, token, lifetime).await.map_err(to_engine_sign_in_error) }
+            .boxed()
     }
 
     fn sign_out(
         &self,
-        turn: UpstreamSignInSequence,
+        sequence: UpstreamSignInSequence,
         resource: &str,
     ) -> Result<(), hostler_engine::UpstreamSignInError> {
-        self.0.sign_out(hostler_gateway::SignInSequence(turn.0), resource).map_err(to_engine_sign_in_error)
+        self.0.sign_out(hostler_gateway::SignInSequence(sequence.0), resource).map_err(to_engine_sign_in_error)
     }
 
     fn is_model_script(&self, text: &str) -> bool {
@@ -109,10 +110,10 @@ impl ModelGateway for GatewayAdapter {
 fn protected(protected: ProtectedResourceStatus) -> hostler_engine::SignInResource {
     let ProtectedResourceStatus {
         resource: ProtectedResource { id, name, authorization_server, scopes },
-        credential_status: standing,
+        credential_status,
         required,
     } = protected;
-    let needed = match standing {
+    let sign_in_need = match credential_status {
         CredentialStatus::Ready => None,
         CredentialStatus::Missing => Some(SignInNeed::NotSignedIn),
         CredentialStatus::Expired => Some(SignInNeed::Expired),
@@ -122,7 +123,7 @@ fn protected(protected: ProtectedResourceStatus) -> hostler_engine::SignInResour
         name,
         authorization_server,
         scopes,
-        sign_in_need: needed,
+        sign_in_need,
         is_required: required,
     }
 }
@@ -139,14 +140,14 @@ fn to_engine_sign_in_error(error: SignInError) -> hostler_engine::UpstreamSignIn
 /// Returns what must stay the same for a process to change its model: the upstream, whether it offers web search, and,
 /// for models other than Claude, the model itself, because the process was started for it.
 fn lease_terms(choice: &ModelSelection) -> String {
-    let ModelSelection { upstream, model, supports_web_search: searches_the_web } = choice;
+    let ModelSelection { upstream, model, supports_web_search } = choice;
     let family = if model.starts_with("claude") { "claude" } else { model };
-    format!("{upstream:?} {searches_the_web} {family}")
+    format!("{upstream:?} {supports_web_search} {family}")
 }
 
 /// Converts a session's usage to the engine's budget.
 fn budget(status: &SessionUsageStatus) -> SessionBudget {
-    let SessionUsageStatus { totals, limits, waiting: held, rejected_by: refused } = status;
+    let SessionUsageStatus { totals, limits, waiting, rejected_by } = status;
     SessionBudget {
         usage: SessionUsage {
             requests: totals.requests,
@@ -162,8 +163,9 @@ fn budget(status: &SessionUsageStatus) -> SessionBudget {
             tokens: limits.total.tokens,
             nanodollars: limits.total.dollars.map(Dollars::nanos),
         },
-        waiting_for: held.map(|held| LimitWait { limit: to_limit_reached(&held.limit), since: held.since.to_string() }),
-        refused_by: refused.as_ref().map(to_limit_reached),
+        waiting_for: waiting
+            .map(|waiting| LimitWait { limit: to_limit_reached(&waiting.limit), since: waiting.since.to_string() }),
+        refused_by: rejected_by.as_ref().map(to_limit_reached),
     }
 }
 

@@ -31,7 +31,7 @@ use crate::agent_binary::{self, AgentBinary};
 use crate::command_runner::{self, SupervisedCommands};
 use crate::embedded_site::EmbeddedSite;
 use crate::model_refresh::ModelRefresher;
-use crate::upstreams::{self, ConfiguredUpstreams};
+use crate::upstreams::{ConfiguredUpstreams, to_gateway_error};
 use crate::{gateway_adapter, terminals};
 
 /// Hidden command that runs this program as a supervisor of one agent.
@@ -41,7 +41,7 @@ pub(crate) const SUPERVISE_COMMAND: &str = "supervise";
 const BROWSER_SESSIONS_FILE: &str = "sign-ins.json";
 
 /// Reason that the agent receives if the configuration denies instead of asking.
-const UNATTENDED_DENY_MESSAGE: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
+const UNATTENDED_DENY_MESSAGE: &str = "Denied: this host does not ask. Continue without it.";
 
 /// Time in which an agent must react to an interrupt.
 const DEFAULT_INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -97,18 +97,17 @@ async fn launch(
     options: HostOptions,
 ) -> Result<LaunchedHost, LaunchError> {
     hostler_process::become_host()
-        .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
-    let passes = BrowserSessions::open(options.state_dir.join(BROWSER_SESSIONS_FILE), options.token.as_ref()).map_err(
-        |error| LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}.")),
-    )?;
+        .map_err(|error| LaunchError::Other(format!("Failed to prepare the process of the host: {error}.")))?;
+    let browser_sessions = BrowserSessions::open(options.state_dir.join(BROWSER_SESSIONS_FILE), options.token.as_ref())
+        .map_err(|error| LaunchError::Other(format!("Failed to read the browser sessions: {error}.")))?;
     let tls = options.tls.clone().map(|TlsFiles { cert, key }| TlsIdentity::load(cert, key)).transpose();
-    let tls = tls.map_err(|error| LaunchError::Other(format!("TLS cannot be spoken: {error}")))?;
+    let tls = tls.map_err(|error| LaunchError::Tls(error.to_string()))?;
     let driver = build_driver(environment, &installer, &options, supervisor.clone())?;
-    let users = command_runner::user_environment(environment.vars.clone(), &options.credential_variables);
-    let joined = ConfiguredUpstreams::new(&options.vault);
+    let user_environment = command_runner::user_environment(environment.vars.clone(), &options.credential_variables);
+    let upstreams = ConfiguredUpstreams::new(&options.vault);
     let config =
-        GatewayConfig { state_dir: Some(options.state_dir.clone()), ..joined.gateway_config(&options.gateway)? };
-    let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::to_launch_error)?);
+        GatewayConfig { state_dir: Some(options.state_dir.clone()), ..upstreams.gateway_config(&options.gateway)? };
+    let gateway = Arc::new(Gateway::start(config).await.map_err(to_gateway_error)?);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
             full_durability: options.durability == DurabilitySetting::Full,
@@ -140,9 +139,9 @@ async fn launch(
         clock: Arc::new(SystemClock::default()),
         agent_pool: agent_pool_config(&options.agent_pool),
         attachment_limits: options.attachment_limits.clone(),
-        command_runner: Arc::new(SupervisedCommands::new(users.clone(), supervisor.clone())),
+        command_runner: Arc::new(SupervisedCommands::new(user_environment.clone(), supervisor.clone())),
         allow_shell_commands: !options.disable_shell_commands,
-        terminals: terminals::terminals_config(&options.terminals, users, supervisor, &options.state_dir),
+        terminals: terminals::terminals_config(&options.terminals, user_environment, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
         external_session_filter: options.agent_pool.external_session_filter.and_then(ExternalSessionFilter::from_name),
         enable_search: true,
@@ -165,19 +164,19 @@ async fn launch(
         },
         limits: AhpConnectionLimits::default(),
         logs: Some(log),
-        browser_sessions: passes,
+        browser_sessions,
         http_handler: Some(Arc::new(EmbeddedSite(site))),
     };
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
-            let models = ModelRefresher::start(Arc::clone(&gateway), engine.clone(), &server);
+            let model_refresher = ModelRefresher::start(Arc::clone(&gateway), engine.clone(), &server);
             Ok(LaunchedHost {
                 installer,
                 engine,
                 server,
                 gateway,
-                upstreams: joined,
-                model_refresher: models,
+                upstreams,
+                model_refresher,
                 tls: options.tls.is_some(),
                 page_is_built,
             })
@@ -185,8 +184,7 @@ async fn launch(
         Err(error) => {
             engine.shutdown().await;
             gateway.stop().await;
-            let address = options.listen;
-            Err(LaunchError::Other(format!("{address} cannot be listened on: {error}. Choose another --listen.")))
+            Err(LaunchError::Listen { address: options.listen, reason: error.to_string() })
         }
     }
 }
@@ -194,17 +192,17 @@ async fn launch(
 /// Returns the directory of sessions that name none: home, or the first session root.
 fn default_directory(options: &HostOptions) -> PathBuf {
     let home = &options.default_directory;
-    let may_be_home = |root: &PathBuf| home.starts_with(root);
+    let contains_home = |root: &PathBuf| home.starts_with(root);
     match options.session_roots.first() {
-        Some(first) if !options.session_roots.iter().any(may_be_home) => first.clone(),
+        Some(first) if !options.session_roots.iter().any(contains_home) => first.clone(),
         _ => home.clone(),
     }
 }
 
 /// Returns the options of the blob store.
 fn blob_options(quota: Option<u64>) -> BlobOptions {
-    let usual = BlobOptions::default();
-    BlobOptions { quota_bytes: quota.unwrap_or(usual.quota_bytes), ..usual }
+    let defaults = BlobOptions::default();
+    BlobOptions { quota_bytes: quota.unwrap_or(defaults.quota_bytes), ..defaults }
 }
 
 fn permission_config(options: &HostOptions) -> PermissionConfig {
@@ -231,16 +229,16 @@ fn session_defaults(options: &HostOptions) -> Map<String, Value> {
 }
 
 fn agent_pool_config(options: &AgentPoolOptions) -> AgentPoolConfig {
-    let usual = AgentPoolConfig::default();
-    let idle = options.idle_timeout.unwrap_or(usual.idle_timeout);
-    let live = options.max_agents.unwrap_or(usual.limits.max_agents);
+    let defaults = AgentPoolConfig::default();
+    let idle_timeout = options.idle_timeout.unwrap_or(defaults.idle_timeout);
+    let max_agents = options.max_agents.unwrap_or(defaults.limits.max_agents);
     AgentPoolConfig {
-        idle_timeout: idle,
-        max_idle_timeout: options.max_idle_timeout.unwrap_or(usual.max_idle_timeout).max(idle),
-        stall_timeout: options.stall_timeout.unwrap_or(usual.stall_timeout),
+        idle_timeout,
+        max_idle_timeout: options.max_idle_timeout.unwrap_or(defaults.max_idle_timeout).max(idle_timeout),
+        stall_timeout: options.stall_timeout.unwrap_or(defaults.stall_timeout),
         limits: AgentPoolLimits {
-            max_agents: live,
-            max_prewarmed: options.max_prewarmed_agents.unwrap_or(usual.limits.max_prewarmed).min(live),
+            max_agents,
+            max_prewarmed: options.max_prewarmed_agents.unwrap_or(defaults.limits.max_prewarmed).min(max_agents),
         },
         prewarm: options.prewarm_agents,
     }
@@ -259,14 +257,13 @@ fn build_driver(
     options: &HostOptions,
     supervisor: SupervisorCommand,
 ) -> Result<Arc<dyn Driver>, LaunchError> {
-    let chosen = agent_binary::choose_agent(&options.claude, &**installer, environment, options.install_agents)?;
-    let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
-        LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
-    })?;
-    let (options, surroundings) = (options.clone(), environment.clone());
+    let binary = agent_binary::choose_agent(&options.claude, &**installer, environment, options.install_agents)?;
+    let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone())
+        .map_err(|error| LaunchError::Other(format!("Failed to open the directory of conversation locks: {error}.")))?;
+    let (options, host_environment) = (options.clone(), environment.clone());
     let config = move |executable: Executable| {
         let mut config = ClaudeConfig::new(executable, supervisor.clone(), runtime_dir.clone());
-        config.host_environment = surroundings.vars.clone().into_iter().collect();
+        config.host_environment = host_environment.vars.clone().into_iter().collect();
         config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
         config.agent_env =
             options.agent_env.iter().map(|(name, value)| (name.into(), value.expose_secret().into())).collect();
@@ -276,7 +273,7 @@ fn build_driver(
         }
         config
     };
-    Ok(match chosen {
+    Ok(match binary {
         AgentBinary::Executable(executable) => Arc::new(ClaudeDriver::new(config(executable))),
         AgentBinary::InstallOnDemand(build) => {
             let environment = environment.clone();

@@ -11,7 +11,7 @@ use hostler_cli::{
 use hostler_gateway::{FinishedRequest, Gateway, ObservedRequest, OverLimitPolicy, RequestObserver};
 use secrecy::SecretString;
 
-use crate::upstreams::{self, ConfiguredUpstreams};
+use crate::upstreams::{ConfiguredUpstreams, to_gateway_error};
 
 /// Starts gateways in this process.
 pub(crate) struct InProcessProxyLauncher;
@@ -20,10 +20,11 @@ impl ProxyLauncher for InProcessProxyLauncher {
     fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>> {
         async move {
             // The proxy holds keys like a host, and hides them from other programs of the user in the same way.
-            hostler_process::become_host()
-                .map_err(|error| LaunchError::Other(format!("This process cannot hide its memory: {error}.")))?;
-            let joined = ConfiguredUpstreams::new(&options.vault);
-            let mut config = joined.gateway_config(&options.gateway)?;
+            hostler_process::become_host().map_err(|error| {
+                LaunchError::Other(format!("Failed to protect the memory of the process: {error}."))
+            })?;
+            let upstreams = ConfiguredUpstreams::new(&options.vault);
+            let mut config = upstreams.gateway_config(&options.gateway)?;
             config.listen = options.listen;
             config.allowed_hosts = options.allowed_hosts;
             config.accept_unregistered = true;
@@ -33,8 +34,8 @@ impl ProxyLauncher for InProcessProxyLauncher {
             config.over_limit_policy = OverLimitPolicy::Reject;
             config.observer =
                 options.request_sink.map(|sink| Arc::new(RequestSinkObserver(sink)) as Arc<dyn RequestObserver>);
-            let gateway = Gateway::start(config).await.map_err(upstreams::to_launch_error)?;
-            Ok(Box::new(LaunchedProxy { gateway, upstreams: joined }) as Box<dyn RunningProxy>)
+            let gateway = Gateway::start(config).await.map_err(to_gateway_error)?;
+            Ok(Box::new(LaunchedProxy { gateway, upstreams }) as Box<dyn RunningProxy>)
         }
         .boxed()
     }

@@ -79,7 +79,7 @@ impl SupervisedShells {
         match ShellIntegration::install(&self.scripts) {
             Ok(integration) => integration.launch_options(&self.shell, &spec.nonce, zdotdir),
             Err(error) => {
-                tracing::warn!(%error, "the scripts for shells could not be written: terminals tell of no commands");
+                tracing::warn!(%error, "failed to write shell integration scripts; terminals do not report commands");
                 ShellLaunch::default()
             }
         }
@@ -162,7 +162,7 @@ impl TerminalShell for SupervisedShell {
     fn resize(&self, size: TerminalSize) {
         let Some(pty) = self.pty() else { return };
         if let Err(error) = pty.resize(PtySize { cols: size.cols, rows: size.rows }) {
-            tracing::debug!(%error, "a terminal did not take its size");
+            tracing::debug!(%error, "failed to resize terminal");
         }
     }
 
@@ -174,7 +174,7 @@ impl TerminalShell for SupervisedShell {
                 .await
                 .is_err()
             {
-                tracing::warn!("something that a shell has started goes on after its end");
+                tracing::warn!("processes of a shell are still running after its exit");
             }
             to_command_end(exit)
         }

@@ -65,10 +65,10 @@ impl ConfiguredUpstreams {
     }
 
     fn build_upstreams(&self, options: &GatewayOptions) -> Result<Upstreams, LaunchError> {
-        let mut made = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = Vec::new();
         for spec in &options.upstreams {
-            let upstream = match made.iter().find(|made| made.spec == *spec) {
+            let upstream = match built.iter().find(|built| built.spec == *spec) {
                 Some(same) => Arc::clone(&same.upstream),
                 None => self.build(spec)?,
             };
@@ -76,9 +76,9 @@ impl ConfiguredUpstreams {
         }
         let named = next
             .iter()
-            .map(|made| NamedUpstream { name: made.spec.name.clone(), upstream: Arc::clone(&made.upstream) });
-        let upstreams = Upstreams::new(named.collect()).map_err(to_launch_error)?;
-        *made = next;
+            .map(|built| NamedUpstream { name: built.spec.name.clone(), upstream: Arc::clone(&built.upstream) });
+        let upstreams = Upstreams::new(named.collect()).map_err(to_gateway_error)?;
+        *built = next;
         Ok(upstreams)
     }
 
@@ -118,7 +118,7 @@ impl ConfiguredUpstreams {
                     CopilotModeSetting::Exchange => hostler_gateway::CopilotMode::Exchange,
                     CopilotModeSetting::Token => hostler_gateway::CopilotMode::Token,
                 };
-                Ok(Arc::new(CopilotUpstream::new(config).map_err(to_launch_error)?))
+                Ok(Arc::new(CopilotUpstream::new(config).map_err(to_gateway_error)?))
             }
         }
     }
@@ -154,30 +154,30 @@ fn to_gateway_limits(settings: &LimitSettings) -> GatewayLimits {
 fn to_gateway_prices(settings: &[PriceSettings]) -> Result<PriceList, LaunchError> {
     let dollars = |dollars: hostler_cli::DollarAmount| Dollars::from_nanos(dollars.nanos);
     settings.iter().try_fold(PriceList::bundled(), |prices, settings| {
-        let usual = ModelPrice::new(dollars(settings.input), dollars(settings.output));
+        let base = ModelPrice::new(dollars(settings.input), dollars(settings.output));
         let price = ModelPrice {
-            cache_read: settings.cache_read.map_or(usual.cache_read, dollars),
-            cache_write: settings.cache_write.map_or(usual.cache_write, dollars),
-            ..usual
+            cache_read: settings.cache_read.map_or(base.cache_read, dollars),
+            cache_write: settings.cache_write.map_or(base.cache_write, dollars),
+            ..base
         };
-        prices.with_price(&settings.model, price).map_err(to_launch_error)
+        prices.with_price(&settings.model, price).map_err(to_gateway_error)
     })
 }
 
 /// Returns an upstream's address, or the default.
-pub(crate) fn url_or_default(url: Option<&SafeUrl>, usual: &str) -> Result<Url, LaunchError> {
+pub(crate) fn url_or_default(url: Option<&SafeUrl>, default: &str) -> Result<Url, LaunchError> {
     match url {
         Some(url) => Ok(url.expose().clone()),
-        None => Url::parse(usual).map_err(to_launch_error),
+        None => Url::parse(default).map_err(to_gateway_error),
     }
 }
 
-/// Converts a reason of the gateway to a launch error.
-pub(crate) fn to_launch_error(reason: impl std::fmt::Display) -> LaunchError {
+/// Converts an error of the gateway to a launch error.
+pub(crate) fn to_gateway_error(reason: impl std::fmt::Display) -> LaunchError {
     let reason = reason.to_string();
     let mut letters = reason.trim_end_matches('.').chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
-    LaunchError::Other(format!("{first}{}.", letters.as_str()))
+    LaunchError::Gateway(format!("{first}{}.", letters.as_str()))
 }
 
 #[cfg(test)]
@@ -201,24 +201,24 @@ mod tests {
         GatewayOptions { upstreams, allowed_betas: None, limits: LimitSettings::default(), prices: Vec::new() }
     }
 
-    fn made(joined: &ConfiguredUpstreams, name: &str) -> Arc<dyn Upstream> {
-        let made = joined.built.lock().unwrap();
-        Arc::clone(&made.iter().find(|made| made.spec.name == name).unwrap().upstream)
+    fn built(upstreams: &ConfiguredUpstreams, name: &str) -> Arc<dyn Upstream> {
+        let built = upstreams.built.lock().unwrap();
+        Arc::clone(&built.iter().find(|built| built.spec.name == name).unwrap().upstream)
     }
 
     #[test]
     fn unchanged_upstreams_are_reused_and_a_failure_changes_nothing() {
-        let joined = ConfiguredUpstreams::new(&VaultSettings {
+        let upstreams = ConfiguredUpstreams::new(&VaultSettings {
             directory: PathBuf::from("/nowhere"),
             store: CredentialStoreSetting::File,
         });
-        joined.build_upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
-        let (a, b) = (made(&joined, "a"), made(&joined, "b"));
-        joined.build_upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
-        assert!(Arc::ptr_eq(&a, &made(&joined, "a")));
-        assert!(!Arc::ptr_eq(&b, &made(&joined, "b")));
-        let b = made(&joined, "b");
-        assert!(joined.build_upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
-        assert!(Arc::ptr_eq(&b, &made(&joined, "b")));
+        upstreams.build_upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
+        let (a, b) = (built(&upstreams, "a"), built(&upstreams, "b"));
+        upstreams.build_upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
+        assert!(Arc::ptr_eq(&a, &built(&upstreams, "a")));
+        assert!(!Arc::ptr_eq(&b, &built(&upstreams, "b")));
+        let b = built(&upstreams, "b");
+        assert!(upstreams.build_upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
+        assert!(Arc::ptr_eq(&b, &built(&upstreams, "b")));
     }
 }

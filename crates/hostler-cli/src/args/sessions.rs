@@ -179,8 +179,13 @@ pub(crate) struct SearchArgs {
     pub(crate) json: bool,
 }
 
-/// Parses a time into a form that hosts accept.
-fn parse_time_filter(text: &str) -> Result<String, String> {
+/// Text that is not a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("use a time such as 7d, 12h, yesterday, 2026-11-01 or 2026-11-01T12:00:00Z")]
+struct TimeFilterError;
+
+/// Checks that a text is a time in a form that hosts accept.
+fn parse_time_filter(text: &str) -> Result<String, TimeFilterError> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let ago = text.strip_suffix(['h', 'd', 'w', 'm', 'y']).is_some_and(|count| number(count) && count.len() <= 5);
     let month = |text: &str| text.parse::<jiff::civil::Date>().is_ok();
@@ -194,6 +199,6 @@ fn parse_time_filter(text: &str) -> Result<String, String> {
         ago || day || ["now", "today", "yesterday"].contains(&text) || text.parse::<jiff::Timestamp>().is_ok();
     match is_time {
         true => Ok(text.to_owned()),
-        false => Err("say it as 7d, 12h, yesterday, 2026-11-01 or 2026-11-01T12:00:00Z".to_owned()),
+        false => Err(TimeFilterError),
     }
 }

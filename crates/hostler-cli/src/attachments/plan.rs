@@ -55,6 +55,11 @@ struct AttachmentJsonLine<'a> {
 }
 
 impl AttachmentPlanResponse {
+    /// Returns the code of the first refused attachment.
+    pub(crate) fn refusal_code(&self) -> Option<&str> {
+        self.files.iter().find_map(|file| file.code.as_deref())
+    }
+
     /// Prints each file as a line of JSON.
     pub(crate) fn print_json(&self, console: &mut Console) -> std::io::Result<()> {
         for attachment in &self.files {

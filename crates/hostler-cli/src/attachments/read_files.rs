@@ -26,27 +26,31 @@ pub(crate) async fn read_attachments(
     stdin: &mut (dyn AsyncRead + Send + Unpin),
 ) -> Result<Result<Vec<MessageAttachment>, AttachmentPlanResponse>, CommandFailure> {
     if names.len() > limits.files {
-        let text = format!("{} files are attached, and a message may carry {}.", names.len(), limits.files);
-        return Err(CommandFailure::new(Exit::Usage, text));
+        let text = format!("Too many attachments: {}. A message can have {}.", names.len(), limits.files);
+        return Err(CommandFailure::new(Exit::Usage, "tooManyAttachments", text));
     }
     if names.iter().filter(|name| *name == STDIN).count() > 1 {
-        return Err(CommandFailure::new(Exit::Usage, "stdin can be attached only once."));
+        return Err(CommandFailure::new(Exit::Usage, "invalidArguments", "stdin can be attached only once."));
     }
     let mut reader = AttachmentReader { limits, environment, remaining_bytes: limits.total_bytes as u64 };
     let (mut attachments, mut refused, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unreadable_code = None;
     for name in names {
         match reader.read(name, stdin).await {
             Ok(attachment) => attachments.push(attachment),
-            Err(AttachmentReadError::Unreadable(why)) => {
-                unreadable.push(format!("{} cannot be attached: {why}.", display_name(name)))
-            }
-            Err(AttachmentReadError::TooLarge(why)) => {
-                refused.push(FilePlanResponse::new_refused(attachment_label(name), AttachmentErrorCode::TooLarge, why))
-            }
+            Err(error) => match error.refusal_code() {
+                Some(code) => {
+                    refused.push(FilePlanResponse::new_refused(attachment_label(name), code, error.to_string()));
+                }
+                None => {
+                    unreadable_code.get_or_insert(error.code());
+                    unreadable.push(format!("Cannot attach {}: {error}.", display_name(name)));
+                }
+            },
         }
     }
-    if !unreadable.is_empty() {
-        return Err(CommandFailure::new(Exit::Usage, unreadable.join("\n")));
+    if let Some(code) = unreadable_code {
+        return Err(CommandFailure::new(Exit::Usage, code, unreadable.join("\n")));
     }
     Ok(if refused.is_empty() {
         Ok(attachments)
@@ -62,18 +66,54 @@ struct AttachmentReader<'a> {
     remaining_bytes: u64,
 }
 
+/// Why a file cannot be attached.
+#[derive(Debug, thiserror::Error)]
 enum AttachmentReadError {
-    Unreadable(String),
-    TooLarge(String),
+    #[error("file not found")]
+    NotFound,
+    #[error("permission denied")]
+    PermissionDenied,
+    #[error("not a file or directory. Use - to attach stdin")]
+    NotAFile,
+    #[error("the path cannot be written as a URI")]
+    InvalidPath,
+    #[error("{0}")]
+    Io(std::io::Error),
+    #[error("larger than {}, the limit for one file", format_size(*.limit_bytes))]
+    FileTooLarge { limit_bytes: u64 },
+    #[error("the files together are larger than {}, the limit for one message", format_size(*.limit_bytes))]
+    TotalTooLarge { limit_bytes: u64 },
+}
+
+impl AttachmentReadError {
+    /// Returns the code for programs.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "fileNotFound",
+            Self::PermissionDenied => "permissionDenied",
+            Self::NotAFile => "notAFile",
+            Self::InvalidPath => "invalidPath",
+            Self::Io(_) => "ioError",
+            Self::FileTooLarge { .. } | Self::TotalTooLarge { .. } => AttachmentErrorCode::TooLarge.as_str(),
+        }
+    }
+
+    /// Returns the code of the attachment plan, if the file is readable and its message would be refused.
+    fn refusal_code(&self) -> Option<AttachmentErrorCode> {
+        match self {
+            Self::FileTooLarge { .. } | Self::TotalTooLarge { .. } => Some(AttachmentErrorCode::TooLarge),
+            _ => None,
+        }
+    }
 }
 
 impl From<std::io::Error> for AttachmentReadError {
     fn from(error: std::io::Error) -> Self {
-        Self::Unreadable(match error.kind() {
-            std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
-            _ => error.to_string(),
-        })
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::NotFound,
+            std::io::ErrorKind::PermissionDenied => Self::PermissionDenied,
+            _ => Self::Io(error),
+        }
     }
 }
 
@@ -88,17 +128,15 @@ impl AttachmentReader<'_> {
             return Ok(embedded_attachment("stdin".to_owned(), Path::new(""), &contents));
         }
         let path = self.environment.resolve_path(Path::new(name));
-        let facts = tokio::fs::metadata(&path).await?;
-        if facts.is_dir() {
+        let metadata = tokio::fs::metadata(&path).await?;
+        if metadata.is_dir() {
             return directory_attachment(&path);
         }
-        if !facts.is_file() {
+        if !metadata.is_file() {
             // Opening a named pipe may block forever.
-            return Err(AttachmentReadError::Unreadable(
-                "it is neither a file nor a directory; - attaches stdin".to_owned(),
-            ));
+            return Err(AttachmentReadError::NotAFile);
         }
-        self.check_size(facts.len())?;
+        self.check_size(metadata.len())?;
         let mut file = tokio::fs::File::open(&path).await?;
         let contents = self.read_contents(&mut file).await?;
         Ok(embedded_attachment(attachment_label(name), &path, &contents))
@@ -109,27 +147,21 @@ impl AttachmentReader<'_> {
         &mut self,
         source: &mut (dyn AsyncRead + Send + Unpin),
     ) -> Result<Vec<u8>, AttachmentReadError> {
-        let most = self.remaining_bytes.min(self.limits.file_bytes as u64);
+        let limit = self.remaining_bytes.min(self.limits.file_bytes as u64);
         let mut contents = Vec::new();
-        source.take(most + 1).read_to_end(&mut contents).await?;
+        source.take(limit + 1).read_to_end(&mut contents).await?;
         self.check_size(contents.len() as u64)?;
         self.remaining_bytes -= contents.len() as u64;
         Ok(contents)
     }
 
     fn check_size(&self, bytes: u64) -> Result<(), AttachmentReadError> {
-        let (file, total) = (self.limits.file_bytes as u64, self.limits.total_bytes as u64);
-        if bytes > file {
-            return Err(AttachmentReadError::TooLarge(format!(
-                "it is larger than {}, the most that one file may be",
-                format_size(file)
-            )));
+        let (file_limit, total_limit) = (self.limits.file_bytes as u64, self.limits.total_bytes as u64);
+        if bytes > file_limit {
+            return Err(AttachmentReadError::FileTooLarge { limit_bytes: file_limit });
         }
         if bytes > self.remaining_bytes {
-            let total = format_size(total);
-            return Err(AttachmentReadError::TooLarge(format!(
-                "the files together are larger than {total}, the most for a message"
-            )));
+            return Err(AttachmentReadError::TotalTooLarge { limit_bytes: total_limit });
         }
         Ok(())
     }
@@ -149,8 +181,7 @@ fn embedded_attachment(label: String, name: &Path, contents: &[u8]) -> MessageAt
 }
 
 fn directory_attachment(path: &Path) -> Result<MessageAttachment, AttachmentReadError> {
-    let uri = url::Url::from_file_path(path)
-        .map_err(|()| AttachmentReadError::Unreadable("its path cannot be written as a URI".to_owned()))?;
+    let uri = url::Url::from_file_path(path).map_err(|()| AttachmentReadError::InvalidPath)?;
     Ok(MessageAttachment::Resource(MessageResourceAttachment {
         label: attachment_label(path.as_os_str()),
         range: None,

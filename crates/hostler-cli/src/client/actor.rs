@@ -91,7 +91,7 @@ impl ConnectionActor {
                 let _late = tokio::time::timeout(CLOSE_TIMEOUT, self.close_socket()).await;
                 drop(self);
                 if let Some(done) = done {
-                    let _nobody = done.send(());
+                    let _dropped = done.send(());
                 }
             }
             ConnectionEnd::Lost(error) => {
@@ -100,16 +100,16 @@ impl ConnectionActor {
                 self.commands.close();
                 while self.commands.try_recv().is_ok() {}
                 if let Some(event) = self.blocked_event.take() {
-                    let _nobody = self.events.send(event).await;
+                    let _dropped = self.events.send(event).await;
                 }
-                let _nobody = self.events.send(HostEvent::Closed(error)).await;
+                let _dropped = self.events.send(HostEvent::Closed(error)).await;
             }
         }
     }
 
     async fn step(&mut self) -> Result<(), ConnectionEnd> {
-        let KeepaliveTimeouts { ping_after: quiet, close_after: dead } = self.timeouts;
-        let silence = self.last_received + if self.is_ping_pending { quiet + dead } else { quiet };
+        let KeepaliveTimeouts { ping_after, close_after } = self.timeouts;
+        let deadline = self.last_received + if self.is_ping_pending { ping_after + close_after } else { ping_after };
         tokio::select! {
             () = wait_for_queue_space(&self.events), if self.blocked_event.is_some() => {
                 if let Some(event) = self.blocked_event.take() {
@@ -123,14 +123,14 @@ impl ConnectionActor {
                 None => Err(ConnectionEnd::ClosedByClient(None)),
             },
             frame = self.socket.next(), if self.blocked_event.is_none() => self.handle_frame(frame).await,
-            () = tokio::time::sleep_until(silence), if self.blocked_event.is_none() => self.on_silence().await,
+            () = tokio::time::sleep_until(deadline), if self.blocked_event.is_none() => self.on_silence().await,
         }
     }
 
     async fn handle_command(&mut self, command: ClientCommand) -> Result<(), ConnectionEnd> {
         match command {
             ClientCommand::Request { reply, .. } if self.blocked_event.is_some() => {
-                let _nobody = reply.send(Err(ClientError::FellBehind));
+                let _dropped = reply.send(Err(ClientError::FellBehind));
                 Ok(())
             }
             ClientCommand::Request { method, params, reply } => self.send_request(method, &params, Some(reply)).await,
@@ -157,12 +157,12 @@ impl ConnectionActor {
             IncomingFrame::Event(event) => self.forward(event),
             IncomingFrame::Answer { id, result } => {
                 if let Some(reply) = self.pending.remove(&id) {
-                    let _nobody = reply.send(result.map_err(ClientError::from));
+                    let _dropped = reply.send(result.map_err(ClientError::from));
                 }
             }
             IncomingFrame::Request { id } => self.write(Message::text(frames::method_not_found_response(&id))).await?,
             IncomingFrame::Ignored => {}
-            IncomingFrame::Unrecognized => tracing::debug!("a frame of the host was not understood"),
+            IncomingFrame::Unrecognized => tracing::debug!("ignored an unrecognized frame"),
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl ConnectionActor {
 
     async fn on_silence(&mut self) -> Result<(), ConnectionEnd> {
         if self.is_ping_pending {
-            return Err(connection_lost("the host does not answer any more".to_owned()));
+            return Err(connection_lost("the host stopped responding".to_owned()));
         }
         self.is_ping_pending = true;
         let params = frames::encode_params("ping", &serde_json::json!({ "channel": ahp_types::ROOT_RESOURCE_URI }));
@@ -206,7 +206,7 @@ impl ConnectionActor {
         match tokio::time::timeout(self.timeouts.close_after, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(connection_lost(error.to_string())),
-            Err(_) => Err(connection_lost("the host does not read any more".to_owned())),
+            Err(_) => Err(connection_lost("the host stopped reading".to_owned())),
         }
     }
 
@@ -218,14 +218,14 @@ impl ConnectionActor {
 
     fn fail_pending(&mut self, error: &ClientError) {
         for (_, reply) in self.pending.drain() {
-            let _nobody = reply.send(Err(error.clone()));
+            let _dropped = reply.send(Err(error.clone()));
         }
     }
 }
 
 /// Waits until an event fits into the queue, or until the receiver is dropped.
 async fn wait_for_queue_space(events: &mpsc::Sender<HostEvent>) {
-    let _nobody = events.reserve().await;
+    let _dropped = events.reserve().await;
 }
 
 fn connection_lost(reason: String) -> ConnectionEnd {

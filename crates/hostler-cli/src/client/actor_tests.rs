@@ -7,7 +7,7 @@ use super::*;
 /// Returns both ends of a connection; an actor with a short queue and short timeouts runs the client's end.
 async fn pair(
     queue: usize,
-    patience: KeepaliveTimeouts,
+    timeouts: KeepaliveTimeouts,
 ) -> (WebSocketStream<TcpStream>, mpsc::Sender<ClientCommand>, mpsc::Receiver<HostEvent>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
@@ -15,7 +15,7 @@ async fn pair(
     let (peer, client) = tokio::join!(accept, tokio_tungstenite::connect_async(url));
     let (commands, inbox) = mpsc::channel(4);
     let (outbox, events) = mpsc::channel(queue);
-    tokio::spawn(ConnectionActor::new(client.unwrap().0, inbox, outbox, patience).run());
+    tokio::spawn(ConnectionActor::new(client.unwrap().0, inbox, outbox, timeouts).run());
     (peer, commands, events)
 }
 
@@ -76,13 +76,13 @@ async fn ignored_notifications_do_not_block_requests() {
 
 #[tokio::test]
 async fn silent_host_is_pinged_then_disconnected() {
-    let patience = KeepaliveTimeouts { ping_after: Duration::from_millis(10), close_after: Duration::from_millis(10) };
-    let (mut peer, _commands, mut events) = pair(4, patience).await;
+    let timeouts = KeepaliveTimeouts { ping_after: Duration::from_millis(10), close_after: Duration::from_millis(10) };
+    let (mut peer, _commands, mut events) = pair(4, timeouts).await;
     let Message::Text(text) = peer.next().await.unwrap().unwrap() else { panic!("not text") };
     let frame: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
     assert_eq!((&frame["method"], &frame["params"]["channel"]), (&"ping".into(), &"ahp-root://".into()));
     let Some(HostEvent::Closed(error)) = events.recv().await else { panic!("not closed") };
-    assert_eq!(error.to_string(), "The connection to the host ended: the host does not answer any more.");
+    assert_eq!(error.to_string(), "The connection to the host was closed: the host stopped responding.");
 }
 
 #[tokio::test]

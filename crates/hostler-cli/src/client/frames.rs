@@ -59,6 +59,28 @@ struct RemovedSessionParams {
     session: String,
 }
 
+/// Metadata of a rejected action's envelope.
+#[derive(Deserialize)]
+struct RejectionEnvelope {
+    #[serde(rename = "_meta")]
+    meta: RejectionMeta,
+}
+
+#[derive(Deserialize)]
+struct RejectionMeta {
+    hostler: RejectionDetails,
+}
+
+#[derive(Deserialize)]
+struct RejectionDetails {
+    code: String,
+}
+
+/// Returns the code of a rejection, if the envelope carries one.
+pub(crate) fn rejection_code(raw: &RawValue) -> Option<String> {
+    serde_json::from_str::<RejectionEnvelope>(raw.get()).ok().map(|envelope| envelope.meta.hostler.code)
+}
+
 pub(super) fn parse_frame(text: &str) -> IncomingFrame {
     let Ok(frame) = serde_json::from_str::<Frame<'_>>(text) else {
         return IncomingFrame::Unrecognized;
@@ -112,7 +134,9 @@ pub(super) fn encode_notification(method: &'static str, params: &impl Serialize)
 /// Returns the answer to any request of the host.
 pub(super) fn method_not_found_response(id: &RawValue) -> String {
     let id = id.get();
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"This client answers no requests."}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"This client does not answer requests."}}}}"#
+    )
 }
 
 pub(super) fn encode_params(method: &'static str, params: &impl Serialize) -> Result<Box<RawValue>, ClientError> {
@@ -124,7 +148,7 @@ fn encode_frame(method: &'static str, frame: &impl Serialize) -> Result<String, 
 }
 
 fn encoding_error(method: &'static str, error: &serde_json::Error) -> ClientError {
-    ClientError::UnexpectedResponse { method, reason: format!("it cannot be written: {error}") }
+    ClientError::UnexpectedResponse { method, reason: format!("failed to encode the request: {error}") }
 }
 
 fn null_value() -> Box<RawValue> {
@@ -150,6 +174,27 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"no such session"}}"#;
         let IncomingFrame::Answer { id: 7, result: Err(error) } = parse_frame(text) else { panic!("not an answer") };
         assert_eq!((error.code, error.message.as_str()), (-32001, "no such session"));
+    }
+
+    #[test]
+    fn rejection_code_is_read_from_the_envelopes_metadata() {
+        let code = |text: &str| rejection_code(&RawValue::from_string(text.to_owned()).unwrap());
+        let rejected = r#"{"channel":"c","rejectionReason":"no","_meta":{"hostler":{"code":"turnActive","more":1}}}"#;
+        assert_eq!(code(rejected).as_deref(), Some("turnActive"));
+        for text in [r#"{"channel":"c"}"#, r#"{"_meta":{"hostler":{}}}"#, r#"{"_meta":{"hostler":{"code":5}}}"#] {
+            assert_eq!(code(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn error_response_code_is_read_from_its_data() {
+        let code = |data: serde_json::Value| {
+            let error = JsonRpcError { code: -32_001, message: "no".to_owned(), data: Some(data) };
+            ClientError::from(error).code().to_owned()
+        };
+        assert_eq!(code(serde_json::json!({ "code": "sessionNotFound" })), "sessionNotFound");
+        assert_eq!(code(serde_json::json!({ "code": 5 })), "protocolError");
+        assert_eq!(code(serde_json::json!("text")), "protocolError");
     }
 
     #[test]

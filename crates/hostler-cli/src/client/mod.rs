@@ -31,7 +31,7 @@ use crate::attachments::AttachmentPlanResponse;
 use crate::commands::GrantInfo;
 use actor::{ClientCommand, ConnectionActor, KeepaliveTimeouts};
 pub(crate) use browser_sign_in::SignedInBrowser;
-pub(crate) use frames::HostEvent;
+pub(crate) use frames::{HostEvent, rejection_code};
 
 /// Protocol version of this client.
 const PROTOCOL_VERSION: &str = "1.0.0";
@@ -72,7 +72,7 @@ pub(crate) struct SearchResultPage {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
     /// No connection.
-    #[error("The host at {addr} cannot be reached: {reason}.")]
+    #[error("Cannot reach the host at {addr}: {reason}.")]
     Unreachable {
         /// Address of the host.
         addr: SocketAddr,
@@ -80,21 +80,23 @@ pub enum ClientError {
         reason: String,
     },
     /// The host rejected the connection with this HTTP status.
-    #[error("The host refused the connection with status {0}: check the token.")]
+    #[error("The host rejected the connection with status {0}. Check the token.")]
     Refused(u16),
     /// The connection ended.
-    #[error("The connection to the host ended: {0}.")]
+    #[error("The connection to the host was closed: {0}.")]
     Closed(String),
     /// The host answered a request with an error.
     #[error("{message}")]
     ErrorResponse {
-        /// The protocol's code.
-        code: i32,
+        /// Code of the JSON-RPC error.
+        rpc_code: i32,
+        /// Code of the condition, from the error's `data.code`.
+        code: Option<String>,
         /// Message of the host.
         message: String,
     },
     /// The host's answer does not match the protocol.
-    #[error("The host's answer to {method} was not understood: {reason}.")]
+    #[error("Unexpected response to {method}: {reason}. Check that the host has the same version.")]
     UnexpectedResponse {
         /// The request.
         method: &'static str,
@@ -102,16 +104,37 @@ pub enum ClientError {
         reason: String,
     },
     /// The host rejected an action.
-    #[error("The host refused it: {0}")]
-    ActionRejected(String),
+    #[error("The host rejected the change: {reason}")]
+    ActionRejected {
+        /// Code of the condition, from the envelope's metadata.
+        code: Option<String>,
+        /// Reason of the host.
+        reason: String,
+    },
     /// Too many events wait to be read; the answer would come after them.
-    #[error("The client fell behind the host's events.")]
+    #[error("The connection is too slow: too many events of the host are waiting.")]
     FellBehind,
+}
+
+impl ClientError {
+    /// Returns the code for programs. The host's own code wins where it sent one.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Unreachable { .. } => "hostUnreachable",
+            Self::Refused(_) => "connectionRejected",
+            Self::Closed(_) => "connectionClosed",
+            Self::ErrorResponse { code, .. } => code.as_deref().unwrap_or("protocolError"),
+            Self::UnexpectedResponse { .. } => "unexpectedResponse",
+            Self::ActionRejected { code, .. } => code.as_deref().unwrap_or("actionRejected"),
+            Self::FellBehind => "clientTooSlow",
+        }
+    }
 }
 
 impl From<JsonRpcError> for ClientError {
     fn from(error: JsonRpcError) -> Self {
-        Self::ErrorResponse { code: error.code, message: error.message }
+        let code = error.data.as_ref().and_then(|data| Some(data.get("code")?.as_str()?.to_owned()));
+        Self::ErrorResponse { rpc_code: error.code, code, message: error.message }
     }
 }
 
@@ -131,7 +154,7 @@ impl Client {
     ) -> Result<(Self, mpsc::Receiver<HostEvent>), ClientError> {
         let socket = tokio::time::timeout(CONNECT_TIMEOUT, open_socket(addr, token))
             .await
-            .map_err(|_| ClientError::Unreachable { addr, reason: "it does not answer".to_owned() })??;
+            .map_err(|_| ClientError::Unreachable { addr, reason: "it does not respond".to_owned() })??;
         let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_SIZE);
         let (outbox, events) = mpsc::channel(EVENT_QUEUE_SIZE);
         tokio::spawn(ConnectionActor::new(socket, inbox, outbox, KeepaliveTimeouts::DEFAULT).run());
@@ -156,7 +179,7 @@ impl Client {
             )
             .await?;
         if negotiated.protocol_version != PROTOCOL_VERSION {
-            let reason = format!("it chose version {}", negotiated.protocol_version);
+            let reason = format!("the host selected protocol version {}", negotiated.protocol_version);
             return Err(ClientError::UnexpectedResponse { method: "initialize", reason });
         }
         Ok((client, events))
@@ -227,7 +250,7 @@ impl Client {
     ) -> Result<Option<AttachmentPlanResponse>, ClientError> {
         let params = PlanAttachmentsParams { channel: chat, attachments };
         match self.request("hostler/planAttachments", &params).await {
-            Err(ClientError::ErrorResponse { code: METHOD_NOT_FOUND_CODE, .. }) => Ok(None),
+            Err(ClientError::ErrorResponse { rpc_code: METHOD_NOT_FOUND_CODE, .. }) => Ok(None),
             answer => answer.map(Some),
         }
     }
@@ -258,7 +281,7 @@ impl Client {
     pub(crate) async fn subscribe_to_session(&self, session: &str) -> Result<SessionState, ClientError> {
         match self.subscribe_state(session).await? {
             SnapshotState::Session(state) => Ok(*state),
-            _ => Err(unexpected_state("the state is not a session's")),
+            _ => Err(unexpected_state("not the state of a session")),
         }
     }
 
@@ -271,7 +294,7 @@ impl Client {
     ) -> Result<ChatState, ClientError> {
         let mut state = match self.subscribe_state(chat).await? {
             SnapshotState::Chat(state) => *state,
-            _ => return Err(unexpected_state("the state is not a chat's")),
+            _ => return Err(unexpected_state("not the state of a chat")),
         };
         // Newest page first; turns inside a page are in order.
         let mut pages = vec![std::mem::take(&mut state.turns)];
@@ -304,7 +327,7 @@ impl Client {
                 Ok(HostEvent::Envelope { .. } | HostEvent::SessionRemoved(_)) => {}
                 Ok(HostEvent::Closed(error)) => return Err(error),
                 Err(_) => {
-                    let reason = "it loaded no turns".to_owned();
+                    let reason = "no turns were loaded".to_owned();
                     return Err(ClientError::UnexpectedResponse { method: "fetchTurns", reason });
                 }
             }
@@ -313,7 +336,7 @@ impl Client {
 
     async fn subscribe_state(&self, channel: &str) -> Result<SnapshotState, ClientError> {
         let result: SubscribeResult = self.subscribe(channel, INITIAL_TURN_COUNT).await?;
-        Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
+        Ok(result.snapshot.ok_or_else(|| unexpected_state("no snapshot"))?.state)
     }
 
     /// Subscribes to a session and to its default chat; returns the chat's URI and whether a turn is running there.
@@ -349,12 +372,13 @@ impl Client {
         let seq = self.dispatch(channel, action).await?;
         loop {
             match events.recv().await {
-                Some(HostEvent::Envelope { envelope, .. }) => {
+                Some(HostEvent::Envelope { envelope, raw }) => {
                     let origin = envelope.origin.as_ref();
                     if origin.is_some_and(|origin| origin.client_id == self.client_id && origin.client_seq == seq) {
-                        return envelope
-                            .rejection_reason
-                            .map_or(Ok(()), |reason| Err(ClientError::ActionRejected(reason)));
+                        return match envelope.rejection_reason {
+                            None => Ok(()),
+                            Some(reason) => Err(ClientError::ActionRejected { code: rejection_code(&raw), reason }),
+                        };
                     }
                 }
                 Some(HostEvent::SessionRemoved(_)) => {}
@@ -463,7 +487,7 @@ fn unexpected_state(reason: &str) -> ClientError {
 }
 
 fn connection_closed() -> ClientError {
-    ClientError::Closed("it is closed".to_owned())
+    ClientError::Closed("it is no longer open".to_owned())
 }
 
 async fn open_socket(addr: SocketAddr, token: Option<&SecretString>) -> Result<actor::Socket, ClientError> {
@@ -473,7 +497,7 @@ async fn open_socket(addr: SocketAddr, token: Option<&SecretString>) -> Result<a
         None => format!("ws://{addr}/"),
     };
     // The error is not included: it could quote the URL and with it the token.
-    let request = url.into_client_request().map_err(|_| unreachable("its address is not usable".to_owned()))?;
+    let request = url.into_client_request().map_err(|_| unreachable("invalid address".to_owned()))?;
     let mut config = WebSocketConfig::default();
     config.max_message_size = Some(MAX_MESSAGE_BYTES);
     config.max_frame_size = Some(MAX_MESSAGE_BYTES);
@@ -481,6 +505,6 @@ async fn open_socket(addr: SocketAddr, token: Option<&SecretString>) -> Result<a
         Ok((socket, _response)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(ClientError::Refused(response.status().as_u16())),
         Err(tungstenite::Error::Io(error)) => Err(unreachable(error.to_string())),
-        Err(_) => Err(unreachable("what listens there is not a host".to_owned())),
+        Err(_) => Err(unreachable("the server at this address is not a Hostler host".to_owned())),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostler_driver::{InstallError, InstalledBuild, Installer};
+use hostler_driver::{InstallError, InstallErrorKind, InstalledBuild, Installer};
 use tokio::sync::mpsc;
 
 use super::login;
@@ -49,8 +49,8 @@ pub(super) async fn install_build(
 ) -> Result<InstalledBuild, CommandFailure> {
     let Some(version) = installer.pinned_version(build) else {
         let builds = installer.builds().join(", ");
-        let text = format!("{} has no build `{build}`: choose one of {builds}.", installer.provider());
-        return Err(CommandFailure::new(Exit::Usage, text));
+        let text = format!("{} has no build `{build}`. Choose one of: {builds}.", installer.provider());
+        return Err(CommandFailure::new(Exit::Usage, "unknownBuild", text));
     };
     let title = format!("{} {version} ({build})", installer.provider());
     let (sender, mut lines) = mpsc::channel::<String>(PROGRESS_LINE_QUEUE_SIZE);
@@ -75,24 +75,40 @@ pub(super) async fn install_build(
     while let Ok(line) = lines.try_recv() {
         io.console.write_note(&line, TextStyle::Plain);
     }
-    result.map_err(|error: InstallError| CommandFailure::new(Exit::AgentMissing, error.message))
+    result.map_err(|error: InstallError| {
+        CommandFailure::new(Exit::AgentMissing, install_error_code(error.kind), error.message)
+    })
+}
+
+/// Returns the code of a failed install for programs.
+fn install_error_code(kind: InstallErrorKind) -> &'static str {
+    match kind {
+        InstallErrorKind::NpmMissing => "npmMissing",
+        InstallErrorKind::Network => "networkError",
+        InstallErrorKind::DiskFull => "diskFull",
+        InstallErrorKind::Unsupported => "unsupportedPlatform",
+        InstallErrorKind::VerificationFailed => "verificationFailed",
+        InstallErrorKind::Other => "installFailed",
+    }
 }
 
 pub(super) fn install_summary(installer: &Arc<dyn Installer>, installed: &InstalledBuild) -> String {
-    let InstalledBuild { build, version, path, newly_installed: fresh } = installed;
-    let what = if *fresh { "installed" } else { "already installed" };
+    let InstalledBuild { build, version, path, newly_installed } = installed;
+    let what = if *newly_installed { "installed" } else { "already installed" };
     format!("{} {version} ({build}) is {what}: {}", installer.provider(), path.display())
 }
 
 pub(super) fn default_build(installer: &dyn Installer) -> Result<String, CommandFailure> {
-    let nothing = || CommandFailure::new(Exit::AgentMissing, format!("{} has no managed build.", installer.provider()));
-    installer.builds().into_iter().next().ok_or_else(nothing)
+    installer.builds().into_iter().next().ok_or_else(|| {
+        let text = format!("{} has no managed build.", installer.provider());
+        CommandFailure::new(Exit::AgentMissing, "agentMissing", text)
+    })
 }
 
 fn find_installer(agent: &str, wiring: &Wiring) -> Result<Arc<dyn Installer>, CommandFailure> {
     wiring.installers.iter().find(|installer| installer.provider() == agent).cloned().ok_or_else(|| {
         let known = wiring.installers.iter().map(|installer| installer.provider()).collect::<Vec<_>>().join(", ");
-        CommandFailure::new(Exit::Usage, format!("There is no agent `{agent}` to install: choose one of {known}."))
+        CommandFailure::new(Exit::Usage, "unknownAgent", format!("Unknown agent: {agent}. Choose one of: {known}."))
     })
 }
 

@@ -43,30 +43,30 @@ pub(crate) async fn run_demo_command(
     let settings = scratch_settings(settings, scratch.path())?;
 
     let began = Instant::now();
-    let own = io.signals.run_or_interrupt(start_demo_host(wiring, &settings)).await??;
+    let host = io.signals.run_or_interrupt(start_demo_host(wiring, &settings)).await??;
     print_legend(&settings, &mut io.console)?;
     print_hop(
         "host",
-        &format!("ready in {} on port {}", format_ms(began.elapsed()), own.endpoint().port),
+        &format!("ready in {} on port {}", format_ms(began.elapsed()), host.endpoint().port),
         &mut io.console,
     )?;
 
-    let mut shown = show_session(&own, &settings, io).await;
+    let mut shown = show_session(&host, &settings, io).await;
     if let Ok(session) = &shown {
-        shown = show_page_link(&own, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
+        shown = show_page_link(&host, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
     }
     match &mut shown {
-        Ok(_) if !once => keep_serving(&own, &settings, io).await,
+        Ok(_) if !once => keep_serving(&host, &settings, io).await,
         Ok(_) => {}
         Err(failure) => failure.report(&mut io.console),
     }
-    let stopped = own.stop(&mut io.signals).await;
+    let stopped = host.stop(&mut io.signals).await;
     shown.and(stopped).map(|()| Exit::Done)
 }
 
 /// Installs the managed build that the settings select. Without network, an agent on the PATH is used instead.
 async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
-    let wanted = match settings.claude {
+    let selected = match settings.claude {
         ClaudeChoice::Path(_) => return Ok(()),
         ClaudeChoice::Js => Some("js"),
         ClaudeChoice::Native => Some("native"),
@@ -75,7 +75,7 @@ async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io
     let Some(installer) = wiring.installers.iter().find(|installer| installer.provider() == "claude") else {
         return Ok(());
     };
-    let build = match wanted {
+    let build = match selected {
         Some(build) => build.to_owned(),
         None => agents::default_build(installer.as_ref())?,
     };
@@ -86,11 +86,11 @@ async fn install_missing_agent(wiring: &Wiring, settings: &Settings, io: &mut Io
         Ok(installed) => io.console.write_note(&agents::install_summary(installer, &installed), TextStyle::Plain),
         Err(mut failure)
             if failure.exit == Exit::AgentMissing
-                && wanted.is_none()
+                && selected.is_none()
                 && wiring.environment.find_program("claude").is_some() =>
         {
             failure.report(&mut io.console);
-            io.console.write_note("Going on with the `claude` on the PATH.", TextStyle::Yellow);
+            io.console.write_note("Continuing with the `claude` on the PATH.", TextStyle::Yellow);
         }
         Err(failure) => return Err(failure),
     }
@@ -136,59 +136,59 @@ async fn start_demo_host(wiring: &Wiring, settings: &Settings) -> Result<InProce
 /// Prints the link to the session and, on a desktop, opens the page. With `--once`, no link is printed because the
 /// host ends.
 async fn show_page_link(
-    own: &InProcessHost,
+    host: &InProcessHost,
     session: &str,
     once: bool,
     scratch: &Path,
     wiring: &Wiring,
     io: &mut Io,
 ) -> Result<(), CommandFailure> {
-    let place = format!("session/{}", utf8_percent_encode(session, PAGE_PATH_ENCODE_SET));
+    let path = format!("session/{}", utf8_percent_encode(session, PAGE_PATH_ENCODE_SET));
     if once {
-        let sentence = "To see the session in a browser, run the demo without --once.";
+        let sentence = "Run the demo without --once to open the session in a browser.";
         return Ok(io.console.write_out_line(sentence, TextStyle::Dim)?);
     }
-    if !own.has_page() {
+    if !host.has_page() {
         return Ok(io.console.write_out_line(serve::NO_PAGE_NOTICE, TextStyle::Dim)?);
     }
-    let Some(link) = own.create_page_link().await else { return Ok(()) };
-    print_hop("page", &link.url_for(&place), &mut io.console)?;
+    let Some(link) = host.create_page_link().await else { return Ok(()) };
+    print_hop("page", &link.url_for(&path), &mut io.console)?;
     // Scripts and tests read this line; on a terminal the page is opened as well.
     if io.console.out_is_terminal()
-        && let Some(link) = own.create_page_link().await
-        && let Err(error) = browser::open_in_browser(&link.url_for(&place), scratch, &wiring.environment)
+        && let Some(link) = host.create_page_link().await
+        && let Err(error) = browser::open_in_browser(&link.url_for(&path), scratch, &wiring.environment)
     {
-        tracing::info!(%error, "the page could not be opened in a browser");
+        tracing::info!(%error, "failed to open the page in a browser");
     }
     Ok(())
 }
 
 /// Prints which session was used.
-async fn show_session(own: &InProcessHost, settings: &Settings, io: &mut Io) -> Result<String, CommandFailure> {
-    let (client, mut events) = own.connect().await?;
-    let result = show_turns(own, settings, &client, &mut events, io).await;
+async fn show_session(host: &InProcessHost, settings: &Settings, io: &mut Io) -> Result<String, CommandFailure> {
+    let (client, mut events) = host.connect().await?;
+    let result = show_turns(host, settings, &client, &mut events, io).await;
     drop(events);
     client.close().await;
     result
 }
 
 async fn show_turns(
-    own: &InProcessHost,
+    host: &InProcessHost,
     settings: &Settings,
     client: &Client,
     events: &mut mpsc::Receiver<HostEvent>,
     io: &mut Io,
 ) -> Result<String, CommandFailure> {
-    print_hop("client", "connected over a WebSocket, speaks AHP 1.0.0", &mut io.console)?;
+    print_hop("client", "connected over a WebSocket with AHP 1.0.0", &mut io.console)?;
     let session = create_session(client, &settings.cwd, settings.permission_mode.as_deref()).await?;
-    let count = match own.host.diagnostics().agents.len() {
+    let count = match host.host.diagnostics().agents.len() {
         0 => "no process yet".to_owned(),
         count => format!("{count} processes"),
     };
     print_hop("session", &format!("{} created: {count}", session.uri), &mut io.console)?;
 
-    let first = show_turn(own, client, events, &session, FIRST_PROMPT, None, io).await?;
-    let second = show_turn(own, client, events, &session, SECOND_PROMPT, first.as_ref(), io).await?;
+    let first = show_turn(host, client, events, &session, FIRST_PROMPT, None, io).await?;
+    let second = show_turn(host, client, events, &session, SECOND_PROMPT, first.as_ref(), io).await?;
     if let (Some(first), Some(second)) = (first, second) {
         let text = if first.pid == second.pid { "the same process" } else { "another process" };
         print_hop("agent", &format!("the second message went to {text} (pid {})", second.pid), &mut io.console)?;
@@ -197,7 +197,7 @@ async fn show_turns(
 }
 
 async fn show_turn(
-    own: &InProcessHost,
+    host: &InProcessHost,
     client: &Client,
     events: &mut mpsc::Receiver<HostEvent>,
     session: &OpenedSession,
@@ -206,10 +206,10 @@ async fn show_turn(
     io: &mut Io,
 ) -> Result<Option<AgentDiagnostics>, CommandFailure> {
     let Io { console, signals, .. } = io;
-    let requests = own.host.diagnostics().gateway_requests;
+    let requests = host.host.diagnostics().gateway_requests;
     print_hop("you", &format!("“{message}”"), console)?;
     let turn = RunningTurn::start(client, session, message, Vec::new(), None).await?;
-    let mut view = TurnView::new(own, session, turn.started_at(), known.cloned());
+    let mut view = TurnView::new(host, session, turn.started_at(), known.cloned());
     let show = |shown: TurnOutput<'_>| match shown {
         TurnOutput::Envelope(envelope, _) => view.handle_envelope(envelope, console),
         TurnOutput::Prompt(_) => Ok(()),
@@ -217,7 +217,7 @@ async fn show_turn(
     let end = turn.follow(events, signals, None, show).await?;
     view.flush(console)?;
     turn_end_result(end)?;
-    let after = own.host.diagnostics();
+    let after = host.host.diagnostics();
     let count = after.gateway_requests.saturating_sub(requests);
     print_hop(
         "gateway",
@@ -274,7 +274,7 @@ impl<'a> TurnView<'a> {
         let Some(agent) = agents.into_iter().find(|agent| agent.session == self.session.uri) else {
             return Ok(());
         };
-        let version = agent.version.as_deref().unwrap_or("of an unknown version");
+        let version = agent.version.as_deref().unwrap_or("(unknown version)");
         let text =
             format!("Claude Code {version} started in {} (pid {})", format_ms(self.started_at.elapsed()), agent.pid);
         self.agent = Some(agent);
@@ -287,7 +287,7 @@ impl<'a> TurnView<'a> {
         }
         if self.first_delta_after.is_none() {
             let delta = *self.first_delta_after.insert(self.started_at.elapsed());
-            print_hop("gateway", &format!("first words after {}", format_ms(delta)), console)?;
+            print_hop("gateway", &format!("first output after {}", format_ms(delta)), console)?;
         }
         self.partial_line.push_str(text);
         while let Some((line, rest)) = self.partial_line.split_once('\n') {
@@ -311,10 +311,12 @@ fn format_usage(usage: &UsageInfo) -> String {
 
 fn print_legend(settings: &Settings, console: &mut Console) -> std::io::Result<()> {
     let upstream = settings.gateway.upstreams.first().map_or("none", |spec| spec.name.as_str());
-    console.write_out_line("The way of a message", TextStyle::Bold)?;
+    console.write_out_line("How a message travels", TextStyle::Bold)?;
     console.write_out_line("  you → client ⇄ host → session → agent → gateway → upstream, and back", TextStyle::Dim)?;
-    console
-        .write_out_line(&format!("  upstream: {upstream}; directories: scratch, gone afterwards"), TextStyle::Dim)?;
+    console.write_out_line(
+        &format!("  upstream: {upstream}; directories: temporary, removed afterwards"),
+        TextStyle::Dim,
+    )?;
     console.write_out_line("", TextStyle::Plain)
 }
 
@@ -322,12 +324,12 @@ fn print_hop(name: &str, text: &str, console: &mut Console) -> std::io::Result<(
     console.write_out_line(&format!("{name:>9} │ {text}"), TextStyle::Plain)
 }
 
-async fn keep_serving(own: &InProcessHost, settings: &Settings, io: &mut Io) {
+async fn keep_serving(host: &InProcessHost, settings: &Settings, io: &mut Io) {
     io.console.write_note("", TextStyle::Plain);
-    serve::print_connection_help(own, &mut io.console);
+    serve::print_connection_help(host, &mut io.console);
     let state = settings.state_dir.display();
     io.console.write_note(&format!("Try: hostler run --state-dir {state} \"hello\""), TextStyle::Plain);
-    io.console.write_note("Ctrl-C ends the demo.", TextStyle::Dim);
+    io.console.write_note("Press Ctrl-C to stop the demo.", TextStyle::Dim);
     io.signals.next_stop_signal().await;
 }
 

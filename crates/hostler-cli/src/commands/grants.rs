@@ -68,7 +68,7 @@ async fn execute(
 
 fn print_grants(grants: &[GrantInfo], io: &mut Io) -> Result<(), CommandFailure> {
     if grants.is_empty() {
-        io.console.write_note("Nothing is granted beyond the directories of the sessions.", TextStyle::Dim);
+        io.console.write_note("No grants.", TextStyle::Dim);
     }
     for grant in grants {
         let id: String = grant.id.chars().take(8).collect();
@@ -84,29 +84,31 @@ fn print_grants(grants: &[GrantInfo], io: &mut Io) -> Result<(), CommandFailure>
 
 /// Describes a grant's target.
 fn describe_grant(grant: &GrantInfo) -> String {
-    let what = if grant.write { "read and change" } else { "read" };
-    let waits = if grant.is_pending { ", waiting to be allowed" } else { "" };
-    escape_invisible_line(&format!("{what} {}{waits}", grant.uri))
+    let what = if grant.write { "read and write" } else { "read" };
+    let pending = if grant.is_pending { ", pending" } else { "" };
+    escape_invisible_line(&format!("{what} {}{pending}", grant.uri))
 }
 
 /// Finds one grant by its id, by a unique prefix of it, or by its path.
 fn find_grant<'a>(grants: &'a [GrantInfo], name: &str) -> Result<&'a GrantInfo, CommandFailure> {
     let url = file_url(name).unwrap_or_default();
-    let is_meant = |grant: &&GrantInfo| {
+    let is_match = |grant: &&GrantInfo| {
         let uri = trim_trailing_slash(&grant.uri);
         !name.is_empty()
             && (grant.id.starts_with(name) || uri == trim_trailing_slash(name) || uri == trim_trailing_slash(&url))
     };
-    let mut meant = grants.iter().filter(is_meant);
+    let mut matches = grants.iter().filter(is_match);
     let name = to_one_line(name);
-    match (meant.next(), meant.next()) {
+    match (matches.next(), matches.next()) {
         (Some(grant), None) => Ok(grant),
         (None, _) => Err(CommandFailure::new(
             Exit::Failed,
-            format!("There is no grant {name}: `hostler grants list` shows them."),
+            "grantNotFound",
+            format!("Grant not found: {name}. List all grants with `hostler grants list`."),
         )),
         (Some(_), Some(_)) => {
-            Err(CommandFailure::new(Exit::Usage, format!("{name} fits several grants: give more of the id.")))
+            let text = format!("{name} matches several grants. Pass a longer prefix of the id.");
+            Err(CommandFailure::new(Exit::Usage, "ambiguousGrantId", text))
         }
     }
 }

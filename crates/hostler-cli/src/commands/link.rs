@@ -53,9 +53,9 @@ async fn execute(
     }
     if let Some(name) = &args.revoke {
         let all = client.list_signed_in_browsers().await?;
-        let meant = find_browser(&all, name)?;
-        client.sign_out_browsers(Some(&meant.id)).await?;
-        console.write_note(&format!("Signed out: {}.", to_one_line(&meant.label)), TextStyle::Plain);
+        let browser = find_browser(&all, name)?;
+        client.sign_out_browsers(Some(&browser.id)).await?;
+        console.write_note(&format!("Signed out: {}.", to_one_line(&browser.label)), TextStyle::Plain);
         return Ok(());
     }
     create_link(args, settings, base, client, console).await
@@ -68,45 +68,45 @@ async fn create_link(
     client: &Client,
     console: &mut Console,
 ) -> Result<(), CommandFailure> {
-    let made = client.create_link(args.minutes, args.label.as_deref()).await?;
-    let here_only = is_loopback(&base);
-    let url = PageLink { base, code: Some(made.code) }.url_for("");
+    let created = client.create_link(args.minutes, args.label.as_deref()).await?;
+    let is_local_only = is_loopback(&base);
+    let url = PageLink { base, code: Some(created.code) }.url_for("");
     if settings.json {
-        let text = serde_json::to_string_pretty(&CreatedLink { url: &url, expires_at: &made.expires_at });
+        let text = serde_json::to_string_pretty(&CreatedLink { url: &url, expires_at: &created.expires_at });
         console.write_out(&format!("{}\n", text.map_err(std::io::Error::other)?))?;
         return Ok(());
     }
     console.write_out(&format!("{url}\n"))?;
     // A loopback address on a phone is the phone itself, so no QR code is printed for it.
-    if args.qr || (console.out_is_terminal() && !args.no_qr && !here_only) {
+    if args.qr || (console.out_is_terminal() && !args.no_qr && !is_local_only) {
         console.write_out(&format!("\n{}\n", render_qr_code(&url)?))?;
     }
-    let time = match minutes_until(&made.expires_at) {
+    let time = match minutes_until(&created.expires_at) {
         Some(1) => "for a minute".to_owned(),
         Some(minutes) => format!("for {minutes} minutes"),
-        None => format!("until {}", to_one_line(&made.expires_at)),
+        None => format!("until {}", to_one_line(&created.expires_at)),
     };
-    console.write_note(&format!("It works once, {time}. Whoever opens it can do what you can."), TextStyle::Dim);
-    if here_only {
-        let hint = "It works on this machine. From elsewhere: --url, and docs/web.md says how to get there.";
+    console.write_note(&format!("The link works once, {time}. Anyone who opens it has full access."), TextStyle::Dim);
+    if is_local_only {
+        let hint = "The link works on this machine only. For other devices, pass --url. See docs/web.md.";
         console.write_note(hint, TextStyle::Dim);
     }
     Ok(())
 }
 
-fn print_browsers(sign_ins: &[SignedInBrowser], json: bool, console: &mut Console) -> Result<(), CommandFailure> {
+fn print_browsers(browsers: &[SignedInBrowser], json: bool, console: &mut Console) -> Result<(), CommandFailure> {
     if json {
-        let text = serde_json::to_string_pretty(sign_ins).map_err(std::io::Error::other)?;
+        let text = serde_json::to_string_pretty(browsers).map_err(std::io::Error::other)?;
         console.write_out(&format!("{text}\n"))?;
         return Ok(());
     }
-    if sign_ins.is_empty() {
-        console.write_note("No browser is signed in: `hostler link` lets one in.", TextStyle::Dim);
+    if browsers.is_empty() {
+        console.write_note("No signed-in browsers. Sign one in with `hostler link`.", TextStyle::Dim);
     }
-    for SignedInBrowser { id, label, created_at, last_seen_at } in sign_ins {
+    for SignedInBrowser { id, label, created_at, last_seen_at } in browsers {
         let (since, seen) = (to_one_line(created_at), to_one_line(last_seen_at));
         console.write_out_line(
-            &format!("{}  {}  (since {since}, seen {seen})", to_one_line(id), to_one_line(label)),
+            &format!("{}  {}  (since {since}, last seen {seen})", to_one_line(id), to_one_line(label)),
             TextStyle::Plain,
         )?;
     }
@@ -115,16 +115,17 @@ fn print_browsers(sign_ins: &[SignedInBrowser], json: bool, console: &mut Consol
 
 /// Finds one browser by its id or a unique prefix of it.
 fn find_browser<'a>(all: &'a [SignedInBrowser], name: &str) -> Result<&'a SignedInBrowser, CommandFailure> {
-    let mut meant = all.iter().filter(|sign_in| !name.is_empty() && sign_in.id.starts_with(name));
+    let mut matches = all.iter().filter(|browser| !name.is_empty() && browser.id.starts_with(name));
     let name = to_one_line(name);
-    match (meant.next(), meant.next()) {
-        (Some(sign_in), None) => Ok(sign_in),
+    match (matches.next(), matches.next()) {
+        (Some(browser), None) => Ok(browser),
         (None, _) => {
-            let sentence = format!("No browser is signed in as {name}: `hostler link --list` shows them.");
-            Err(CommandFailure::new(Exit::Failed, sentence))
+            let text = format!("Browser not found: {name}. List signed-in browsers with `hostler link --list`.");
+            Err(CommandFailure::new(Exit::Failed, "browserNotFound", text))
         }
         (Some(_), Some(_)) => {
-            Err(CommandFailure::new(Exit::Usage, format!("{name} fits several browsers: give more of the id.")))
+            let text = format!("{name} matches several browsers. Pass a longer prefix of the id.");
+            Err(CommandFailure::new(Exit::Usage, "ambiguousBrowserId", text))
         }
     }
 }
@@ -141,22 +142,23 @@ fn is_loopback(base: &str) -> bool {
 
 /// Renders a QR code in half blocks, with the quiet zone that cameras need, for dark and light terminals.
 fn render_qr_code(url: &str) -> Result<String, CommandFailure> {
-    let code = QrCode::new(url)
-        .map_err(|error| CommandFailure::new(Exit::Failed, format!("There is no QR code for it: {error}.")))?;
+    let code = QrCode::new(url).map_err(|error| {
+        CommandFailure::new(Exit::Failed, "qrCodeFailed", format!("Failed to create a QR code: {error}."))
+    })?;
     Ok(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
 }
 
 /// Returns the minutes until a time.
 fn minutes_until(time: &str) -> Option<i64> {
-    let left = time.parse::<jiff::Timestamp>().ok()?.duration_since(jiff::Timestamp::now());
-    Some((left.as_secs() + 30) / 60)
+    let remaining = time.parse::<jiff::Timestamp>().ok()?.duration_since(jiff::Timestamp::now());
+    Some((remaining.as_secs() + 30) / 60)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sign_in(id: &str) -> SignedInBrowser {
+    fn browser(id: &str) -> SignedInBrowser {
         let time = "2026-11-16T04:00:00.000Z".to_owned();
         SignedInBrowser {
             id: id.to_owned(),
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn browser_is_found_by_id_prefix() {
-        let all = [sign_in("abc1"), sign_in("abd2")];
+        let all = [browser("abc1"), browser("abd2")];
         for (name, expected) in [
             ("abc1", Ok("abc1")),
             ("abd", Ok("abd2")),

@@ -7,7 +7,9 @@ use tokio::sync::oneshot;
 use crate::Io;
 use crate::console::{Console, TextStyle, to_one_line};
 use crate::exit::{CommandFailure, Exit};
-use crate::ports::{CredentialSpec, DeviceCodePrompt, SavedCredentialLocation, UpstreamKind, UpstreamSpec, Wiring};
+use crate::ports::{
+    CredentialSpec, DeviceCodePrompt, SavedCredentialLocation, UpstreamKind, UpstreamSpec, VaultError, Wiring,
+};
 use crate::progress::Spinner;
 use crate::settings::{Settings, unconfigured_upstream};
 use crate::terminal_mode::NoEchoGuard;
@@ -28,21 +30,17 @@ pub(super) async fn log_in(
         UpstreamKind::Copilot => sign_in_with_device_code(spec.clone(), wiring, io).await?,
         _ => read_key(name, wiring, io).await?,
     };
-    let keeping = wiring.credential_vault.store(settings.credential_vault.clone(), name.to_owned(), secret);
-    let kept = io
-        .signals
-        .run_or_interrupt(keeping)
-        .await?
-        .map_err(|error| CommandFailure::new(Exit::Failed, to_sentence(&error.0)))?;
-    if let Some(why) = &kept.fallback_reason {
-        io.console.write_note(&format!("{} A file is used instead.", to_sentence(why)), TextStyle::Yellow);
+    let saving = wiring.credential_vault.store(settings.credential_vault.clone(), name.to_owned(), secret);
+    let saved = io.signals.run_or_interrupt(saving).await?.map_err(|error| vault_failure(&error))?;
+    if let Some(reason) = &saved.fallback_reason {
+        io.console.write_note(&format!("{} Using a file instead.", to_sentence(reason)), TextStyle::Yellow);
     }
-    let place = match &kept.location {
+    let location = match &saved.location {
         SavedCredentialLocation::Keyring => "the system keyring".to_owned(),
-        SavedCredentialLocation::File(path) => format!("{}, which only you can read", path.display()),
+        SavedCredentialLocation::File(path) => path.display().to_string(),
     };
     io.console.write_note(
-        &format!("The {what} of {name} is in {place}. Hosts that run use it from now on."),
+        &format!("Saved the {what} of {name} in {location}. Running hosts use it from now on."),
         TextStyle::Plain,
     );
     note_credential_override(&spec, &mut io.console);
@@ -58,21 +56,17 @@ pub(super) async fn log_out(
 ) -> Result<Exit, CommandFailure> {
     let spec = find_upstream(name, wiring, settings)?;
     let what = credential_noun(&spec);
-    let forgetting = wiring.credential_vault.delete(settings.credential_vault.clone(), name.to_owned());
-    let places = io
-        .signals
-        .run_or_interrupt(forgetting)
-        .await?
-        .map_err(|error| CommandFailure::new(Exit::Failed, to_sentence(&error.0)))?;
-    if places.is_empty() {
-        io.console.write_note(&format!("There is no {what} of {name} to remove."), TextStyle::Plain);
+    let removing = wiring.credential_vault.delete(settings.credential_vault.clone(), name.to_owned());
+    let locations = io.signals.run_or_interrupt(removing).await?.map_err(|error| vault_failure(&error))?;
+    if locations.is_empty() {
+        io.console.write_note(&format!("There is no saved {what} for {name}."), TextStyle::Plain);
     }
-    for place in places {
-        let from = match place {
+    for location in locations {
+        let from = match location {
             SavedCredentialLocation::Keyring => "the system keyring".to_owned(),
             SavedCredentialLocation::File(path) => path.display().to_string(),
         };
-        io.console.write_note(&format!("The {what} of {name} was removed from {from}."), TextStyle::Plain);
+        io.console.write_note(&format!("Removed the {what} of {name} from {from}."), TextStyle::Plain);
     }
     note_credential_override(&spec, &mut io.console);
     Ok(Exit::Done)
@@ -85,7 +79,7 @@ fn find_upstream(name: &str, wiring: &Wiring, settings: &Settings) -> Result<Ups
         .or_else(|| UpstreamKind::from_name(name).map(|kind| unconfigured_upstream(kind, &wiring.environment)));
     match spec {
         Some(spec) if spec.kind() == UpstreamKind::Scripted => {
-            Err(CommandFailure::new(Exit::Usage, format!("{name} needs no key.")))
+            Err(CommandFailure::new(Exit::Usage, "keyNotNeeded", format!("{name} does not need a key.")))
         }
         Some(spec) => Ok(spec),
         None => {
@@ -94,8 +88,8 @@ fn find_upstream(name: &str, wiring: &Wiring, settings: &Settings) -> Result<Ups
             names.extend(settings.gateway.upstreams.iter().map(|spec| spec.name.clone()));
             names.sort();
             names.dedup();
-            let text = format!("There is no upstream `{}`: choose one of {}.", to_one_line(name), names.join(", "));
-            Err(CommandFailure::new(Exit::Usage, text))
+            let text = format!("Unknown upstream: {}. Choose one of: {}.", to_one_line(name), names.join(", "));
+            Err(CommandFailure::new(Exit::Usage, "unknownUpstream", text))
         }
     }
 }
@@ -112,7 +106,7 @@ fn note_credential_override(spec: &UpstreamSpec, console: &mut Console) {
         CredentialSpec::Missing(sentence) => sentence.clone(),
         CredentialSpec::Stored { .. } | CredentialSpec::None => return,
     };
-    let text = format!("The settings take the credential of {} from elsewhere, which wins: {from}.", spec.name);
+    let text = format!("The saved credential of {} is not used. The settings override it: {from}.", spec.name);
     console.write_note(&text, TextStyle::Yellow);
 }
 
@@ -122,25 +116,25 @@ async fn sign_in_with_device_code(
     wiring: &Wiring,
     io: &mut Io,
 ) -> Result<SecretString, CommandFailure> {
-    let (show, shown) = oneshot::channel::<DeviceCodePrompt>();
-    let showing = Box::new(move |code| {
+    let (sender, code_shown) = oneshot::channel::<DeviceCodePrompt>();
+    let show = Box::new(move |code| {
         // The receiver is gone when the command has ended.
-        let _over = show.send(code);
+        let _ended = sender.send(code);
     });
-    let mut signing = wiring.device_login.login(spec, showing);
-    let failed = |error: crate::ports::VaultError| CommandFailure::new(Exit::Failed, to_sentence(&error.0));
+    let mut signing = wiring.device_login.login(spec, show);
+    let failed = |error: VaultError| vault_failure(&error);
     let code = tokio::select! {
         // The code is printed before the result.
         biased;
-        Ok(code) = shown => code,
+        Ok(code) = code_shown => code,
         done = &mut signing => return done.map_err(failed),
         _ = io.signals.next_stop_signal() => return Err(CommandFailure::interrupted()),
     };
     let DeviceCodePrompt { user_code: code, verification_url: url, expires_in_minutes: minutes } = code;
-    io.console.write_note(&format!("Open {} and type this code:", to_one_line(&url)), TextStyle::Plain);
+    io.console.write_note(&format!("Open {} and enter this code:", to_one_line(&url)), TextStyle::Plain);
     io.console.write_note(&format!("  {}", to_one_line(&code)), TextStyle::Bold);
-    io.console.write_note(&format!("It is good for {minutes} minutes. Ctrl-C gives up."), TextStyle::Dim);
-    let spinner = Spinner::start("Waiting for you to type the code", &io.console);
+    io.console.write_note(&format!("The code expires in {minutes} minutes. Press Ctrl-C to cancel."), TextStyle::Dim);
+    let spinner = Spinner::start("Waiting for the sign-in", &io.console);
     let done = io.signals.run_or_interrupt(signing).await;
     drop(spinner);
     done?.map_err(failed)
@@ -151,10 +145,10 @@ async fn read_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretStri
     let key = if wiring.environment.stdin_is_terminal {
         // Echo is off before the question is printed: keys that are pressed at once must be neither shown nor
         // discarded.
-        let hidden = NoEchoGuard::activate()?;
-        io.console.write_prompt(&format!("The key of {name} (not shown as you type): "));
+        let no_echo = NoEchoGuard::activate()?;
+        io.console.write_prompt(&format!("Key for {name} (hidden): "));
         let line = io.signals.run_or_interrupt(read_line(&mut io.stdin)).await;
-        drop(hidden);
+        drop(no_echo);
         io.console.write_note("", TextStyle::Plain);
         line??
     } else {
@@ -177,19 +171,23 @@ async fn read_line(stdin: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Comm
 }
 
 fn check_key(bytes: Vec<u8>) -> Result<SecretString, CommandFailure> {
-    let usage = |text: &str| CommandFailure::new(Exit::Usage, text);
+    let invalid = |text: &str| CommandFailure::new(Exit::Usage, "invalidKey", text);
     if bytes.len() as u64 > MAX_KEY_BYTES {
-        return Err(usage("That is too long for a key."));
+        return Err(invalid("The key is too long."));
     }
-    let text = SecretString::from(String::from_utf8(bytes).map_err(|_| usage("That is no key: it is not text."))?);
+    let text = SecretString::from(String::from_utf8(bytes).map_err(|_| invalid("The key is not valid UTF-8."))?);
     let key = text.expose_secret().trim();
     if key.is_empty() {
-        return Err(usage("There is no key: type it, or write it to stdin."));
+        return Err(invalid("The key is empty. Type it, or pass it on stdin."));
     }
     if key.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(usage("That is no key: it holds white space."));
+        return Err(invalid("The key contains white space."));
     }
     Ok(SecretString::from(key))
+}
+
+fn vault_failure(error: &VaultError) -> CommandFailure {
+    CommandFailure::new(Exit::Failed, error.code(), to_sentence(&error.to_string()))
 }
 
 /// Turns a reason into a sentence.

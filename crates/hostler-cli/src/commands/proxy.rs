@@ -50,10 +50,11 @@ pub(crate) async fn run_proxy_command(
         launched = wiring.proxy_launcher.launch(options) => launched?.into(),
         () = stop.wait_for_stop(None) => return Ok(Exit::Done),
     };
-    let (tell, mut notes) = reload::notice_channel();
+    let (on_notice, mut notices) = reload::notice_channel();
     let target = Arc::clone(&proxy);
-    let bounds = ReloadConstraints { withheld_variables: None, has_no_ledger: locked.is_none() };
-    let reloader = ConfigReloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
+    let constraints = ReloadConstraints { withheld_variables: None, has_no_ledger: locked.is_none() };
+    let reloader =
+        ConfigReloader::start(settings, constraints, Arc::new(move |options| target.reconfigure(options)), on_notice);
     print_connection_help(&*proxy, settings, &mut io.console);
     {
         let mut stopping = std::pin::pin!(stop.wait_for_stop(reloader.as_ref()));
@@ -61,7 +62,7 @@ pub(crate) async fn run_proxy_command(
             tokio::select! {
                 () = &mut stopping => break,
                 Some(line) = lines.received.recv() => lines.print_request(&line, &mut io.console),
-                Some(note) = notes.recv() => io.console.write_note(&note.text, note.style()),
+                Some(notice) = notices.recv() => io.console.write_note(&notice.text, notice.style()),
             }
         }
     }
@@ -75,7 +76,9 @@ pub(crate) async fn run_proxy_command(
 
 async fn stop_proxy(proxy: &dyn RunningProxy, signals: &mut crate::Signals) -> Result<(), CommandFailure> {
     let stopped = signals.run_or_interrupt(tokio::time::timeout(SHUTDOWN_TIMEOUT, proxy.shutdown())).await?;
-    stopped.map_err(|_| CommandFailure::new(Exit::Failed, "The gateway did not end its requests in time."))
+    stopped.map_err(|_| {
+        CommandFailure::new(Exit::Failed, "shutdownTimeout", "The gateway did not finish its requests in time.")
+    })
 }
 
 /// Prints two lines on stdout for programs, and instructions on stderr for people.
@@ -87,17 +90,16 @@ fn print_connection_help(proxy: &dyn RunningProxy, settings: &Settings, console:
     let _unread = console.write_out(&format!("READY:{}\nNONCE:{nonce}\n", address.port()));
     if !address.ip().is_loopback() {
         let text = format!(
-            "Whoever reaches {address} and has the nonce below can use your keys, and the way there is not encrypted."
+            "Anyone who can connect to {address} and has the nonce can use your keys. The connection is not encrypted."
         );
         console.write_note(&text, TextStyle::Yellow);
     }
     let names: Vec<&str> = settings.gateway.upstreams.iter().map(|spec| spec.name.as_str()).collect();
     let base_url = format!("http://{}", to_local_address(address));
-    console
-        .write_note(&format!("The gateway listens at {base_url}; upstreams: {}.", names.join(", ")), TextStyle::Plain);
+    console.write_note(&format!("Listening on {base_url}. Upstreams: {}.", names.join(", ")), TextStyle::Plain);
     console.write_note(&format!("  export ANTHROPIC_BASE_URL={base_url}"), TextStyle::Plain);
     console.write_note(&format!("  export ANTHROPIC_AUTH_TOKEN={nonce}.shell"), TextStyle::Plain);
-    console.write_note("Any word may stand behind the dot. Ctrl-C ends it.", TextStyle::Dim);
+    console.write_note("The text after the dot is your choice. Press Ctrl-C to stop.", TextStyle::Dim);
 }
 
 /// Returns an address that a client on this machine can use.
@@ -118,25 +120,23 @@ struct RequestPrinter {
 }
 
 impl RequestPrinter {
-    fn new(wanted: bool) -> Self {
+    fn new(is_enabled: bool) -> Self {
         let (sender, received) = mpsc::channel(REQUEST_LINE_QUEUE_SIZE);
         let dropped = Arc::new(AtomicU64::new(0));
-        let lost = Arc::clone(&dropped);
+        let counter = Arc::clone(&dropped);
         let sink: RequestSink = Arc::new(move |line| {
             if sender.try_send(line).is_err() {
-                lost.fetch_add(1, Ordering::Relaxed);
+                counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { sink: wanted.then_some(sink), received, dropped }
+        Self { sink: is_enabled.then_some(sink), received, dropped }
     }
 
     fn print_request(&self, line: &FinishedRequestRecord, console: &mut Console) {
         console.write_note(&format_request(line, &crate::time::now_rfc3339()), TextStyle::Plain);
         match self.dropped.swap(0, Ordering::Relaxed) {
             0 => {}
-            count => {
-                console.write_note(&format!("({count} requests are not shown: they came too fast)"), TextStyle::Dim)
-            }
+            count => console.write_note(&format!("({count} more requests were not printed)"), TextStyle::Dim),
         }
     }
 }
@@ -179,9 +179,10 @@ mod tests {
         assert!(text.starts_with("T POST /v1/messages model=m [2Jxxx"), "{text}");
         assert!(text.ends_with("x upstream=work status=200 ms=12 in=3 out=4 answered"), "{text}");
         assert!(text.len() < 300 && !text.contains(char::is_control), "{text}");
-        let left = FinishedRequestRecord { model: None, upstream: None, status: None, outcome: "client-left", ..line };
+        let disconnected =
+            FinishedRequestRecord { model: None, upstream: None, status: None, outcome: "client-left", ..line };
         assert_eq!(
-            format_request(&left, "T"),
+            format_request(&disconnected, "T"),
             "T POST /v1/messages model=- upstream=- status=- ms=12 in=3 out=4 client-left"
         );
     }

@@ -10,6 +10,8 @@ use hostler_rules::{
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr as _;
 
+use super::run::not_a_directory;
+use super::trust::to_sentence_start;
 use crate::Io;
 use crate::args::{RuleArgs, RuleEffect, RulesCommand};
 use crate::console::{Console, TextStyle, to_one_line};
@@ -59,41 +61,41 @@ impl RuleChange {
         // Sessions name their directory in this form, and a directory's rules are looked up by that name.
         let directory = args.workspace.as_ref().map(|path| normalize_path(&environment.resolve_path(path)));
         let scope = if directory.is_some() { RuleScope::Workspace } else { RuleScope::Global };
-        let wrong = |error| CommandFailure::new(Exit::Usage, to_one_line(&format!("{error}.")));
-        Ok(Self { rule: Rule::parse(effect, scope, &args.rule).map_err(wrong)?, directory })
+        let invalid = |error| CommandFailure::new(Exit::Usage, "invalidRule", to_one_line(&format!("{error}.")));
+        Ok(Self { rule: Rule::parse(effect, scope, &args.rule).map_err(invalid)?, directory })
     }
 
     /// Describes the change in a sentence.
     fn describe(&self) -> String {
-        let whom = match &self.directory {
+        let scope = match &self.directory {
             Some(directory) => format!("for sessions in {}", directory.display()),
             None => "for all sessions".to_owned(),
         };
-        escape_invisible_line(&format!("{} {}, {whom}", effect_name(self.rule.effect), self.rule))
+        escape_invisible_line(&format!("{} {}, {scope}", effect_name(self.rule.effect), self.rule))
     }
 }
 
 async fn add_rule(change: RuleChange, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
     if let Some(directory) = change.directory.as_ref().filter(|directory| !directory.is_dir()) {
-        return Err(CommandFailure::new(Exit::Usage, format!("{} is not a directory.", directory.display())));
+        return Err(not_a_directory(directory));
     }
     StateDir::open(&settings.state_dir)?;
-    let told = change.describe();
-    let add = move |book: RuleStore| book.add(change.directory.as_deref(), std::slice::from_ref(&change.rule));
-    let what = if edit_rules(add, settings, io).await? { "Added" } else { "Already there" };
-    io.console.write_note(&format!("{what}: {told}."), TextStyle::Plain);
+    let description = change.describe();
+    let add = move |store: RuleStore| store.add(change.directory.as_deref(), std::slice::from_ref(&change.rule));
+    let what = if edit_rules(add, settings, io).await? { "Added" } else { "Already exists" };
+    io.console.write_note(&format!("{what}: {description}."), TextStyle::Plain);
     Ok(())
 }
 
 async fn remove_rule(change: RuleChange, settings: &Settings, io: &mut Io) -> Result<(), CommandFailure> {
-    let told = change.describe();
-    let remove = move |book: RuleStore| book.remove(change.directory.as_deref(), &change.rule);
+    let description = change.describe();
+    let remove = move |store: RuleStore| store.remove(change.directory.as_deref(), &change.rule);
     // Without a state directory there is no rule, and none is created.
     if !settings.state_dir.is_dir() || !edit_rules(remove, settings, io).await? {
-        let text = format!("There is no rule to {told}: `hostler rules list` shows those that are.");
-        return Err(CommandFailure::new(Exit::Failed, text));
+        let text = format!("Rule not found: {description}. List all rules with `hostler rules list`.");
+        return Err(CommandFailure::new(Exit::Failed, "ruleNotFound", text));
     }
-    io.console.write_note(&format!("Removed: {told}."), TextStyle::Plain);
+    io.console.write_note(&format!("Removed: {description}."), TextStyle::Plain);
     Ok(())
 }
 
@@ -119,15 +121,15 @@ struct RuleListItem<'a> {
     rule: String,
 }
 
-fn print_rules(page: &RuleStoreSnapshot, json: bool, console: &mut Console) -> Result<(), CommandFailure> {
+fn print_rules(rules: &RuleStoreSnapshot, json: bool, console: &mut Console) -> Result<(), CommandFailure> {
     if json {
-        let rules: Vec<RuleListItem<'_>> = page.iter().map(to_list_item).collect();
-        let text = serde_json::to_string_pretty(&rules).map_err(std::io::Error::other)?;
+        let items: Vec<RuleListItem<'_>> = rules.iter().map(to_list_item).collect();
+        let text = serde_json::to_string_pretty(&items).map_err(std::io::Error::other)?;
         return Ok(console.write_out(&format!("{text}\n"))?);
     }
-    let rows: Vec<[String; 4]> = page.iter().map(to_table_row).collect();
+    let rows: Vec<[String; 4]> = rules.iter().map(to_table_row).collect();
     if rows.is_empty() {
-        console.write_note("There are no rules: `hostler rules add --help` shows how to add one.", TextStyle::Dim);
+        console.write_note("No rules. Add one with `hostler rules add`.", TextStyle::Dim);
         return Ok(());
     }
     let header = ["EFFECT", "SCOPE", "RULE", "DIRECTORY"].map(str::to_owned);
@@ -162,9 +164,11 @@ fn format_table_line(row: &[String; 4], widths: [usize; 4]) -> String {
 /// Prints the decision for a call.
 fn test_rules(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console) -> Result<(), CommandFailure> {
     let directory = normalize_path(&settings.cwd);
-    let wrong = |error| CommandFailure::new(Exit::Usage, to_one_line(&format!("This is not a call: {error}.")));
+    let invalid = |error| {
+        CommandFailure::new(Exit::Usage, "invalidToolCall", to_one_line(&format!("Invalid tool call: {error}.")))
+    };
     let own = wiring.environment.private_directories(&settings.state_dir);
-    let call = ToolUse::parse(call, &directory).map_err(wrong)?.with_home(&wiring.environment.home);
+    let call = ToolUse::parse(call, &directory).map_err(invalid)?.with_home(&wiring.environment.home);
     let call = call.with_host_directories(own);
     let mode = parse_permission_mode(settings)?;
     let rules = load_rules(settings)?.rules_for(&directory).map_err(|error| rule_store_failure(error.into()))?;
@@ -178,8 +182,8 @@ fn test_rules(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Co
         DecisionOutcome::Ask | DecisionOutcome::Undecided => TextStyle::Yellow,
         DecisionOutcome::Deny => TextStyle::Red,
     };
-    let said = explain(&decision);
-    for (at, sentence) in said.iter().enumerate() {
+    let sentences = explain(&decision);
+    for (at, sentence) in sentences.iter().enumerate() {
         let (indent, style) = if at == 0 { ("", style) } else { ("  ", TextStyle::Plain) };
         console.write_out_line(&format!("{indent}{}", escape_invisible_line(sentence)), style)?;
     }
@@ -197,16 +201,16 @@ struct RuleTestResult {
 
 impl From<&Decision> for RuleTestResult {
     fn from(decision: &Decision) -> Self {
-        let rule = decision.reasons.iter().find_map(|why| match why {
+        let rule = decision.reasons.iter().find_map(|reason| match reason {
             DecisionReason::Rule { rule, .. } => Some(rule.to_string()),
             DecisionReason::Unanalyzable { .. } | DecisionReason::Mode { .. } | DecisionReason::NoRule { .. } => None,
         });
-        let word = match decision.outcome {
+        let outcome = match decision.outcome {
             DecisionOutcome::Allow => "allow",
             DecisionOutcome::Ask | DecisionOutcome::Undecided => "ask",
             DecisionOutcome::Deny => "deny",
         };
-        Self { decision: word, reason: explain(decision).join(" "), rule }
+        Self { decision: outcome, reason: explain(decision).join(" "), rule }
     }
 }
 
@@ -214,8 +218,9 @@ impl From<&Decision> for RuleTestResult {
 fn parse_permission_mode(settings: &Settings) -> Result<PermissionMode, CommandFailure> {
     let Some(name) = &settings.permission_mode else { return Ok(PermissionMode::default()) };
     serde_json::from_value(serde_json::Value::String(name.clone())).map_err(|_| {
-        let modes = "default, acceptEdits, plan, dontAsk or bypassPermissions";
-        CommandFailure::new(Exit::Usage, format!("There is no permission mode {}: choose {modes}.", to_one_line(name)))
+        let modes = "default, acceptEdits, plan, dontAsk, bypassPermissions";
+        let text = format!("Unknown permission mode: {}. Choose one of: {modes}.", to_one_line(name));
+        CommandFailure::new(Exit::Usage, "invalidPermissionMode", text)
     })
 }
 
@@ -228,5 +233,5 @@ fn effect_name(effect: Effect) -> &'static str {
 }
 
 fn rule_store_failure(error: RuleStoreError) -> CommandFailure {
-    CommandFailure::new(Exit::Failed, format!("That failed: {error}."))
+    CommandFailure::new(Exit::Failed, "ruleStoreFailed", format!("{}.", to_sentence_start(&error.to_string())))
 }

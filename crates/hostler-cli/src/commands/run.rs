@@ -35,10 +35,14 @@ pub(crate) async fn run_run_command(
     io: &mut Io,
 ) -> Result<Exit, CommandFailure> {
     if args.session.is_none() && !settings.cwd.is_dir() {
-        return Err(CommandFailure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
+        return Err(not_a_directory(&settings.cwd));
     }
     if args.prompt.expose() == "-" && args.attach.iter().any(|name| name == "-") {
-        return Err(CommandFailure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
+        return Err(CommandFailure::new(
+            Exit::Usage,
+            "invalidArguments",
+            "stdin cannot be both the message and an attachment.",
+        ));
     }
     let prompt = io
         .signals
@@ -55,8 +59,8 @@ pub(crate) async fn run_run_command(
     };
     let spinner = Spinner::start("Starting", &io.console);
     let mut host = io.signals.run_or_interrupt(connect_or_start(wiring, settings)).await??;
-    let said = OutgoingMessage { prompt, attachments };
-    let end = run_turn(said, args, wiring, settings, &mut host, spinner, io).await;
+    let message = OutgoingMessage { prompt, attachments };
+    let end = run_turn(message, args, wiring, settings, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(turn_end_result);
     if let Err(failure) = &mut outcome {
@@ -67,6 +71,11 @@ pub(crate) async fn run_run_command(
         host.disconnect(&mut io.console, &mut io.signals).await;
     }
     outcome.map(|()| Exit::Done)
+}
+
+/// Returns the failure for a path that is not a directory.
+pub(super) fn not_a_directory(path: &Path) -> CommandFailure {
+    CommandFailure::new(Exit::Usage, "notADirectory", format!("{} is not a directory.", path.display()))
 }
 
 /// Message to send.
@@ -91,13 +100,14 @@ fn attachment_refusal(
     io: &mut Io,
 ) -> Result<CommandFailure, CommandFailure> {
     print_attachment_plan(plan, json, io)?;
-    let why = plan.reason.as_deref().map(|reason| format!("{}\n", to_one_line(reason))).unwrap_or_default();
-    Ok(CommandFailure::new(Exit::Failed, format!("{why}Nothing was sent.")))
+    let reason = plan.reason.as_deref().map(|reason| format!("{}\n", to_one_line(reason))).unwrap_or_default();
+    let code = plan.refusal_code().unwrap_or("attachmentsRejected").to_owned();
+    Ok(CommandFailure::new(Exit::Failed, code, format!("{reason}The message was not sent.")))
 }
 
 /// Opens the session and runs one turn.
 async fn run_turn(
-    said: OutgoingMessage,
+    message: OutgoingMessage,
     args: &RunArgs,
     wiring: &Wiring,
     settings: &Settings,
@@ -108,17 +118,17 @@ async fn run_turn(
     let HostConnection { client, events, .. } = host;
     let environment = &wiring.environment;
     // If the message came from stdin, stdin cannot answer prompts.
-    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
-    let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
+    let is_attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let is_attended = is_attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
     let (session, directory) =
         io.signals.run_or_interrupt(open_or_create_session(args, settings, client, events)).await??;
     if let Some(directory) = directory
-        && let Some(note) = ignored_configuration_note(directory, attended, wiring, settings, io).await?
+        && let Some(note) = ignored_configuration_note(directory, is_attended, wiring, settings, io).await?
     {
         spinner.clear();
         io.console.write_note(&note, TextStyle::Yellow);
     }
-    let OutgoingMessage { prompt, attachments } = said;
+    let OutgoingMessage { prompt, attachments } = message;
     if !attachments.is_empty()
         && let Some(plan) = io.signals.run_or_interrupt(client.plan_attachments(&session.chat, &attachments)).await??
     {
@@ -129,10 +139,10 @@ async fn run_turn(
     }
     let turn = RunningTurn::start(client, &session, &prompt, attachments, settings.model.as_deref()).await?;
     if session.has_running_turn {
-        spinner.set_text("Waiting behind the running turn");
+        spinner.set_text("Waiting for the running turn to end");
     }
     let Io { console, signals, stdin } = io;
-    let person = attended
+    let user = is_attended
         .then(|| InteractiveUser { lines: StdinLines::new(stdin), editor: TextEditor::from_environment(environment) });
     if settings.json {
         drop(spinner);
@@ -143,7 +153,7 @@ async fn run_turn(
                 Ok(())
             }
         };
-        return turn.follow(events, signals, person, show).await;
+        return turn.follow(events, signals, user, show).await;
     }
     let mut renderer = TurnRenderer::new(spinner);
     let show = |shown: TurnOutput<'_>| match shown {
@@ -153,7 +163,7 @@ async fn run_turn(
             Ok(())
         }
     };
-    let end = turn.follow(events, signals, person, show).await?;
+    let end = turn.follow(events, signals, user, show).await?;
     // If stdout is closed, the last line does not matter either.
     let _unread = renderer.finish(console);
     Ok(end)
@@ -194,20 +204,20 @@ async fn read_prompt(
     attached: bool,
     stdin: &mut (impl AsyncRead + Unpin),
 ) -> Result<String, CommandFailure> {
-    let usage = |text: &str| CommandFailure::new(Exit::Usage, text);
+    let invalid = |code: &'static str, text: &str| CommandFailure::new(Exit::Usage, code, text);
     let prompt = if prompt == "-" {
         let mut bytes = Vec::new();
         stdin.take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes).await?;
         if bytes.len() as u64 > MAX_PROMPT_BYTES {
-            return Err(usage("The message on stdin is longer than 16 MiB."));
+            return Err(invalid("messageTooLong", "The message on stdin is longer than 16 MiB."));
         }
-        String::from_utf8(bytes).map_err(|_| usage("The message on stdin is not UTF-8 text."))?
+        String::from_utf8(bytes).map_err(|_| invalid("invalidMessage", "The message on stdin is not valid UTF-8."))?
     } else {
         prompt.to_owned()
     };
     // An attachment without text is a valid message.
     if prompt.trim().is_empty() && !attached {
-        return Err(usage("The message is empty."));
+        return Err(invalid("emptyMessage", "The message is empty."));
     }
     Ok(prompt)
 }

@@ -14,8 +14,8 @@ use crate::signals::{Signal, Signals};
 use crate::state::{HostLock, StateDir};
 
 /// Printed when the host is reachable without TLS.
-const NO_TLS_WARNING: &str = "Without TLS everybody on the way can read the token and what is said: give the host a certificate \
-    (--tls-cert, --tls-key), or let it listen on loopback, behind a proxy or an SSH tunnel.";
+const NO_TLS_WARNING: &str = "The connection is not encrypted: others on the network can read the token and all messages. Use TLS \
+    (--tls-cert, --tls-key), or listen on loopback behind a proxy or an SSH tunnel.";
 
 /// Runs a host until a stop signal.
 pub(crate) async fn run_serve_command(
@@ -31,55 +31,55 @@ pub(crate) async fn run_serve_command(
         io.console.write_note(NO_TLS_WARNING, TextStyle::Yellow);
     }
     let mut stop = StopTriggers::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
-    let (tell, mut notes) = reload::notice_channel();
-    let mut own = tokio::select! {
-        started = InProcessHost::start(wiring, &directory, lock, options, settings, tell) => started?,
+    let (on_notice, mut notices) = reload::notice_channel();
+    let mut host = tokio::select! {
+        started = InProcessHost::start(wiring, &directory, lock, options, settings, on_notice) => started?,
         () = stop.wait_for_stop(None) => return Ok(Exit::Done),
     };
-    own.announce_to_editors(settings);
+    host.announce_to_editors(settings);
     // A parent that has closed our stdout may still use the host.
-    let _unread = io.console.write_out(&format!("READY:{}\n", own.port()));
-    print_connection_help(&own, &mut io.console);
-    if io.console.err_is_terminal() && !own.has_page() {
+    let _unread = io.console.write_out(&format!("READY:{}\n", host.port()));
+    print_connection_help(&host, &mut io.console);
+    if io.console.err_is_terminal() && !host.has_page() {
         io.console.write_note(NO_PAGE_NOTICE, TextStyle::Plain);
     } else if io.console.err_is_terminal()
-        && let Some(link) = own.create_page_link().await
+        && let Some(link) = host.create_page_link().await
     {
-        let once = if link.code.is_some() { " (once; for more: hostler link)" } else { "" };
-        io.console.write_note(&format!("Its page opens at {}{once}", link.url_for("")), TextStyle::Plain);
+        let once = if link.code.is_some() { " (works once; create more with `hostler link`)" } else { "" };
+        io.console.write_note(&format!("Open the web page: {}{once}", link.url_for("")), TextStyle::Plain);
     }
     {
-        let mut stopping = std::pin::pin!(stop.wait_for_stop(own.reloader()));
+        let mut stopping = std::pin::pin!(stop.wait_for_stop(host.reloader()));
         loop {
             tokio::select! {
                 () = &mut stopping => break,
-                Some(note) = notes.recv() => io.console.write_note(&note.text, note.style()),
+                Some(notice) = notices.recv() => io.console.write_note(&notice.text, notice.style()),
             }
         }
     }
-    own.stop(&mut io.signals).await?;
+    host.stop(&mut io.signals).await?;
     Ok(Exit::Done)
 }
 
 /// Printed instead of a link.
 pub(super) const NO_PAGE_NOTICE: &str =
-    "This binary was built without the web page: run `cargo xtask web`, then build it again.";
+    "This binary was built without the web page. Run `cargo xtask web`, then build again.";
 
 /// Prints how to connect. The URL contains the token, so it is printed on a terminal only, not to a log.
-pub(super) fn print_connection_help(own: &InProcessHost, console: &mut Console) {
-    let endpoint = own.endpoint();
+pub(super) fn print_connection_help(host: &InProcessHost, console: &mut Console) {
+    let endpoint = host.endpoint();
     let addr = endpoint.addr();
-    let text = match (own.token(), &endpoint.token_file) {
+    let text = match (host.token(), &endpoint.token_file) {
         (Some(token), _) if console.err_is_terminal() => {
-            format!("Hostler listens at ws://{addr}/?tkn={}", token.expose_secret())
+            format!("Listening on ws://{addr}/?tkn={}", token.expose_secret())
         }
-        (Some(_), Some(file)) => format!("Hostler listens at ws://{addr}/ with the token in {}", file.display()),
-        _ => format!("Hostler listens at ws://{addr}/ without a token"),
+        (Some(_), Some(file)) => format!("Listening on ws://{addr}/ with the token in {}", file.display()),
+        _ => format!("Listening on ws://{addr}/ without a token"),
     };
     console.write_note(&text, TextStyle::Plain);
-    if let Some(PageEndpoint { addr, tls: true, .. }) = own.host.page() {
+    if let Some(PageEndpoint { addr, tls: true, .. }) = host.host.page() {
         let port = addr.port();
-        console.write_note(&format!("Browsers and other machines speak TLS to it, on port {port}"), TextStyle::Plain);
+        console.write_note(&format!("Browsers and other machines connect with TLS on port {port}"), TextStyle::Plain);
     }
 }
 

@@ -42,7 +42,9 @@ pub(crate) async fn run_trust_command(
             let decision = if *subfolders { TrustDecision::TrustSubfolders } else { TrustDecision::Trust };
             add_decision(path, decision, *yes, &folders, &wiring.environment, settings, io).await?;
         }
-        TrustCommand::Remove { path, .. } => remove_decision(path, &folders, &wiring.environment, settings, io).await?,
+        TrustCommand::Remove { path, .. } => {
+            return remove_decision(path, &folders, &wiring.environment, settings, io).await;
+        }
         TrustCommand::Check { path, .. } => {
             let path = path.as_deref().unwrap_or(Path::new(""));
             return check_folder(wiring.environment.resolve_path(path), &folders, settings, io).await;
@@ -93,7 +95,21 @@ fn trust_failure(error: TrustError) -> CommandFailure {
         }
         _ => Exit::Failed,
     };
-    CommandFailure::new(exit, format!("{}.", capitalize(&error.to_string())))
+    CommandFailure::new(exit, trust_error_code(&error), format!("{}.", to_sentence_start(&error.to_string())))
+}
+
+/// Returns the code of a failed trust operation for programs.
+fn trust_error_code(error: &TrustError) -> &'static str {
+    match error {
+        TrustError::File(_) => "trustStoreFailed",
+        TrustError::NotAFolder { .. } => "notADirectory",
+        TrustError::TooBroad { .. } | TrustError::TooBroadWithSubfolders { .. } => "folderTooBroad",
+        TrustError::InvalidConfiguration { .. } => "invalidConfiguration",
+        TrustError::Changed { .. } => "configurationChanged",
+        TrustError::BelowTrusted { .. } => "belowTrustedFolder",
+        TrustError::NotUtf8 { .. } => "invalidPath",
+        TrustError::TooManyFolders => "tooManyFolders",
+    }
 }
 
 /// Returns whether the path was typed in full: absolute, without `..`, and no link except for the home folder
@@ -115,14 +131,14 @@ pub(crate) async fn trust_working_directory(
         return Ok(());
     }
     StateDir::open(&settings.state_dir)?;
-    let named = written.is_some_and(|written| is_path_explicit(written, &assessment, &wiring.environment));
-    folders.with_store(io, move |store| store.decide(&assessment, TrustDecision::Trust, named)).await
+    let is_explicit = written.is_some_and(|written| is_path_explicit(written, &assessment, &wiring.environment));
+    folders.with_store(io, move |store| store.decide(&assessment, TrustDecision::Trust, is_explicit)).await
 }
 
 /// Returns the note about a folder whose configuration is ignored: there is no person to ask, or it may not be trusted.
 pub(crate) async fn ignored_configuration_note(
     directory: PathBuf,
-    attended: bool,
+    is_attended: bool,
     wiring: &Wiring,
     settings: &Settings,
     io: &mut Io,
@@ -131,10 +147,11 @@ pub(crate) async fn ignored_configuration_note(
     let Ok(assessment) = FolderTrust::new(wiring, settings).assess(directory, io).await else { return Ok(None) };
     let folder = escape_invisible_line(&assessment.directory.display().to_string());
     Ok(match &assessment.state {
-        TrustState::Undecided | TrustState::Changed(_) if !attended => {
-            let why = if matches!(assessment.state, TrustState::Undecided) { "is not trusted" } else { "has changed" };
+        TrustState::Undecided | TrustState::Changed(_) if !is_attended => {
+            let reason =
+                if matches!(assessment.state, TrustState::Undecided) { "is not trusted" } else { "has changed" };
             Some(format!(
-                "Ignored the configuration of {folder} ({}): it {why}. Review it with `hostler trust check`, then trust it \
+                "Ignored the configuration of {folder} ({}): it {reason}. Review it with `hostler trust check`, then trust it \
                  with `hostler trust add` or --trust.",
                 count_by_kind(&assessment.configuration.items)
             ))
@@ -164,8 +181,7 @@ async fn list_decisions(folders: &FolderTrust, settings: &Settings, io: &mut Io)
     }
     for folder in &settings.trusted_folders {
         let folder = escape_invisible_line(&folder.display().to_string());
-        io.console
-            .write_out_line(&format!("trusted      {folder}  (trusted-folders in the settings)"), TextStyle::Plain)?;
+        io.console.write_out_line(&format!("trusted      {folder}  (setting trusted-folders)"), TextStyle::Plain)?;
     }
     Ok(())
 }
@@ -175,13 +191,13 @@ fn format_entry(entry: &TrustEntry) -> String {
         TrustDecision::Trust | TrustDecision::TrustSubfolders => "trusted",
         TrustDecision::Restrict => "not trusted",
     };
-    let facts = match (&entry.inherited_from, entry.decision) {
+    let details = match (&entry.inherited_from, entry.decision) {
         (Some(parent), _) => format!("  (inherited from {})", escape_invisible_line(&parent.display().to_string())),
         (None, TrustDecision::TrustSubfolders) => "  (with subfolders)".to_owned(),
         _ => String::new(),
     };
     let folder = escape_invisible_line(&entry.path.display().to_string());
-    format!("{decision:<11}  {folder}{facts}")
+    format!("{decision:<11}  {folder}{details}")
 }
 
 async fn add_decision(
@@ -196,23 +212,24 @@ async fn add_decision(
     if !yes && !is_interactive(environment) {
         return Err(CommandFailure::new(
             Exit::Usage,
-            "Not running in a terminal, so there is no one to ask. Pass --yes.",
+            "confirmationRequired",
+            "Not running in a terminal. Pass --yes to trust the folder.",
         ));
     }
     let assessment = folders.assess(environment.resolve_path(path), io).await?;
-    let named = is_path_explicit(path, &assessment, environment);
+    let is_explicit = is_path_explicit(path, &assessment, environment);
     if !settings.json || !yes {
         print_assessment(&assessment, decision, &mut io.console);
     }
     if !yes {
-        io.console.write_note("Trust it? [y/N]", TextStyle::Bold);
+        io.console.write_note("Trust this folder? [y/N]", TextStyle::Bold);
         if !io.signals.run_or_interrupt(read_confirmation(&mut io.stdin)).await?? {
-            return Err(CommandFailure::new(Exit::Failed, "Nothing was changed."));
+            return Err(CommandFailure::new(Exit::Failed, "notConfirmed", "Canceled. Nothing was changed."));
         }
     }
     StateDir::open(&settings.state_dir)?;
     let directory = assessment.directory.clone();
-    folders.with_store(io, move |store| store.decide(&assessment, decision, named)).await?;
+    folders.with_store(io, move |store| store.decide(&assessment, decision, is_explicit)).await?;
     if settings.json {
         let assessment = folders.assess(directory, io).await?;
         return print_json(&assessment.report(), io);
@@ -229,18 +246,18 @@ fn print_assessment(assessment: &TrustAssessment, decision: TrustDecision, conso
     let folder = escape_invisible_line(&assessment.directory.display().to_string());
     let below = if decision == TrustDecision::TrustSubfolders { " and its subfolders" } else { "" };
     let items = &assessment.configuration.items;
-    let brings = if items.is_empty() {
-        "It brings no configuration now.".to_owned()
+    let summary = if items.is_empty() {
+        "It has no configuration.".to_owned()
     } else {
-        format!("It brings {}:", count_by_kind(items))
+        format!("It has {}:", count_by_kind(items))
     };
     console.write_note(&format!("{folder}{below}"), TextStyle::Bold);
-    console.write_note(&brings, TextStyle::Plain);
+    console.write_note(&summary, TextStyle::Plain);
     for line in item_lines(assessment).take(MAX_LISTED_ITEMS) {
         console.write_note(&line, TextStyle::Plain);
     }
     if let Some(more) = items.len().checked_sub(MAX_LISTED_ITEMS).filter(|more| *more > 0) {
-        console.write_note(&format!("  … and {more} more; `hostler trust check` lists all."), TextStyle::Plain);
+        console.write_note(&format!("  … and {more} more. List all with `hostler trust check`."), TextStyle::Plain);
     }
 }
 
@@ -256,7 +273,7 @@ fn item_lines(assessment: &TrustAssessment) -> impl Iterator<Item = String> {
         _ => (Vec::new(), assessment.configuration.items.iter().collect()),
     };
     marked.into_iter().chain(same.into_iter().map(|item| (' ', item))).map(|(mark, item)| {
-        let blocked = item.blocked.as_ref().map(|why| format!(" (not applied: {})", why.trim_end_matches('.')));
+        let blocked = item.blocked.as_ref().map(|reason| format!(" (not applied: {})", reason.trim_end_matches('.')));
         let name = escape_invisible_line(&format!("{}: {}", item.kind.label(), item.name));
         let (source, blocked) =
             (escape_invisible_line(&item.source), escape_invisible_line(&blocked.unwrap_or_default()));
@@ -274,7 +291,7 @@ fn count_by_kind(items: &[ConfigurationItem]) -> String {
         }
     }
     counts.sort_by_key(|(kind, _)| *kind);
-    let words = |(kind, count): (hostler_driver::ConfigurationKind, usize)| {
+    let describe = |(kind, count): (hostler_driver::ConfigurationKind, usize)| {
         // Acronyms keep their case.
         let label = kind.label();
         let label = if label.starts_with("MCP") { label.to_owned() } else { label.to_lowercase() };
@@ -284,7 +301,7 @@ fn count_by_kind(items: &[ConfigurationItem]) -> String {
             (many, None) => format!("{many} {label}s"),
         }
     };
-    counts.into_iter().map(words).collect::<Vec<_>>().join(", ")
+    counts.into_iter().map(describe).collect::<Vec<_>>().join(", ")
 }
 
 async fn remove_decision(
@@ -293,7 +310,7 @@ async fn remove_decision(
     environment: &HostEnvironment,
     settings: &Settings,
     io: &mut Io,
-) -> Result<(), CommandFailure> {
+) -> Result<Exit, CommandFailure> {
     let directory = normalize_path(&environment.resolve_path(path));
     let folder = escape_invisible_line(&directory.display().to_string());
     // Without a state directory there is no decision, and none is created.
@@ -303,24 +320,26 @@ async fn remove_decision(
         print_json(&json!({ "removed": removed }), io)?;
     }
     if !removed {
-        let text = format!("There is no decision about {folder}. `hostler trust list` shows the decisions.");
-        return Err(CommandFailure::new(Exit::Failed, text));
+        let text = format!("No decision about {folder}. List all decisions with `hostler trust list`.");
+        io.console.write_note(&text, TextStyle::Red);
+        return Ok(Exit::Failed);
     }
     if settings.json {
-        return Ok(());
+        return Ok(Exit::Done);
     }
     io.console.write_note(&format!("Removed: {folder}."), TextStyle::Plain);
     // The folder may no longer exist.
     match folders.assess(directory, io).await.map(|assessment| assessment.state) {
         Ok(TrustState::Trusted(by)) => {
-            io.console.write_note(&format!("It is still trusted{}.", trust_source(&by)), TextStyle::Yellow);
+            io.console.write_note(&format!("The folder is still trusted{}.", trust_source(&by)), TextStyle::Yellow);
         }
         Ok(TrustState::Restricted) => {
-            io.console.write_note("It is not trusted. Trust it again with `hostler trust add`.", TextStyle::Plain);
+            io.console
+                .write_note("The folder is not trusted. Trust it again with `hostler trust add`.", TextStyle::Plain);
         }
         _ => {}
     }
-    Ok(())
+    Ok(Exit::Done)
 }
 
 /// Describes why a folder is trusted.
@@ -328,7 +347,7 @@ fn trust_source(by: &TrustedBy) -> String {
     match by {
         TrustedBy::Person => String::new(),
         TrustedBy::Parent(parent) => format!(" through {}", escape_invisible_line(&parent.display().to_string())),
-        TrustedBy::HostConfiguration => " through `trusted-folders` of the settings".to_owned(),
+        TrustedBy::HostConfiguration => " through the setting `trusted-folders`".to_owned(),
     }
 }
 
@@ -346,33 +365,31 @@ async fn check_folder(
         return Ok(exit);
     }
     let folder = escape_invisible_line(&assessment.directory.display().to_string());
-    let (verdict, style) = match &assessment.state {
-        TrustState::Empty => ("brings no configuration".to_owned(), TextStyle::Green),
+    let (state, style) = match &assessment.state {
+        TrustState::Empty => ("has no configuration".to_owned(), TextStyle::Green),
         TrustState::Trusted(by) => (format!("is trusted{}", trust_source(by)), TextStyle::Green),
-        TrustState::Undecided => ("is not trusted: no one has decided yet".to_owned(), TextStyle::Yellow),
-        TrustState::Restricted => ("is not trusted, as decided".to_owned(), TextStyle::Yellow),
-        TrustState::Changed(_) => {
-            ("is not trusted: its configuration has changed since it was".to_owned(), TextStyle::Yellow)
-        }
+        TrustState::Undecided => ("is not trusted: not decided yet".to_owned(), TextStyle::Yellow),
+        TrustState::Restricted => ("is not trusted: a person decided so".to_owned(), TextStyle::Yellow),
+        TrustState::Changed(_) => ("is not trusted: its configuration has changed".to_owned(), TextStyle::Yellow),
         TrustState::Refused(reason) => {
             (format!("cannot be trusted: {}", escape_invisible_line(reason).trim_end_matches('.')), TextStyle::Red)
         }
     };
-    io.console.write_out_line(&format!("{folder} {verdict}."), style)?;
+    io.console.write_out_line(&format!("{folder} {state}."), style)?;
     for line in item_lines(&assessment) {
         io.console.write_out_line(&line, TextStyle::Plain)?;
     }
     if assessment.needs_decision() {
         let quoted = format!("'{}'", folder.replace('\'', r"'\''"));
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
-        let word = if folder.chars().all(plain) { &folder } else { &quoted };
-        io.console.write_note(&format!("Trust it with `hostler trust add {word}`."), TextStyle::Dim);
+        let argument = if folder.chars().all(plain) { &folder } else { &quoted };
+        io.console.write_note(&format!("Trust it with `hostler trust add {argument}`."), TextStyle::Dim);
     }
     Ok(exit)
 }
 
 /// Turns a reason into the beginning of a sentence, on one line.
-fn capitalize(reason: &str) -> String {
+pub(super) fn to_sentence_start(reason: &str) -> String {
     let line = escape_invisible_line(reason);
     let mut letters = line.chars();
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
-use super::UpstreamSpec;
+use super::{UpstreamKind, UpstreamSpec};
 
 /// Stores upstream credentials, by upstream name.
 pub trait CredentialVaultPort: Send + Sync {
@@ -72,8 +72,28 @@ pub enum SavedCredentialLocation {
 
 /// Why a credential cannot be saved, found or removed. Never quotes it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct VaultError(pub String);
+pub enum VaultError {
+    /// The credential store cannot be read or written.
+    #[error("{0}")]
+    Storage(String),
+    /// Upstreams of this kind have no sign-in on a web page.
+    #[error("upstreams of the kind {0} have no sign-in page")]
+    NoDeviceLogin(UpstreamKind),
+    /// The sign-in on the web page failed.
+    #[error("{0}")]
+    SignIn(String),
+}
+
+impl VaultError {
+    /// Returns the code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Storage(_) => "credentialStoreFailed",
+            Self::NoDeviceLogin(_) => "signInUnsupported",
+            Self::SignIn(_) => "signInFailed",
+        }
+    }
+}
 
 /// Signs in with a code that the user types on a web page.
 pub trait DeviceLogin: Send + Sync {

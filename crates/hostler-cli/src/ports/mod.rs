@@ -307,9 +307,36 @@ pub enum LaunchError {
     /// The selected agent is not installed.
     #[error("{0}")]
     AgentMissing(String),
+    /// The listener cannot be opened.
+    #[error("Cannot listen on {address}: {reason}. Choose another address with --listen.")]
+    Listen {
+        /// Configured address.
+        address: SocketAddr,
+        /// Cause.
+        reason: String,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("Cannot use TLS: {0}")]
+    Tls(String),
+    /// The gateway or one of its upstreams cannot be configured or started.
+    #[error("{0}")]
+    Gateway(String),
     /// Anything else.
     #[error("{0}")]
     Other(String),
+}
+
+impl LaunchError {
+    /// Returns the code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AgentMissing(_) => "agentMissing",
+            Self::Listen { .. } => "listenFailed",
+            Self::Tls(_) => "tlsFailed",
+            Self::Gateway(_) => "gatewayFailed",
+            Self::Other(_) => "hostStartFailed",
+        }
+    }
 }
 
 /// Check of another crate for `doctor`.

@@ -2,38 +2,38 @@
 
 use hostler_attachments::AttachmentLimits;
 
-use super::parse_values::{parse_positive_count, parse_size};
+use super::parse_values::{ConfigValueError, parse_positive_count, parse_size};
 use super::resolve::SettingLayers;
 use super::{SettingKey, SettingsError};
 
 impl SettingLayers {
     pub(super) fn attachment_limits(&self) -> Result<AttachmentLimits, SettingsError> {
-        let usual = AttachmentLimits::default();
-        let bytes = |key, usual| Ok(self.text(key, parse_bytes)?.unwrap_or(usual));
-        let count = |key, usual| Ok(self.text(key, parse_positive_count)?.unwrap_or(usual));
+        let defaults = AttachmentLimits::default();
+        let bytes = |key, default| Ok(self.text(key, parse_bytes)?.unwrap_or(default));
+        let count = |key, default| Ok(self.text(key, parse_positive_count)?.unwrap_or(default));
         let limits = AttachmentLimits {
-            files: count(SettingKey::AttachmentFiles, usual.files)?,
-            file_bytes: bytes(SettingKey::AttachmentFileSize, usual.file_bytes)?,
-            total_bytes: bytes(SettingKey::AttachmentTotalSize, usual.total_bytes)?,
+            files: count(SettingKey::AttachmentFiles, defaults.files)?,
+            file_bytes: bytes(SettingKey::AttachmentFileSize, defaults.file_bytes)?,
+            total_bytes: bytes(SettingKey::AttachmentTotalSize, defaults.total_bytes)?,
             image_pixels: self
                 .text(SettingKey::AttachmentPixels, parse_positive_count)?
-                .map_or(usual.image_pixels, |pixels| pixels as u64),
-            image_edge_pixels: self.text(SettingKey::AttachmentEdge, parse_edge)?.unwrap_or(usual.image_edge_pixels),
-            image_bytes: bytes(SettingKey::AttachmentImageSize, usual.image_bytes)?,
-            pdf_pages: count(SettingKey::AttachmentPdfPages, usual.pdf_pages)?,
-            images_per_request: count(SettingKey::AttachmentImages, usual.images_per_request)?,
-            request_bytes: bytes(SettingKey::AttachmentRequestSize, usual.request_bytes)?,
-            ..usual
+                .map_or(defaults.image_pixels, |pixels| pixels as u64),
+            image_edge_pixels: self.text(SettingKey::AttachmentEdge, parse_edge)?.unwrap_or(defaults.image_edge_pixels),
+            image_bytes: bytes(SettingKey::AttachmentImageSize, defaults.image_bytes)?,
+            pdf_pages: count(SettingKey::AttachmentPdfPages, defaults.pdf_pages)?,
+            images_per_request: count(SettingKey::AttachmentImages, defaults.images_per_request)?,
+            request_bytes: bytes(SettingKey::AttachmentRequestSize, defaults.request_bytes)?,
+            ..defaults
         };
         if limits.file_bytes > limits.total_bytes {
             let (key, expected) = match self.get(SettingKey::AttachmentFileSize) {
                 Some(_) => (
                     SettingKey::AttachmentFileSize,
-                    format!("not more than all files may be, {} bytes", limits.total_bytes),
+                    format!("at most the limit for all files, {} bytes", limits.total_bytes),
                 ),
                 None => (
                     SettingKey::AttachmentTotalSize,
-                    format!("not less than one file may be, {} bytes", limits.file_bytes),
+                    format!("at least the limit for one file, {} bytes", limits.file_bytes),
                 ),
             };
             return Err(self.invalid_limit(key, expected));
@@ -46,7 +46,7 @@ impl SettingLayers {
         let quota = self.text(SettingKey::AttachmentQuota, parse_size)?;
         let total = self.attachment_limits()?.total_bytes;
         if quota.is_some_and(|quota| quota < total as u64) {
-            let expected = format!("not less than one message may carry, {total} bytes");
+            let expected = format!("at least the limit for one message, {total} bytes");
             return Err(self.invalid_limit(SettingKey::AttachmentQuota, expected));
         }
         Ok(quota)
@@ -58,13 +58,16 @@ impl SettingLayers {
     }
 }
 
-pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
-    parse_size(text).and_then(|size| usize::try_from(size).map_err(|_| "a size that this machine can hold".to_owned()))
+pub(super) fn parse_bytes(text: &str) -> Result<usize, ConfigValueError> {
+    let too_large = |_| ConfigValueError::new("a size that this machine can address");
+    parse_size(text).and_then(|size| usize::try_from(size).map_err(too_large))
 }
 
-fn parse_edge(text: &str) -> Result<u32, String> {
+fn parse_edge(text: &str) -> Result<u32, ConfigValueError> {
     let edge = text.parse().ok().filter(|edge| (1..=AttachmentLimits::MAX_IMAGE_EDGE_PIXELS).contains(edge));
-    edge.ok_or_else(|| format!("a number of pixels from 1 to {}", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS))
+    edge.ok_or_else(|| {
+        ConfigValueError::new(format!("a number of pixels from 1 to {}", AttachmentLimits::MAX_IMAGE_EDGE_PIXELS))
+    })
 }
 
 #[cfg(test)]
@@ -101,8 +104,8 @@ mod tests {
             ..AttachmentLimits::default()
         };
         assert_eq!((settings.attachment_limits, settings.content_quota_bytes), (expected, Some(1 << 30)));
-        let usual = check(&[], &[], "").unwrap();
-        assert_eq!((usual.attachment_limits, usual.content_quota_bytes), (AttachmentLimits::default(), None));
+        let defaults = check(&[], &[], "").unwrap();
+        assert_eq!((defaults.attachment_limits, defaults.content_quota_bytes), (AttachmentLimits::default(), None));
     }
 
     #[test]
@@ -120,16 +123,18 @@ mod tests {
             ("file-size", "'-1'", SIZE),
             ("file-size", "'99999999999 GiB'", SIZE),
             ("file-size", "'é'", SIZE),
-            ("file-size", "'21 MiB'", "not more than all files may be, 20971520 bytes"),
-            ("total-size", "'1 MiB'", "not less than one file may be, 10485760 bytes"),
-            ("quota", "'1 MiB'", "not less than one message may carry, 20971520 bytes"),
+            ("file-size", "'21 MiB'", "at most the limit for all files, 20971520 bytes"),
+            ("total-size", "'1 MiB'", "at least the limit for one file, 10485760 bytes"),
+            ("quota", "'1 MiB'", "at least the limit for one message, 20971520 bytes"),
         ] {
-            let error = check(&[], &[], &format!("[attachments]\n{name} = {value}")).unwrap_err();
+            let error = check(&[], &[], &format!("[attachments]\n{name} = {value}")).unwrap_err().to_string();
             assert_eq!(error, format!("{CONFIG} line 2: `attachments.{name}` must be {expected}."));
         }
-        let error = check(&[], &[("HOSTLER_ATTACHMENTS_EDGE", "wide")], "").unwrap_err();
+        let error = check(&[], &[("HOSTLER_ATTACHMENTS_EDGE", "wide")], "").unwrap_err().to_string();
         assert_eq!(error, "HOSTLER_ATTACHMENTS_EDGE must be a number of pixels from 1 to 2000.");
-        assert!(check(&[], &[], "attachments = 5").unwrap_err().ends_with("`attachments` must be a table."));
+        assert!(
+            check(&[], &[], "attachments = 5").unwrap_err().to_string().ends_with("`attachments` must be a table.")
+        );
         let warnings = check(&[], &[], "[attachments]\nfils = 5").unwrap().warnings;
         assert_eq!(warnings, [format!("{CONFIG} line 2: `attachments.fils` is not a setting; ignored.")]);
     }

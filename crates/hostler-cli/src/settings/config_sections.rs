@@ -56,7 +56,7 @@ impl TableField<'_> {
     }
 
     fn url(&self) -> Result<SafeUrl, SettingsError> {
-        parse_url(&self.text()?).map_err(|expected| self.invalid(&expected))
+        parse_url(&self.text()?).map_err(|error| self.invalid(&error.expected))
     }
 
     fn boolean(&self) -> Result<bool, SettingsError> {

@@ -153,14 +153,14 @@ pub enum SettingsError {
     },
     /// A credential in the configuration file, where others can read it.
     #[error(
-        "{origin} must not be in the file: name the variable that holds the key (key-env), the file (key-file), or the system keyring (key-keyring = true)."
+        "{origin} is not allowed: keys do not belong in the configuration file. Use key-env (an environment variable), key-file (a private file) or key-keyring = true (the system keyring)."
     )]
     LiteralKey {
         /// Where the value was given.
         origin: String,
     },
     /// Several values for one choice in one place.
-    #[error("{first} and {second} exclude each other: give one of them.")]
+    #[error("{first} and {second} cannot be used together. Remove one of them.")]
     Conflict {
         /// First setting.
         first: String,
@@ -169,16 +169,16 @@ pub enum SettingsError {
     },
     /// No token, with an address that is not loopback.
     #[error(
-        "A host without a token may listen on loopback only, and {0} is not loopback: give it a token, or --listen 127.0.0.1:0."
+        "A host without a token can listen on loopback only, and {0} is not loopback. Use a token, or pass --listen 127.0.0.1:0."
     )]
     NoTokenOffLoopback(SocketAddr),
     /// No token, with a host name that other machines may use.
     #[error(
-        "A host without a token answers to loopback names only, and {0} adds another: remove it, or give the host a token."
+        "A host without a token accepts loopback names only, and {0} adds another name. Remove it, or use a token."
     )]
     NoTokenWithHostName(String),
     /// The configuration file cannot be read.
-    #[error("The configuration file {path} cannot be read: {source}")]
+    #[error("Failed to read the configuration file {path}: {source}.")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -195,4 +195,18 @@ pub enum SettingsError {
         /// Message of the parser.
         message: String,
     },
+}
+
+impl SettingsError {
+    /// Returns the code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalidSetting",
+            Self::LiteralKey { .. } => "keyInConfigFile",
+            Self::Conflict { .. } => "conflictingSettings",
+            Self::NoTokenOffLoopback(_) | Self::NoTokenWithHostName(_) => "tokenRequired",
+            Self::Unreadable { .. } => "configUnreadable",
+            Self::Syntax { .. } => "configSyntaxError",
+        }
+    }
 }

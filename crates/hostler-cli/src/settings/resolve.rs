@@ -10,9 +10,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::attachments::parse_bytes;
 use super::config_sections::{UpstreamKeySource, UpstreamSection};
 use super::parse_values::{
-    parse_background_on_stop, parse_base_url, parse_claude, parse_count, parse_credential_store, parse_durability,
-    parse_external_session_filter, parse_file_grants, parse_listen, parse_positive_count, parse_seconds,
-    parse_seconds_or_zero, parse_text, parse_unattended, parse_url,
+    ConfigValueError, parse_background_on_stop, parse_base_url, parse_claude, parse_count, parse_credential_store,
+    parse_durability, parse_external_session_filter, parse_file_grants, parse_listen, parse_positive_count,
+    parse_seconds, parse_seconds_or_zero, parse_text, parse_unattended, parse_url,
 };
 use super::upstreams::{self, DefaultUpstreamChoice};
 use super::{
@@ -141,16 +141,18 @@ impl SettingLayers {
     pub(super) fn text<T>(
         &self,
         key: SettingKey,
-        parse: impl Fn(&str) -> Result<T, String>,
+        parse: impl Fn(&str) -> Result<T, ConfigValueError>,
     ) -> Result<Option<T>, SettingsError> {
         let Some((SettingValue::Text(text), origin)) = self.get(key) else {
             return Ok(None);
         };
         let parsed = match text.to_str() {
             Some(text) => parse(text),
-            None => Err("valid UTF-8".to_owned()),
+            None => Err(ConfigValueError::new("valid UTF-8")),
         };
-        parsed.map(Some).map_err(|expected| SettingsError::Invalid { origin: origin.clone(), expected })
+        parsed
+            .map(Some)
+            .map_err(|error| SettingsError::Invalid { origin: origin.clone(), expected: error.expected.into_owned() })
     }
 
     fn path(&self, key: SettingKey, environment: &HostEnvironment) -> Option<PathBuf> {

@@ -14,7 +14,7 @@ pub(in crate::settings) fn check(
     flags: &[(SettingKey, &str)],
     vars: &[(&str, &str)],
     file: &str,
-) -> Result<Settings, String> {
+) -> Result<Settings, SettingsError> {
     let vars = [("HOME", "/home/ada")].iter().chain(vars).map(|(name, value)| (name.into(), value.into()));
     let environment = HostEnvironment::from_vars(vars, "/here".into(), "/scratch".into());
     let flags = flags.iter().map(|(key, value)| {
@@ -24,8 +24,8 @@ pub(in crate::settings) fn check(
         };
         (*key, value)
     });
-    let file = ConfigFile::parse(file, Path::new(CONFIG)).map_err(|error| error.to_string())?;
-    resolve_settings(flags.collect(), &environment, file).map_err(|error| error.to_string())
+    let file = ConfigFile::parse(file, Path::new(CONFIG))?;
+    resolve_settings(flags.collect(), &environment, file)
 }
 
 #[test]
@@ -71,10 +71,10 @@ fn wrong_type_is_rejected_with_its_line() {
             SettingKind::Size => "true",
             _ => "5",
         };
-        let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err();
+        let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{CONFIG} line 2: `{name}` must be ")), "{error}");
     }
-    let error = check(&[], &[("HOSTLER_JSON", "maybe")], "").unwrap_err();
+    let error = check(&[], &[("HOSTLER_JSON", "maybe")], "").unwrap_err().to_string();
     assert_eq!(error, "HOSTLER_JSON must be 1 or 0.");
 }
 
@@ -155,7 +155,7 @@ fn agent_idle_windows_and_limits_are_parsed_and_checked() {
     assert_eq!(fleet.external_session_filter, Some("last7Days"));
     assert_eq!(check(&[], &[], "").unwrap().agent_pool, crate::ports::AgentPoolOptions::default());
 
-    let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();
+    let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err().to_string();
     let policy = refused(&[("HOSTLER_BACKGROUND_ON_STOP", "kill")], "");
     assert_eq!(policy, "HOSTLER_BACKGROUND_ON_STOP must be keep, stop or ask.");
     assert_eq!(refused(&[("HOSTLER_MAX_AGENTS", "0")], ""), "HOSTLER_MAX_AGENTS must be a whole number above 0.");
@@ -201,7 +201,7 @@ fn unknown_key_warns_with_key_and_line() {
 
 #[test]
 fn invalid_toml_is_reported_by_line_without_quoting_it() {
-    let error = check(&[], &[], "listen = '127.0.0.1:0'\ntoken = 'planted-secret").unwrap_err();
+    let error = check(&[], &[], "listen = '127.0.0.1:0'\ntoken = 'planted-secret").unwrap_err().to_string();
     assert!(error.starts_with("/etc/hostler/config.toml line 2: "), "{error}");
     assert!(!error.contains("planted"), "{error}");
 }
@@ -209,8 +209,8 @@ fn invalid_toml_is_reported_by_line_without_quoting_it() {
 #[test]
 fn no_token_is_rejected_for_non_loopback_addresses() {
     let off = |listen| check(&[(SettingKey::NoToken, "on"), (SettingKey::Listen, listen)], &[], "");
-    assert!(off("0.0.0.0:0").unwrap_err().contains("loopback only"));
-    assert!(off("192.0.2.1:80").unwrap_err().contains("loopback only"));
+    assert!(off("0.0.0.0:0").unwrap_err().to_string().contains("loopback only"));
+    assert!(off("192.0.2.1:80").unwrap_err().to_string().contains("loopback only"));
     assert!(matches!(off("127.0.0.9:0").unwrap().token, TokenChoice::Disabled));
     assert!(matches!(off("[::1]:0").unwrap().token, TokenChoice::Disabled));
     assert!(matches!(off("localhost:0").unwrap().token, TokenChoice::Disabled));
@@ -228,8 +228,8 @@ fn no_token_is_rejected_with_non_loopback_host_names() {
         (&[], &[], "no-token = true\nallowed-hosts = ['box.example']", "`allowed-hosts`"),
         (&[], &[("HOSTLER_NO_TOKEN", "1"), ("HOSTLER_PUBLIC_URL", "http://box.example")], "", "HOSTLER_PUBLIC_URL"),
     ] {
-        let error = check(flags, vars, file).unwrap_err();
-        assert!(error.contains("without a token answers to loopback names only") && error.contains(origin), "{error}");
+        let error = check(flags, vars, file).unwrap_err().to_string();
+        assert!(error.contains("without a token accepts loopback names only") && error.contains(origin), "{error}");
     }
     assert!(check(&[(SettingKey::NoToken, "on")], &[], "allowed-hosts = []").is_ok());
     assert!(
@@ -249,15 +249,15 @@ fn session_roots_must_be_absolute_paths() {
         "session-roots = ['/srv', '~other/src']",
         "session-roots = ['']",
     ] {
-        let error = roots(file).unwrap_err();
+        let error = roots(file).unwrap_err().to_string();
         assert!(error.contains("`session-roots` must be a list of absolute paths"), "{file}: {error}");
     }
 }
 
 #[test]
 fn two_token_settings_in_one_source_conflict() {
-    let error = check(&[(SettingKey::Token, "t"), (SettingKey::NoToken, "on")], &[], "").unwrap_err();
-    assert_eq!(error, "--token and --no-token exclude each other: give one of them.");
+    let error = check(&[(SettingKey::Token, "t"), (SettingKey::NoToken, "on")], &[], "").unwrap_err().to_string();
+    assert_eq!(error, "--token and --no-token cannot be used together. Remove one of them.");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn invalid_value_error_names_origin_and_expected_value() {
         ),
         (&[(SettingKey::Token, "p$l")], &[], "", "--token must be letters, digits, `_` and `-` only."),
     ] {
-        assert_eq!(check(flags, vars, file).unwrap_err(), expected);
+        assert_eq!(check(flags, vars, file).unwrap_err().to_string(), expected);
     }
 }
 
@@ -309,7 +309,7 @@ fn public_url_must_not_have_a_path() {
         assert_eq!(check(&[(SettingKey::PublicUrl, given)], &[], "").unwrap().public_url.as_deref(), Some(expected));
     }
     for given in ["box.example", "ftp://a", "https://a/b", "https://a?b", "https://a#b", "https://me@a", "https://"] {
-        let error = check(&[(SettingKey::PublicUrl, given)], &[], "").unwrap_err();
+        let error = check(&[(SettingKey::PublicUrl, given)], &[], "").unwrap_err().to_string();
         assert!(error.starts_with("--url must be an http or https URL without a path"), "{given}: {error}");
     }
 }
@@ -318,11 +318,16 @@ fn public_url_must_not_have_a_path() {
 fn certificate_needs_its_key_and_proxies_must_be_addresses() {
     let tls = check(&[], &[], "tls-cert = 'a.pem'\ntls-key = '/b.pem'").unwrap().tls.unwrap();
     assert_eq!((tls.cert, tls.key), ("/etc/hostler/a.pem".into(), "/b.pem".into()));
-    let error = check(&[(SettingKey::TlsCert, "a.pem")], &[], "").unwrap_err();
+    let error = check(&[(SettingKey::TlsCert, "a.pem")], &[], "").unwrap_err().to_string();
     assert_eq!(error, "--tls-cert must be given together with tls-key.");
-    let error = check(&[], &[("HOSTLER_TLS_KEY", "a.pem")], "").unwrap_err();
+    let error = check(&[], &[("HOSTLER_TLS_KEY", "a.pem")], "").unwrap_err().to_string();
     assert_eq!(error, "HOSTLER_TLS_KEY must be given together with tls-cert.");
     let proxies = check(&[], &[], "trusted-proxies = ['10.0.0.7', '::1']").unwrap().trusted_proxies;
     assert_eq!(proxies.len(), 2);
-    assert!(check(&[], &[("HOSTLER_TRUSTED_PROXIES", "proxy.example")], "").unwrap_err().contains("IP addresses"));
+    assert!(
+        check(&[], &[("HOSTLER_TRUSTED_PROXIES", "proxy.example")], "")
+            .unwrap_err()
+            .to_string()
+            .contains("IP addresses")
+    );
 }

@@ -289,8 +289,8 @@ fn invalid_value_is_rejected_with_file_line_and_key() {
         ),
         (
             "[upstreams.anthropic]\nkey = 'sk-planted'",
-            "line 2: `upstreams.anthropic.key` must not be in the file: name the variable that holds the key (key-env), the \
-             file (key-file), or the system keyring (key-keyring = true).",
+            "line 2: `upstreams.anthropic.key` is not allowed: keys do not belong in the configuration file. Use key-env \
+             (an environment variable), key-file (a private file) or key-keyring = true (the system keyring).",
         ),
         ("[files]\ngrant = 'sometimes'", "line 2: `files.grant` must be never, ask or always."),
         ("[files]\ngrant = true", "line 2: `files.grant` must be a string."),
@@ -308,18 +308,18 @@ fn invalid_value_is_rejected_with_file_line_and_key() {
         ),
         ("credential-store = 'cloud'", "line 1: `credential-store` must be auto, keyring or file."),
     ] {
-        let error = check(&[], &[], file).unwrap_err();
+        let error = check(&[], &[], file).unwrap_err().to_string();
         assert_eq!(error, format!("{CONFIG} {expected}"));
     }
     let two = "[upstreams.anthropic]\nkey-env = 'A'\nkey-file = 'b'";
     assert_eq!(
-        check(&[], &[], two).unwrap_err(),
+        check(&[], &[], two).unwrap_err().to_string(),
         format!(
-            "{CONFIG} line 2: `upstreams.anthropic.key-env` and {CONFIG} line 3: `upstreams.anthropic.key-file` exclude each \
-             other: give one of them."
+            "{CONFIG} line 2: `upstreams.anthropic.key-env` and {CONFIG} line 3: `upstreams.anthropic.key-file` cannot be used \
+             together. Remove one of them."
         )
     );
-    let unknown = check(&[(SettingKey::Upstream, "acme")], &[], TWO).unwrap_err();
+    let unknown = check(&[(SettingKey::Upstream, "acme")], &[], TWO).unwrap_err().to_string();
     assert_eq!(unknown, "--upstream must be one of anthropic, copilot, openai, scripted, local, work.");
 }
 
@@ -348,6 +348,6 @@ fn proxy_listen_setting_is_separate_and_errors_name_the_flag() {
     let settings = check(&[], &[], "listen = '0.0.0.0:80'").unwrap();
     assert_eq!(settings.proxy_listen.to_string(), "127.0.0.1:0", "the host's address is not the proxy's");
     assert_eq!(check(&[], &[], "proxy-listen = '127.0.0.1:4000'").unwrap().proxy_listen.port(), 4000);
-    let error = check(&[(SettingKey::ProxyListen, "4000")], &[], "").unwrap_err();
+    let error = check(&[(SettingKey::ProxyListen, "4000")], &[], "").unwrap_err().to_string();
     assert_eq!(error, "--listen must be an address and a port such as 127.0.0.1:8137.");
 }

@@ -21,7 +21,7 @@ impl StateDir {
                 .recursive(true)
                 .mode(0o700)
                 .create(path)
-                .map_err(|error| with_directory_context(error, "cannot be made", path))?;
+                .map_err(|error| with_directory_context(&error, path))?;
         }
         let metadata = fs::metadata(path)?;
         if metadata.uid() != nix::unistd::geteuid().as_raw() {
@@ -54,8 +54,8 @@ impl StateDir {
 }
 
 /// Adds the directory to an I/O error.
-fn with_directory_context(error: std::io::Error, what: &str, path: &Path) -> std::io::Error {
-    std::io::Error::new(error.kind(), format!("The state directory {} {what}: {error}", path.display()))
+fn with_directory_context(error: &std::io::Error, path: &Path) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("Failed to create the state directory {}: {error}.", path.display()))
 }
 
 /// Writes a private file atomically: a reader sees the old text or the new one.

@@ -96,7 +96,9 @@ impl EditorAnnouncement {
             remove_stale_entries(&directory, &mark);
             match write_entry(&directory, &instance, addr, token) {
                 Ok(file) => announced.files.push(file),
-                Err(error) => tracing::warn!(%error, path = %directory.display(), "an editor is not told of this host"),
+                Err(error) => {
+                    tracing::warn!(%error, path = %directory.display(), "failed to announce the host to an editor")
+                }
             }
         }
         announced
@@ -109,7 +111,7 @@ impl Drop for EditorAnnouncement {
             if let Err(error) = fs::remove_file(file)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tracing::warn!(%error, "the file that announced this host is left behind");
+                tracing::warn!(%error, "failed to remove the announcement file of this host");
             }
         }
     }
@@ -157,7 +159,7 @@ fn remove_stale_entries(directory: &Path, mark: &str) {
             && gone
             && let Err(error) = fs::remove_file(&path)
         {
-            tracing::warn!(%error, "the file of a host that is gone is left behind");
+            tracing::warn!(%error, "failed to remove the announcement file of an ended host");
         }
     }
 }
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(entry, expected);
         let name = format!("{}.json", sha256_hex(format!("standalone\0{pid}\0{instance}").as_bytes()));
         assert_eq!(path.file_name().unwrap().to_str().unwrap(), name);
-        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "no other editor's folder was made");
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1, "no other editor's folder was created");
         drop(announced);
         assert!(entries(scratch.path(), "Code").is_empty());
     }
@@ -215,9 +217,9 @@ mod tests {
     fn stale_own_files_are_removed_and_foreign_files_stay() {
         let scratch = tempfile::tempdir().unwrap();
         fs::create_dir(scratch.path().join("VSCodium")).unwrap();
-        let left = announce(scratch.path(), "/state", None);
-        let directory = left.files[0].parent().unwrap().to_owned();
-        std::mem::forget(left);
+        let stale = announce(scratch.path(), "/state", None);
+        let directory = stale.files[0].parent().unwrap().to_owned();
+        std::mem::forget(stale);
         let other = announce(scratch.path(), "/other", None);
         let dead = json!({"pid": 2_147_483_646, "instanceId": "hostler-elsewhere-1"}).to_string();
         let foreign = json!({"pid": 2_147_483_646, "instanceId": "vscode-1"}).to_string();
@@ -232,7 +234,7 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["broken.json", "foreign.json"]);
-        assert_eq!(entries(scratch.path(), "VSCodium").len(), 4, "and both hosts that run");
+        assert_eq!(entries(scratch.path(), "VSCodium").len(), 4, "and the files of both running hosts");
         drop((announced, other));
         assert_eq!(entries(scratch.path(), "VSCodium").len(), 2);
     }

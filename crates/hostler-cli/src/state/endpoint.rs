@@ -84,11 +84,13 @@ impl PublishedEndpoint {
     ) -> Result<Self, StateError> {
         let mut files = vec![directory.join(ENDPOINT_FILE)];
         remove_if_exists(&directory.join(ENDPOINT_TOKEN_FILE))?;
-        let kept = directory.join(super::token::TOKEN_FILE);
+        let stored_file = directory.join(super::token::TOKEN_FILE);
         let token_file = match token {
             None => None,
-            Some(token) if read_token(&kept).is_ok_and(|kept| kept.expose_secret() == token.expose_secret()) => {
-                Some(kept)
+            Some(token)
+                if read_token(&stored_file).is_ok_and(|stored| stored.expose_secret() == token.expose_secret()) =>
+            {
+                Some(stored_file)
             }
             Some(token) => {
                 let path = directory.join(ENDPOINT_TOKEN_FILE);
@@ -119,13 +121,13 @@ impl Drop for PublishedEndpoint {
     fn drop(&mut self) {
         for file in &self.files {
             if let Err(error) = fs::remove_file(file) {
-                tracing::warn!(%error, "an endpoint file is left behind");
+                tracing::warn!(%error, "failed to remove endpoint file");
             }
         }
     }
 }
 
-/// Removes a file that a killed host left.
+/// Removes the file of a host that was killed.
 fn remove_if_exists(path: &Path) -> Result<(), StateError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),

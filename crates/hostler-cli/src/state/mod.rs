@@ -30,14 +30,16 @@ pub enum StateError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// Another user owns the directory.
-    #[error("The state directory {0} belongs to another user: choose another one with --state-dir.")]
+    #[error("The state directory {0} belongs to another user. Choose another with --state-dir.")]
     ForeignOwner(PathBuf),
     /// The directory contains other files, and its permissions would have to change.
-    #[error("The directory {0} holds other files and is open to other users: give --state-dir a directory of its own.")]
+    #[error(
+        "The directory {0} contains other files and is accessible to other users. Choose an empty directory with --state-dir."
+    )]
     NotAStateDirectory(PathBuf),
     /// Another host runs on it.
     #[error(
-        "Another host{} uses the state directory {path}: stop it, or give this one its own with --state-dir.",
+        "Another host{} uses the state directory {path}. Stop it, or choose another directory with --state-dir.",
         .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
     )]
     InUse {
@@ -48,7 +50,20 @@ pub enum StateError {
     },
     /// A token file does not contain a token.
     #[error(
-        "{0} does not hold a token (letters, digits, `_` and `-` on one line): remove the file to have a new one made."
+        "{0} does not contain a valid token: one line of letters, digits, `_` and `-`. Remove the file to create a new token."
     )]
     BadToken(PathBuf),
+}
+
+impl StateError {
+    /// Returns the code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Io(_) => "ioError",
+            Self::ForeignOwner(_) => "stateDirForeignOwner",
+            Self::NotAStateDirectory(_) => "stateDirNotPrivate",
+            Self::InUse { .. } => "stateDirInUse",
+            Self::BadToken(_) => "invalidTokenFile",
+        }
+    }
 }

@@ -68,6 +68,6 @@ mod tests {
         let path = scratch.path().join("t");
         fs::write(&path, "two words\n").unwrap();
         let error = read_token(&path).unwrap_err().to_string();
-        assert!(error.contains("does not hold a token") && !error.contains("two words"), "{error}");
+        assert!(error.contains("does not contain a valid token") && !error.contains("two words"), "{error}");
     }
 }

@@ -14,6 +14,17 @@ use crate::terminal_mode::TermiosGuard;
 /// Maximum size of an edited text; hosts accept less.
 const MAX_EDITED_BYTES: u64 = 16 << 20;
 
+/// Why there is no edited text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EditorError {
+    /// The editor cannot be started, or its file cannot be used.
+    #[error("Failed to open the editor `{command}`: {reason}.")]
+    Unusable { command: String, reason: String },
+    /// The editor ended with a failure.
+    #[error("The editor `{command}` failed ({status}). The input is unchanged.")]
+    Failed { command: String, status: String },
+}
+
 /// Command that edits a text.
 #[derive(Debug, Clone)]
 pub(crate) struct TextEditor {
@@ -28,19 +39,16 @@ impl TextEditor {
         Some(Self { command, temp_dir: environment.temp_dir.clone() })
     }
 
-    /// Opens a text in the editor and returns the edited text, or an error sentence. Dropping the future ends the
-    /// editor.
-    pub(crate) fn edit(&self, text: String) -> BoxFuture<'static, Result<String, String>> {
+    /// Opens a text in the editor and returns the edited text. Dropping the future ends the editor.
+    pub(crate) fn edit(&self, text: String) -> BoxFuture<'static, Result<String, EditorError>> {
         let Self { command, temp_dir } = self.clone();
-        let name = command.to_string_lossy().into_owned();
-        run_editor(command, temp_dir, text)
-            .map(move |edited| edited.map_err(|why| format!("The editor {name} {why}.")))
-            .boxed()
+        run_editor(command, temp_dir, text).boxed()
     }
 }
 
-async fn run_editor(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, String> {
-    let unusable = |error: std::io::Error| format!("could not be used: {error}");
+async fn run_editor(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, EditorError> {
+    let name = command.to_string_lossy().into_owned();
+    let unusable = |error: std::io::Error| EditorError::Unusable { command: name.clone(), reason: error.to_string() };
     // A private directory of its own: files that the editor leaves beside the text are removed with it.
     let directory = tempfile::Builder::new().prefix("hostler-edit-").tempdir_in(temp_dir).map_err(unusable)?;
     let file = directory.path().join("input.json");
@@ -56,7 +64,7 @@ async fn run_editor(command: OsString, temp_dir: PathBuf, text: String) -> Resul
     let status = editor.status().await.map_err(unusable)?;
     drop(terminal);
     if !status.success() {
-        return Err(format!("failed ({status}); the input is as it was"));
+        return Err(EditorError::Failed { command: name.clone(), status: status.to_string() });
     }
     let mut edited = String::new();
     let file = fs_err::File::open(&file).map_err(unusable)?;

@@ -5,12 +5,13 @@ use ahp_types::actions::{
 };
 use ahp_types::state::{ChatInputResponseKind, ErrorInfo, ToolCallCancellationReason};
 
-use super::OpenedSession;
 use super::prompts::{PromptQueue, PromptStep, UnansweredPrompt};
 use super::sub_agents::{SubAgentRequestChange, SubAgentRequests};
+use super::{EditorError, OpenedSession};
 
 /// Reason that the agent receives with a denial when no person can be asked.
-const UNATTENDED_DENY_MESSAGE: &str = "Nobody can be asked here, so it is denied. Go on without it.";
+const UNATTENDED_DENY_MESSAGE: &str =
+    "Denied: not running in a terminal, so there is no one to ask. Continue without it.";
 
 /// Input while a turn is followed.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(crate) enum FollowerInput<'a> {
     /// A typed line.
     Line(&'a str),
     /// The editor was closed: the edited text, or why there is none.
-    Edited(Result<String, String>),
+    Edited(Result<String, EditorError>),
     /// Stdin ended.
     StdinClosed,
     /// Ctrl-C, or SIGTERM.
@@ -61,8 +62,14 @@ pub(crate) enum TurnEnd {
     Cancelled,
     Failed(ErrorInfo),
     /// The host rejected the message.
-    Rejected(String),
-    /// The connection or the session was lost.
+    Rejected {
+        /// Code of the condition, if the host sent one.
+        code: Option<String>,
+        reason: String,
+    },
+    /// The session was removed.
+    SessionRemoved,
+    /// The connection was lost; the sentence explains why.
     ConnectionLost(String),
 }
 
@@ -122,31 +129,31 @@ impl TurnFollower {
     pub(crate) fn handle(&mut self, input: FollowerInput<'_>) -> FollowerStep {
         match input {
             FollowerInput::Envelope(envelope) => self.handle_envelope(envelope),
-            FollowerInput::SessionRemoved => {
-                FollowerStep::End(TurnEnd::ConnectionLost("The session was removed.".to_owned()))
-            }
+            FollowerInput::SessionRemoved => FollowerStep::End(TurnEnd::SessionRemoved),
             FollowerInput::Closed(reason) => FollowerStep::End(TurnEnd::ConnectionLost(reason)),
-            FollowerInput::Line(line) => to_follower_step(self.prompts.as_mut().map(|asker| asker.handle_line(line))),
+            FollowerInput::Line(line) => {
+                to_follower_step(self.prompts.as_mut().map(|prompts| prompts.handle_line(line)))
+            }
             FollowerInput::Edited(edited) => {
-                to_follower_step(self.prompts.as_mut().map(|asker| asker.handle_edited(edited)))
+                to_follower_step(self.prompts.as_mut().map(|prompts| prompts.handle_edited(edited)))
             }
             FollowerInput::StdinClosed => {
-                let left = self.prompts.take().map(|mut asker| asker.take_unanswered()).unwrap_or_default();
-                let refusal = |unanswered| match unanswered {
+                let unanswered = self.prompts.take().map(|mut prompts| prompts.take_unanswered()).unwrap_or_default();
+                let denial = |prompt| match prompt {
                     UnansweredPrompt::Call(id) => self.denial(&id),
                     UnansweredPrompt::Form(id) => decline_input(&id),
                 };
-                FollowerStep::Answer(left.into_iter().map(refusal).collect())
+                FollowerStep::Answer(unanswered.into_iter().map(denial).collect())
             }
             // The first interrupt cancels the turn, the second one does not wait.
             FollowerInput::Interrupt if self.is_interrupted => FollowerStep::End(TurnEnd::Abandoned),
             FollowerInput::Interrupt => {
-                let asked = std::mem::replace(&mut self.is_interrupted, true) || self.is_output_closed;
-                if asked { FollowerStep::Wait } else { FollowerStep::Cancel }
+                let was_requested = std::mem::replace(&mut self.is_interrupted, true) || self.is_output_closed;
+                if was_requested { FollowerStep::Wait } else { FollowerStep::Cancel }
             }
             FollowerInput::StdoutClosed => {
-                let asked = std::mem::replace(&mut self.is_output_closed, true) || self.is_interrupted;
-                if asked { FollowerStep::Wait } else { FollowerStep::Cancel }
+                let was_requested = std::mem::replace(&mut self.is_output_closed, true) || self.is_interrupted;
+                if was_requested { FollowerStep::Wait } else { FollowerStep::Cancel }
             }
         }
     }
@@ -162,9 +169,9 @@ impl TurnFollower {
             return FollowerStep::End(self.final_outcome(TurnEnd::Failed(failed.error.clone())));
         }
         if envelope.channel == self.session
-            && let Some(news) = self.sub_agents.handle_action(&self.chat, &envelope.action)
+            && let Some(change) = self.sub_agents.handle_action(&self.chat, &envelope.action)
         {
-            return self.handle_sub_agent(news);
+            return self.handle_sub_agent(change);
         }
         if envelope.channel != self.chat {
             return FollowerStep::Wait;
@@ -204,31 +211,32 @@ impl TurnFollower {
     }
 
     fn continue_in_turn(&mut self, turn: &str) {
-        if let Some(asker) = &mut self.prompts {
-            asker.set_turn(turn);
+        if let Some(prompts) = &mut self.prompts {
+            prompts.set_turn(turn);
         }
         turn.clone_into(&mut self.turn);
     }
 
     /// Handles an envelope that may need the user.
     fn handle_prompt(&mut self, envelope: &ActionEnvelope) -> FollowerStep {
-        let ours = self.is_ours(envelope);
-        match self.prompts.as_mut().map_or(PromptStep::QueueFull, |asker| asker.handle_envelope(envelope, ours)) {
+        let is_ours = self.is_ours(envelope);
+        match self.prompts.as_mut().map_or(PromptStep::QueueFull, |prompts| prompts.handle_envelope(envelope, is_ours))
+        {
             PromptStep::QueueFull => self.deny_unattended(&envelope.action),
-            asked => to_follower_step(Some(asked)),
+            step => to_follower_step(Some(step)),
         }
     }
 
     /// Handles a sub-agent's request, or its end.
-    fn handle_sub_agent(&mut self, news: SubAgentRequestChange) -> FollowerStep {
-        match (news, self.prompts.as_mut()) {
-            (SubAgentRequestChange::Resolved(call), asker) => {
-                to_follower_step(asker.map(|asker| asker.resolve_call(&call)))
+    fn handle_sub_agent(&mut self, change: SubAgentRequestChange) -> FollowerStep {
+        match (change, self.prompts.as_mut()) {
+            (SubAgentRequestChange::Resolved(call), prompts) => {
+                to_follower_step(prompts.map(|prompts| prompts.resolve_call(&call)))
             }
-            (SubAgentRequestChange::Requested(tool, call), asker) => {
-                match asker.map_or(PromptStep::QueueFull, |asker| asker.add_sub_agent_call(&tool, &call)) {
+            (SubAgentRequestChange::Requested(tool, call), prompts) => {
+                match prompts.map_or(PromptStep::QueueFull, |prompts| prompts.add_sub_agent_call(&tool, &call)) {
                     PromptStep::QueueFull => FollowerStep::Answer(vec![self.denial(&call.tool_call_id)]),
-                    asked => to_follower_step(Some(asked)),
+                    step => to_follower_step(Some(step)),
                 }
             }
         }
@@ -266,13 +274,15 @@ impl TurnFollower {
 
     /// Only a rejected message ends the wait: a rejected cancel means that the turn is ending anyway.
     fn handle_rejection(&mut self, envelope: &ActionEnvelope, reason: &str) -> FollowerStep {
-        let ours = self.is_ours(envelope);
+        let is_ours = self.is_ours(envelope);
         match &envelope.action {
-            StateAction::ChatTurnStarted(action) if ours && action.turn_id == self.turn => {
-                FollowerStep::End(TurnEnd::Rejected(reason.to_owned()))
+            StateAction::ChatTurnStarted(action) if is_ours && action.turn_id == self.turn => {
+                FollowerStep::End(TurnEnd::Rejected { code: None, reason: reason.to_owned() })
             }
-            StateAction::ChatPendingMessageSet(action) if ours && self.queued_message.as_ref() == Some(&action.id) => {
-                FollowerStep::End(TurnEnd::Rejected(reason.to_owned()))
+            StateAction::ChatPendingMessageSet(action)
+                if is_ours && self.queued_message.as_ref() == Some(&action.id) =>
+            {
+                FollowerStep::End(TurnEnd::Rejected { code: None, reason: reason.to_owned() })
             }
             _ if self.prompts.is_some() && envelope.channel == self.chat => self.handle_prompt(envelope),
             _ => FollowerStep::Wait,
@@ -297,8 +307,8 @@ fn continuation_turn(action: &ChatTurnCompleteAction) -> Option<&str> {
 }
 
 /// Converts the user's step.
-fn to_follower_step(asked: Option<PromptStep>) -> FollowerStep {
-    match asked {
+fn to_follower_step(step: Option<PromptStep>) -> FollowerStep {
+    match step {
         Some(PromptStep::Show(text)) => FollowerStep::Ask(text),
         Some(PromptStep::Answer(action)) => FollowerStep::Answer(vec![*action]),
         Some(PromptStep::Edit(text)) => FollowerStep::Edit(text),
@@ -443,7 +453,7 @@ mod tests {
         let started = json!({ "type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-01-01T00:00:00.000Z",
             "message": { "text": "hi", "origin": { "kind": "user" } } });
         let cancelled = json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 1 });
-        let busy = FollowerStep::End(TurnEnd::Rejected("busy".into()));
+        let busy = FollowerStep::End(TurnEnd::Rejected { code: None, reason: "busy".into() });
         assert_eq!(follower().handle(FollowerInput::Envelope(&refused(started.clone(), "me"))), busy);
         assert_eq!(follower().handle(FollowerInput::Envelope(&refused(started, "you"))), FollowerStep::Wait);
         assert_eq!(follower().handle(FollowerInput::Envelope(&refused(cancelled, "me"))), FollowerStep::Wait);
@@ -483,18 +493,18 @@ mod tests {
         assert_eq!(
             follower().handle(FollowerInput::Envelope(&needed("ahp-chat://c"))),
             FollowerStep::Wait,
-            "our own chat says it itself"
+            "our own chat has its own prompt"
         );
         assert_eq!(
             follower().handle(FollowerInput::Envelope(&needed("ahp-chat://w"))),
             FollowerStep::Wait,
-            "that one is not our turn's"
+            "the request belongs to another turn"
         );
-        let begins = json!({ "type": "session/chatAdded", "summary": { "resource": "ahp-chat://w", "title": "w",
+        let added = json!({ "type": "session/chatAdded", "summary": { "resource": "ahp-chat://w", "title": "w",
             "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z" } });
-        let begins = envelope("claude:/s", begins);
+        let added = envelope("claude:/s", added);
         let mut alone = follower();
-        assert_eq!(alone.handle(FollowerInput::Envelope(&begins)), FollowerStep::Wait);
+        assert_eq!(alone.handle(FollowerInput::Envelope(&added)), FollowerStep::Wait);
         let FollowerStep::Answer(answer) = alone.handle(FollowerInput::Envelope(&needed("ahp-chat://w"))) else {
             panic!("no answer")
         };
@@ -503,11 +513,11 @@ mod tests {
 
         let session = OpenedSession { uri: "claude:/s".into(), chat: "ahp-chat://c".into(), has_running_turn: false };
         let mut follower = TurnFollower::new(&session, "t1", "me", Some(PromptQueue::new("t1", false)));
-        follower.handle(FollowerInput::Envelope(&begins));
+        follower.handle(FollowerInput::Envelope(&added));
         let FollowerStep::Ask(text) = follower.handle(FollowerInput::Envelope(&needed("ahp-chat://w"))) else {
-            panic!("nobody is asked")
+            panic!("no prompt")
         };
-        assert!(text.contains("A sub-agent: Run command"), "{text}");
+        assert!(text.contains("Sub-agent: Run command"), "{text}");
         let FollowerStep::Answer(answer) = follower.handle(FollowerInput::Line("y")) else { panic!("no answer") };
         assert!(matches!(&*answer, [StateAction::ChatToolCallConfirmed(yes)] if yes.approved && yes.turn_id == "w1"));
         assert_eq!(follower.chat_for_answer(&answer[0]), "ahp-chat://w");

@@ -22,11 +22,11 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::client::{Client, ClientError, HostEvent};
+use crate::client::{Client, ClientError, HostEvent, rejection_code};
 use crate::exit::{CommandFailure, Exit};
 use crate::signals::{Signal, Signals};
 
-pub(crate) use editor::TextEditor;
+pub(crate) use editor::{EditorError, TextEditor};
 pub(crate) use follower::{FollowerInput, FollowerStep, TurnEnd, TurnFollower};
 pub(crate) use prompts::PromptQueue;
 pub(crate) use renderer::{TurnRenderer, tool_error_text, turn_end_result};
@@ -52,8 +52,10 @@ pub(crate) async fn create_session(
     directory: &Path,
     permission_mode: Option<&str>,
 ) -> Result<OpenedSession, CommandFailure> {
-    let directory = url::Url::from_directory_path(directory)
-        .map_err(|()| CommandFailure::new(Exit::Usage, format!("{} is not an absolute path.", directory.display())))?;
+    let directory = url::Url::from_directory_path(directory).map_err(|()| {
+        let text = format!("{} is not an absolute path.", directory.display());
+        CommandFailure::new(Exit::Usage, "invalidPath", text)
+    })?;
     let uri = format!("{PROVIDER}:/{}", Uuid::new_v4());
     let config = permission_mode.map(|mode| [(PERMISSION_MODE_KEY.to_owned(), mode.into())].into_iter().collect());
     client
@@ -166,17 +168,17 @@ impl<'a> RunningTurn<'a> {
         &self,
         events: &mut mpsc::Receiver<HostEvent>,
         signals: &mut Signals,
-        mut person: Option<InteractiveUser<'_>>,
+        mut user: Option<InteractiveUser<'_>>,
         mut show: impl FnMut(TurnOutput<'_>) -> io::Result<()>,
     ) -> Result<TurnEnd, CommandFailure> {
-        let asker = person.as_ref().map(|person| PromptQueue::new(&self.id, person.editor.is_some()));
-        let mut follower = TurnFollower::new(self.session, &self.id, self.client.client_id(), asker);
-        let mut read = true;
+        let prompts = user.as_ref().map(|user| PromptQueue::new(&self.id, user.editor.is_some()));
+        let mut follower = TurnFollower::new(self.session, &self.id, self.client.client_id(), prompts);
+        let mut is_stdout_open = true;
         // While the editor is open, the terminal belongs to it: nothing is printed or read, and Ctrl-C goes to the
         // editor.
-        let mut editing: Option<BoxFuture<'_, Result<String, String>>> = None;
+        let mut editing: Option<BoxFuture<'_, Result<String, EditorError>>> = None;
         loop {
-            let listened = follower.is_awaiting_line();
+            let was_awaiting_line = follower.is_awaiting_line();
             let step = tokio::select! {
                 // Biased, so that many events do not delay Ctrl-C.
                 biased;
@@ -189,19 +191,24 @@ impl<'a> RunningTurn<'a> {
                 },
                 edited = wait_for_editor(&mut editing), if editing.is_some() => {
                     editing = None;
-                    discard_typed_input(&mut person);
+                    discard_typed_input(&mut user);
                     follower.handle(FollowerInput::Edited(edited))
                 }
                 event = events.recv(), if editing.is_none() => match event {
                     Some(HostEvent::Envelope { envelope, raw }) => {
-                        let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
+                        let is_own = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
                         // Envelopes of another turn are not shown while ours is queued.
-                        let mine = mine && (!follower.is_queued() || envelope.channel == self.session.uri);
-                        let shown = if read && mine { show(TurnOutput::Envelope(&envelope, &raw)) } else { Ok(()) };
-                        let step = follower.handle(FollowerInput::Envelope(&envelope));
+                        let is_visible = is_own && (!follower.is_queued() || envelope.channel == self.session.uri);
+                        let shown = if is_stdout_open && is_visible { show(TurnOutput::Envelope(&envelope, &raw)) } else { Ok(()) };
+                        let step = match follower.handle(FollowerInput::Envelope(&envelope)) {
+                            FollowerStep::End(TurnEnd::Rejected { reason, .. }) => {
+                                FollowerStep::End(TurnEnd::Rejected { code: rejection_code(&raw), reason })
+                            }
+                            step => step,
+                        };
                         match (shown, step) {
                             (Err(error), FollowerStep::Wait) if error.kind() == io::ErrorKind::BrokenPipe => {
-                                read = false;
+                                is_stdout_open = false;
                                 follower.handle(FollowerInput::StdoutClosed)
                             }
                             (Err(error), _) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
@@ -211,9 +218,9 @@ impl<'a> RunningTurn<'a> {
                     Some(HostEvent::SessionRemoved(uri)) if uri == self.session.uri => follower.handle(FollowerInput::SessionRemoved),
                     Some(HostEvent::SessionRemoved(_)) => FollowerStep::Wait,
                     Some(HostEvent::Closed(error)) => follower.handle(FollowerInput::Closed(error.to_string())),
-                    None => follower.handle(FollowerInput::Closed("The connection to the host ended.".to_owned())),
+                    None => follower.handle(FollowerInput::Closed("The connection to the host was closed.".to_owned())),
                 },
-                line = next_line(&mut person), if listened && editing.is_none() => match line {
+                line = next_line(&mut user), if was_awaiting_line && editing.is_none() => match line {
                     Ok(Some(line)) => follower.handle(FollowerInput::Line(&line)),
                     Ok(None) | Err(_) => follower.handle(FollowerInput::StdinClosed),
                 },
@@ -223,13 +230,13 @@ impl<'a> RunningTurn<'a> {
                 FollowerStep::Cancel => self.cancel(&follower).await?,
                 FollowerStep::Ask(text) => {
                     // Input from before the question is not an answer to it.
-                    if !listened {
-                        discard_typed_input(&mut person);
+                    if !was_awaiting_line {
+                        discard_typed_input(&mut user);
                     }
                     show(TurnOutput::Prompt(&text))?;
                 }
                 FollowerStep::Edit(text) => {
-                    editing = person.as_ref().and_then(|person| person.editor.as_ref()).map(|editor| editor.edit(text));
+                    editing = user.as_ref().and_then(|user| user.editor.as_ref()).map(|editor| editor.edit(text));
                 }
                 FollowerStep::Answer(actions) => {
                     for action in actions {
@@ -238,7 +245,7 @@ impl<'a> RunningTurn<'a> {
                     }
                 }
                 FollowerStep::End(end) => {
-                    if listened {
+                    if was_awaiting_line {
                         show(TurnOutput::Prompt("\n"))?;
                     }
                     return Ok(end);
@@ -260,21 +267,23 @@ impl<'a> RunningTurn<'a> {
     }
 }
 
-async fn next_line(person: &mut Option<InteractiveUser<'_>>) -> io::Result<Option<String>> {
-    match person {
-        Some(person) => person.lines.next_line().await,
+async fn next_line(user: &mut Option<InteractiveUser<'_>>) -> io::Result<Option<String>> {
+    match user {
+        Some(user) => user.lines.next_line().await,
         None => Ok(None),
     }
 }
 
-fn discard_typed_input(person: &mut Option<InteractiveUser<'_>>) {
-    if let Some(person) = person {
-        person.lines.discard();
+fn discard_typed_input(user: &mut Option<InteractiveUser<'_>>) {
+    if let Some(user) = user {
+        user.lines.discard();
     }
 }
 
 /// Waits for the result of an open editor.
-async fn wait_for_editor(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> Result<String, String> {
+async fn wait_for_editor(
+    editing: &mut Option<BoxFuture<'_, Result<String, EditorError>>>,
+) -> Result<String, EditorError> {
     match editing {
         Some(editing) => editing.await,
         None => std::future::pending().await,

@@ -13,12 +13,13 @@ use ahp_types::actions::{ActionEnvelope, ChatToolCallReadyAction, StateAction};
 
 use self::input_form::InputFormPrompt;
 use self::tool_approval::ToolApprovalPrompt;
+use super::EditorError;
 use crate::escape_text::escape_invisible_line;
 
 /// Maximum number of waiting prompts; further ones are answered as without a user.
 const MAX_PENDING_PROMPTS: usize = 32;
 
-const ANSWERED_ELSEWHERE_TEXT: &str = "\nSomebody else has answered.\n";
+const ANSWERED_ELSEWHERE_TEXT: &str = "\nAnswered by another client.\n";
 const NEXT_QUESTION_TEXT: &str = "Press Enter for the next question. ";
 
 /// Step that follows from an envelope or a line.
@@ -79,7 +80,10 @@ pub(crate) struct PromptQueue {
 
 impl std::fmt::Debug for PromptQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asker").field("turn", &self.turn).field("matters", &self.prompts.len()).finish_non_exhaustive()
+        f.debug_struct("PromptQueue")
+            .field("turn", &self.turn)
+            .field("prompts", &self.prompts.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -137,9 +141,9 @@ impl PromptQueue {
     }
 
     /// Handles an envelope of the turn's chat.
-    pub(crate) fn handle_envelope(&mut self, envelope: &ActionEnvelope, ours: bool) -> PromptStep {
+    pub(crate) fn handle_envelope(&mut self, envelope: &ActionEnvelope, is_ours: bool) -> PromptStep {
         if let Some(reason) = &envelope.rejection_reason {
-            return if ours { self.handle_rejection(&envelope.action, reason) } else { PromptStep::Wait };
+            return if is_ours { self.handle_rejection(&envelope.action, reason) } else { PromptStep::Wait };
         }
         match &envelope.action {
             StateAction::ChatToolCallStart(action) if action.turn_id == self.turn => {
@@ -153,13 +157,13 @@ impl PromptQueue {
             StateAction::ChatInputRequested(action) => {
                 self.add(PendingPrompt::Form(InputFormPrompt::new(&action.request)))
             }
-            action => settled(action).map_or(PromptStep::Wait, |id| self.resolve(id)),
+            action => resolved_request(action).map_or(PromptStep::Wait, |id| self.resolve(id)),
         }
     }
 
     /// Adds a pending call of a sub-agent.
     pub(crate) fn add_sub_agent_call(&mut self, tool: &str, call: &ChatToolCallReadyAction) -> PromptStep {
-        let name = format!("A sub-agent: {}", escape_invisible_line(tool));
+        let name = format!("Sub-agent: {}", escape_invisible_line(tool));
         self.add(PendingPrompt::Call(ToolApprovalPrompt::new(&name, call, self.has_editor)))
     }
 
@@ -173,8 +177,8 @@ impl PromptQueue {
         self.was_question_withdrawn = false;
         match (&self.stage, self.prompts.front_mut()) {
             (PromptStage::AwaitingEnter, _) => self.show_first(),
-            (PromptStage::AwaitingAnswer, Some(matter)) => {
-                let reply = matter.reply(line.trim());
+            (PromptStage::AwaitingAnswer, Some(prompt)) => {
+                let reply = prompt.reply(line.trim());
                 self.apply_outcome(reply)
             }
             _ => PromptStep::Wait,
@@ -182,7 +186,7 @@ impl PromptQueue {
     }
 
     /// Handles the editor's result, or why there is none.
-    pub(crate) fn handle_edited(&mut self, edited: Result<String, String>) -> PromptStep {
+    pub(crate) fn handle_edited(&mut self, edited: Result<String, EditorError>) -> PromptStep {
         match (&self.stage, self.prompts.front_mut()) {
             (PromptStage::AwaitingAnswer, Some(PendingPrompt::Call(call))) => {
                 let reply = call.handle_edited(edited);
@@ -206,18 +210,18 @@ impl PromptQueue {
     /// Returns the waiting prompts, when no user can be asked any more.
     pub(crate) fn take_unanswered(&mut self) -> Vec<UnansweredPrompt> {
         self.stage = PromptStage::Idle;
-        let unanswered = |matter: PendingPrompt| match matter {
+        let unanswered = |prompt: PendingPrompt| match prompt {
             PendingPrompt::Call(call) => UnansweredPrompt::Call(call.id().to_owned()),
             PendingPrompt::Form(form) => UnansweredPrompt::Form(form.id().to_owned()),
         };
         self.prompts.drain(..).map(unanswered).collect()
     }
 
-    fn add(&mut self, matter: PendingPrompt) -> PromptStep {
-        if let Some(at) = self.prompts.iter().position(|known| known.id() == matter.id()) {
+    fn add(&mut self, prompt: PendingPrompt) -> PromptStep {
+        if let Some(at) = self.prompts.iter().position(|known| known.id() == prompt.id()) {
             // The host has changed the request.
             if let Some(known) = self.prompts.get_mut(at) {
-                *known = matter;
+                *known = prompt;
             }
             return if at == 0 && !matches!(self.stage, PromptStage::AwaitingEnter) {
                 self.show_first()
@@ -228,12 +232,12 @@ impl PromptQueue {
         if self.prompts.len() >= MAX_PENDING_PROMPTS {
             return PromptStep::QueueFull;
         }
-        self.prompts.push_back(matter);
+        self.prompts.push_back(prompt);
         if matches!(self.stage, PromptStage::Idle) { self.show_next() } else { PromptStep::Wait }
     }
 
     fn resolve(&mut self, id: &str) -> PromptStep {
-        let Some(at) = self.prompts.iter().position(|matter| matter.id() == id) else { return PromptStep::Wait };
+        let Some(at) = self.prompts.iter().position(|prompt| prompt.id() == id) else { return PromptStep::Wait };
         self.prompts.remove(at);
         if at > 0 {
             return PromptStep::Wait;
@@ -252,7 +256,7 @@ impl PromptQueue {
     }
 
     fn handle_rejection(&mut self, action: &StateAction, reason: &str) -> PromptStep {
-        let is_first = self.prompts.front().is_some_and(|first| settled(action) == Some(first.id()));
+        let is_first = self.prompts.front().is_some_and(|first| resolved_request(action) == Some(first.id()));
         if !is_first || !matches!(self.stage, PromptStage::AnswerSent) {
             return PromptStep::Wait;
         }
@@ -260,8 +264,8 @@ impl PromptQueue {
             first.restart();
         }
         match self.show_first() {
-            PromptStep::Show(again) => {
-                PromptStep::Show(format!("The host did not take it: {}\n{again}", escape_invisible_line(reason)))
+            PromptStep::Show(prompt) => {
+                PromptStep::Show(format!("The host rejected the answer: {}\n{prompt}", escape_invisible_line(reason)))
             }
             other => other,
         }
@@ -289,8 +293,8 @@ impl PromptQueue {
     }
 }
 
-/// Returns the id of the request that an action settles.
-fn settled(action: &StateAction) -> Option<&str> {
+/// Returns the id of the request that an action resolves.
+fn resolved_request(action: &StateAction) -> Option<&str> {
     match action {
         StateAction::ChatToolCallReady(action) if action.confirmed.is_some() => Some(&action.tool_call_id),
         StateAction::ChatToolCallConfirmed(action) => Some(&action.tool_call_id),

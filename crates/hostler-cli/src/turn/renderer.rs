@@ -1,5 +1,6 @@
 //! Renders a turn as text: the response on stdout, tool calls and notices on stderr.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
@@ -84,19 +85,19 @@ impl TurnRenderer {
     }
 
     /// Separates a new part from the one before.
-    fn begin_part(&mut self, voice: OutputKind, content: &str, console: &mut Console) -> io::Result<()> {
-        if voice == OutputKind::Reasoning && !console.out_is_terminal() {
+    fn begin_part(&mut self, kind: OutputKind, content: &str, console: &mut Console) -> io::Result<()> {
+        if kind == OutputKind::Reasoning && !console.out_is_terminal() {
             return Ok(());
         }
         if self.last_output.take().is_some() {
             console.write_out(if self.at_line_start { "\n" } else { "\n\n" })?;
             self.at_line_start = true;
         }
-        self.write(voice, content, console)
+        self.write(kind, content, console)
     }
 
-    fn write(&mut self, voice: OutputKind, text: &str, console: &mut Console) -> io::Result<()> {
-        let style = match voice {
+    fn write(&mut self, kind: OutputKind, text: &str, console: &mut Console) -> io::Result<()> {
+        let style = match kind {
             OutputKind::Answer => TextStyle::Plain,
             // Reasoning is for people; a program that reads stdout gets the response alone.
             OutputKind::Reasoning if !console.out_is_terminal() => return Ok(()),
@@ -106,7 +107,7 @@ impl TurnRenderer {
             return Ok(());
         }
         self.spinner.clear();
-        self.last_output = Some(voice);
+        self.last_output = Some(kind);
         self.at_line_start = text.ends_with('\n');
         console.write_out_untrusted(text, style)
     }
@@ -122,7 +123,7 @@ impl TurnRenderer {
             }
             StateAction::ChatToolCallConfirmed(action) if !action.approved => {
                 let reason = action.reason_message.as_ref().map_or("", |reason| reason.as_text());
-                self.print_tool_outcome(&action.tool_call_id, "refused", reason, console);
+                self.print_tool_outcome(&action.tool_call_id, "denied", reason, console);
             }
             StateAction::ChatToolCallComplete(action) if action.result.success => {
                 self.print_tool_call(&action.tool_call_id, action.result.past_tense_message.as_text(), console);
@@ -148,11 +149,11 @@ impl TurnRenderer {
         self.print_line(&text, TextStyle::Dim, console);
     }
 
-    fn print_tool_outcome(&mut self, id: &str, verdict: &str, reason: &str, console: &mut Console) {
+    fn print_tool_outcome(&mut self, id: &str, outcome: &str, reason: &str, console: &mut Console) {
         let name = self.tools.get(id).map_or("tool", |tool| tool.name.as_str());
         let text = match to_one_line(reason) {
-            reason if reason.is_empty() => format!("✗ {name}: {verdict}"),
-            reason => format!("✗ {name}: {verdict}: {reason}"),
+            reason if reason.is_empty() => format!("✗ {name}: {outcome}"),
+            reason => format!("✗ {name}: {outcome}: {reason}"),
         };
         self.print_line(&text, TextStyle::Dim, console);
     }
@@ -183,13 +184,18 @@ pub(crate) fn turn_end_result(end: TurnEnd) -> Result<(), CommandFailure> {
         TurnEnd::Interrupted | TurnEnd::Abandoned => Err(CommandFailure::interrupted()),
         TurnEnd::Cancelled => Err(CommandFailure::new(
             Exit::Interrupted,
-            "The turn was cancelled by another client or by the host's end.",
+            "turnCancelled",
+            "The turn was canceled by another client or by the shutdown of the host.",
         )),
-        TurnEnd::Rejected(reason) => Err(CommandFailure::new(
+        TurnEnd::Rejected { code, reason } => Err(CommandFailure::new(
             Exit::Failed,
-            format!("The host did not take the message: {}", strip_control_characters(&reason)),
+            code.map_or("actionRejected".into(), Cow::Owned),
+            format!("The host rejected the message: {}", strip_control_characters(&reason)),
         )),
-        TurnEnd::ConnectionLost(reason) => Err(CommandFailure::new(Exit::Failed, reason)),
+        TurnEnd::SessionRemoved => {
+            Err(CommandFailure::new(Exit::Failed, "sessionRemoved", "The session was deleted during the turn."))
+        }
+        TurnEnd::ConnectionLost(reason) => Err(CommandFailure::new(Exit::Failed, "connectionClosed", reason)),
         TurnEnd::Failed(error) => Err(turn_error_failure(&error)),
     }
 }
@@ -198,7 +204,7 @@ fn turn_error_failure(error: &ErrorInfo) -> CommandFailure {
     let (exit, hint) = match error.error_type.as_str() {
         "auth" => (
             Exit::UpstreamRefused,
-            "The upstream refused the credential: set HOSTLER_UPSTREAM_KEY (or the provider's usual variable) for the \
+            "The upstream rejected the credential. Set HOSTLER_UPSTREAM_KEY (or the provider's own variable) for the \
              host, or choose another upstream.",
         ),
         "agentMissing" => (Exit::AgentMissing, "Install the agent with `hostler agents install claude`."),
@@ -206,19 +212,20 @@ fn turn_error_failure(error: &ErrorInfo) -> CommandFailure {
     };
     let mut text = strip_control_characters(&error.message);
     if let Some(stderr) = stderr_tail(error) {
-        text.push_str("\nThe agent wrote:\n");
+        text.push_str("\nOutput of the agent:\n");
         for line in strip_control_characters(stderr).lines() {
             text.push_str(&format!("  {line}\n"));
         }
     }
     let mut text = text.trim_end().to_owned();
     // The error may already contain the hint.
-    let said = ["HOSTLER_UPSTREAM_KEY", "hostler agents"].iter().any(|way| error.message.contains(way));
-    if !hint.is_empty() && !said {
+    let has_hint = ["HOSTLER_UPSTREAM_KEY", "hostler agents"].iter().any(|command| error.message.contains(command));
+    if !hint.is_empty() && !has_hint {
         text.push('\n');
         text.push_str(hint);
     }
-    CommandFailure::new(exit, text)
+    let code = if error.error_type.is_empty() { Cow::Borrowed("turnFailed") } else { error.error_type.clone().into() };
+    CommandFailure::new(exit, code, text)
 }
 
 /// Returns the end of the agent's stderr, if the host sent it.

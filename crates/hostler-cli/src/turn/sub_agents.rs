@@ -45,19 +45,19 @@ impl SubAgentRequests {
                 if request.chat == own || !self.own_chats.contains(&request.chat) {
                     return None;
                 }
-                let place = SubAgentRequest {
+                let pending = SubAgentRequest {
                     chat: request.chat.clone(),
                     turn: request.turn_id.clone(),
                     request_id: request.id.clone(),
                 };
-                self.pending.insert(call.tool_call_id.clone(), place);
+                self.pending.insert(call.tool_call_id.clone(), pending);
                 Some(SubAgentRequestChange::Requested(
                     call.display_name.clone(),
                     Box::new(to_ready_action(&request.turn_id, call)),
                 ))
             }
             StateAction::SessionInputNeededRemoved(removed) => {
-                let (call, _) = self.pending.iter().find(|(_, place)| place.request_id == removed.id)?;
+                let (call, _) = self.pending.iter().find(|(_, request)| request.request_id == removed.id)?;
                 let call = call.clone();
                 self.pending.remove(&call);
                 Some(SubAgentRequestChange::Resolved(call))
@@ -69,12 +69,12 @@ impl SubAgentRequests {
     /// Returns the chat that an answer belongs to, if it is a sub-agent's.
     pub(super) fn chat_for_answer(&self, answer: &StateAction) -> Option<&str> {
         let StateAction::ChatToolCallConfirmed(action) = answer else { return None };
-        self.pending.get(&action.tool_call_id).map(|place| place.chat.as_str())
+        self.pending.get(&action.tool_call_id).map(|request| request.chat.as_str())
     }
 
     /// Returns the turn of a sub-agent's call.
     pub(super) fn turn_of_call(&self, call: &str) -> Option<&str> {
-        self.pending.get(call).map(|place| place.turn.as_str())
+        self.pending.get(call).map(|request| request.turn.as_str())
     }
 }
 

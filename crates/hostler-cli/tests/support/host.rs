@@ -42,18 +42,20 @@ pub(crate) enum HostScriptStep {
     HangUp,
 }
 
-/// Returns a response with one word per delta.
-pub(crate) fn answer_steps(words: &[&str]) -> Vec<HostScriptStep> {
-    let mut beats = vec![
+/// Returns a response with these deltas.
+pub(crate) fn answer_steps(deltas: &[&str]) -> Vec<HostScriptStep> {
+    let mut steps = vec![
         HostScriptStep::Session(json!({ "type": "session/ready" })),
         HostScriptStep::Chat(
             json!({ "type": "chat/responsePart", "part": { "kind": "markdown", "id": "m1", "content": "" } }),
         ),
     ];
-    beats.extend(
-        words.iter().map(|word| HostScriptStep::Chat(json!({ "type": "chat/delta", "partId": "m1", "content": word }))),
+    steps.extend(
+        deltas
+            .iter()
+            .map(|delta| HostScriptStep::Chat(json!({ "type": "chat/delta", "partId": "m1", "content": delta }))),
     );
-    beats
+    steps
 }
 
 pub(crate) fn turn_complete() -> HostScriptStep {
@@ -329,7 +331,7 @@ impl FakeHostConnection {
             "hostler/planAttachments" => match &self.shared.plan {
                 Some(plan) => plan.clone(),
                 None => {
-                    let error = json!({ "code": -32601, "message": "what is that?" });
+                    let error = json!({ "code": -32601, "message": "method not found" });
                     self.send(&json!({ "jsonrpc": "2.0", "id": frame["id"], "error": error })).await;
                     return true;
                 }
@@ -396,13 +398,14 @@ impl FakeHostConnection {
                 vec![AgentDiagnostics { session: session.clone(), pid: 4242, version: Some("2.1.325".into()) }];
         }
         if let Some(HostScriptStep::Reject(reason)) = shared.script.first() {
-            let refused = json!({ "channel": chat, "action": started, "origin": origin, "rejectionReason": reason });
-            self.envelope(refused).await;
+            let rejected = json!({ "channel": chat, "action": started, "origin": origin, "rejectionReason": reason,
+                "_meta": { "hostler": { "code": "turnActive" } } });
+            self.envelope(rejected).await;
             return true;
         }
         self.envelope(json!({ "channel": chat, "action": started, "origin": origin })).await;
-        for beat in shared.script.iter() {
-            match beat {
+        for step in shared.script.iter() {
+            match step {
                 HostScriptStep::Chat(action) => {
                     let mut action = action.clone();
                     action["turnId"] = turn.clone();
@@ -415,7 +418,7 @@ impl FakeHostConnection {
                         return false;
                     };
                     assert_eq!(frame["params"]["action"]["type"], "chat/turnCancelled");
-                    if matches!(beat, HostScriptStep::WaitForCancel) {
+                    if matches!(step, HostScriptStep::WaitForCancel) {
                         let action = frame["params"]["action"].clone();
                         self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                     }
@@ -428,9 +431,9 @@ impl FakeHostConnection {
                     let origin = json!({ "clientId": self.client, "clientSeq": seq });
                     self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                 }
-                HostScriptStep::Synchronize(reached, go_on) => {
+                HostScriptStep::Synchronize(reached, proceed) => {
                     reached.add_permits(1);
-                    go_on.acquire().await.unwrap().forget();
+                    proceed.acquire().await.unwrap().forget();
                 }
                 HostScriptStep::SendRequest(method) => {
                     self.send(&json!({ "jsonrpc": "2.0", "id": "q1", "method": method, "params": {} })).await;

@@ -7,11 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, InstallProgressSink, InstalledBuild, Installer};
 
+/// Failure that the fake reports as a network error.
+#[derive(Clone)]
+pub(crate) struct FakeInstallFailure {
+    message: String,
+}
+
 /// Installer that installs nothing.
 #[derive(Clone)]
 pub(crate) struct FakeInstaller {
     pub(crate) installed: Option<InstalledBuild>,
-    pub(crate) result: Result<InstalledBuild, String>,
+    /// The build, or the message of the failure.
+    pub(crate) result: Result<InstalledBuild, FakeInstallFailure>,
     /// Whether it runs until it is cancelled.
     pub(crate) hangs: bool,
     pub(crate) stopped: Arc<AtomicBool>,
@@ -37,14 +44,14 @@ impl FakeInstaller {
     }
 
     pub(crate) fn failing(sentence: &str) -> Self {
-        Self::with_result(Err(sentence.to_owned()))
+        Self::with_result(Err(FakeInstallFailure { message: sentence.to_owned() }))
     }
 
     pub(crate) fn hanging(directory: &Path) -> Self {
         Self { hangs: true, ..Self::missing(directory) }
     }
 
-    fn with_result(result: Result<InstalledBuild, String>) -> Self {
+    fn with_result(result: Result<InstalledBuild, FakeInstallFailure>) -> Self {
         Self { installed: None, result, hangs: false, stopped: Arc::default() }
     }
 }
@@ -79,7 +86,8 @@ impl Installer for FakeInstaller {
                 std::future::pending::<()>().await;
             }
             tokio::task::yield_now().await;
-            let installed = result.map_err(|message| InstallError { kind: InstallErrorKind::Network, message })?;
+            let installed =
+                result.map_err(|failure| InstallError { kind: InstallErrorKind::Network, message: failure.message })?;
             progress(InstallProgress::Fetching { done_bytes: 10, total_bytes: 10 });
             progress(InstallProgress::Verifying);
             Ok(installed)

@@ -83,13 +83,13 @@ fn print_report(report: &[CheckFinding], console: &mut Console) -> Result<(), Co
 
 /// Checks whether the agent that the settings select is installed.
 fn check_agent(wiring: &Wiring, settings: &Settings) -> Vec<DoctorFinding> {
-    let wanted = match &settings.claude {
+    let selected = match &settings.claude {
         ClaudeChoice::Path(path) if path.is_file() => {
             return vec![DoctorFinding::ok(format!("claude is {}.", path.display()))];
         }
         ClaudeChoice::Path(path) => {
-            let text = format!("claude should be {}, and there is no such file.", path.display());
-            return vec![DoctorFinding::problem(text, "Correct --claude, or leave it out to use the managed build.")];
+            let text = format!("The configured claude does not exist: {}.", path.display());
+            return vec![DoctorFinding::problem(text, "Correct --claude, or omit it to use the managed build.")];
         }
         ClaudeChoice::Js => Some("js"),
         ClaudeChoice::Native => Some("native"),
@@ -102,18 +102,18 @@ fn check_agent(wiring: &Wiring, settings: &Settings) -> Vec<DoctorFinding> {
         for build in installer.builds() {
             let pinned = installer.pinned_version(&build).unwrap_or_default();
             let fix = format!("Run `hostler agents install {provider} --build {build}`.");
-            let is_wanted = wanted.map_or(Some(&build) == default.as_ref(), |wanted| wanted == build);
+            let is_selected = selected.map_or(Some(&build) == default.as_ref(), |selected| selected == build);
             findings.push(match installer.installed_build(&build) {
                 Some(installed) => {
                     DoctorFinding::ok(format!("{provider} {} ({build}) is installed.", installed.version))
                 }
-                None if !is_wanted => {
-                    DoctorFinding::ok(format!("{provider} {pinned} ({build}) is not installed, not needed."))
+                None if !is_selected => {
+                    DoctorFinding::ok(format!("{provider} {pinned} ({build}) is not installed and not needed."))
                 }
-                None if wanted.is_none() && wiring.environment.find_program(provider).is_some() => {
+                None if selected.is_none() && wiring.environment.find_program(provider).is_some() => {
                     DoctorFinding::warning(
                         format!(
-                            "{provider} {pinned} ({build}) is not installed; the one on the PATH is used, untested."
+                            "{provider} {pinned} ({build}) is not installed. The untested one on the PATH is used."
                         ),
                         fix,
                     )
@@ -126,27 +126,27 @@ fn check_agent(wiring: &Wiring, settings: &Settings) -> Vec<DoctorFinding> {
 }
 
 fn check_programs(wiring: &Wiring) -> Vec<DoctorFinding> {
-    let look = |name: &str, why: &str| match wiring.environment.find_program(name) {
+    let find = |name: &str, fix: &str| match wiring.environment.find_program(name) {
         Some(path) => DoctorFinding::ok(format!("{name} is {}.", path.display())),
-        None => DoctorFinding::warning(format!("{name} is not on the PATH."), why),
+        None => DoctorFinding::warning(format!("{name} is not on the PATH."), fix),
     };
     vec![
-        look("npm", "Install Node.js; `hostler agents install` needs npm."),
-        look("node", "Install Node.js; the js build of Claude Code needs it."),
+        find("npm", "Install Node.js. `hostler agents install` needs npm."),
+        find("node", "Install Node.js. The js build of Claude Code needs it."),
     ]
 }
 
 /// Checks whether a directory can be used, without creating it.
 fn check_writable(what: &str, path: &Path, setting: &str) -> DoctorFinding {
     let shown = path.display();
-    let fix = format!("Make it writable for you, or choose another one ({setting}).");
+    let fix = format!("Make it writable, or choose another directory ({setting}).");
     let Some(existing) = nearest_existing_ancestor(path) else {
-        return DoctorFinding::problem(format!("The {what} {shown} cannot be made."), fix);
+        return DoctorFinding::problem(format!("The {what} {shown} cannot be created."), fix);
     };
-    let usable = existing.is_dir() && access(existing, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
-    match (usable, existing == path) {
+    let is_usable = existing.is_dir() && access(existing, AccessFlags::W_OK | AccessFlags::X_OK).is_ok();
+    match (is_usable, existing == path) {
         (true, true) => DoctorFinding::ok(format!("The {what} is {shown}.")),
-        (true, false) => DoctorFinding::ok(format!("The {what} {shown} will be made when it is needed.")),
+        (true, false) => DoctorFinding::ok(format!("The {what} {shown} will be created when needed.")),
         (false, _) => DoctorFinding::problem(format!("The {what} {shown} is not writable."), fix),
     }
 }
@@ -154,19 +154,19 @@ fn check_writable(what: &str, path: &Path, setting: &str) -> DoctorFinding {
 fn check_token(settings: &Settings) -> DoctorFinding {
     let path = match &settings.token {
         TokenChoice::Disabled => {
-            let text = "The host runs without a token: every program on this machine can use it.";
-            return DoctorFinding::warning(text, "Leave --no-token out.");
+            let text = "The host runs without a token. Every program on this machine can use it.";
+            return DoctorFinding::warning(text, "Remove no-token.");
         }
-        TokenChoice::Given(_) => return DoctorFinding::ok("The token is given by a setting."),
+        TokenChoice::Given(_) => return DoctorFinding::ok("The token comes from a setting."),
         TokenChoice::File(path) => path.clone(),
         TokenChoice::StateDirectory => settings.state_dir.join("token"),
     };
     match read_token(&path) {
         Ok(_) => DoctorFinding::ok(format!("The token is in {}.", path.display())),
         Err(_) if !path.exists() && matches!(settings.token, TokenChoice::StateDirectory) => {
-            DoctorFinding::ok("A token will be made by the first host.")
+            DoctorFinding::ok("The first host will create a token.")
         }
-        Err(error) => DoctorFinding::problem(error.to_string(), format!("Look at {}.", path.display())),
+        Err(error) => DoctorFinding::problem(error.to_string(), format!("Check {}.", path.display())),
     }
 }
 
@@ -174,10 +174,10 @@ fn check_host(settings: &Settings) -> DoctorFinding {
     match HostEndpoint::find_running(&StateDir::without_checks(&settings.state_dir)) {
         Ok(Some(endpoint)) => {
             let HostEndpoint { pid, started_at: started, .. } = &endpoint;
-            DoctorFinding::ok(format!("A host runs as process {pid} at {} since {started}.", endpoint.addr()))
+            DoctorFinding::ok(format!("A host is running at {} (process {pid}, since {started}).", endpoint.addr()))
         }
-        Ok(None) => DoctorFinding::ok("No host runs on this state directory; commands start their own."),
-        Err(error) => DoctorFinding::problem(error.to_string(), "Choose another one with --state-dir."),
+        Ok(None) => DoctorFinding::ok("No host is running. Commands start their own."),
+        Err(error) => DoctorFinding::problem(error.to_string(), "Choose another directory with --state-dir."),
     }
 }
 
@@ -188,7 +188,7 @@ fn check_disk(path: &Path) -> DoctorFinding {
     #[expect(clippy::useless_conversion, reason = "the types differ between systems")]
     let free = free.map(|stat| u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())));
     match free {
-        None => DoctorFinding::warning(format!("The free space at {shown} is not known."), "Look at the disk."),
+        None => DoctorFinding::warning(format!("The free space at {shown} is unknown."), "Check the disk."),
         Some(free) if free < CRITICAL_DISK_BYTES => {
             DoctorFinding::problem(format!("{} at {shown}.", format_free_space(free)), "Free some space.")
         }
@@ -200,7 +200,7 @@ fn check_disk(path: &Path) -> DoctorFinding {
 }
 
 fn format_free_space(bytes: u64) -> String {
-    format!("{} MiB are free", bytes >> 20)
+    format!("{} MiB free", bytes >> 20)
 }
 
 /// Returns the path itself, or its nearest existing ancestor.

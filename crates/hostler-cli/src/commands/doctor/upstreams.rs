@@ -25,35 +25,36 @@ async fn check_upstream(spec: &UpstreamSpec, is_default: bool, wiring: &Wiring, 
     let who = describe_upstream(spec, is_default && settings.gateway.upstreams.len() > 1);
     let what = if spec.kind() == UpstreamKind::Copilot { "GitHub token" } else { "key" };
     let fix = || {
-        let scripted = "or try `--upstream scripted`";
+        let scripted = "or use `--upstream scripted`";
         let login = format!("Run `hostler agents login {}`", spec.name);
         match spec.kind().default_key_variable().filter(|_| is_default) {
             Some(usual) => format!("{login}, set HOSTLER_UPSTREAM_KEY or {usual}, {scripted}."),
-            None => format!("{login}, or say in the configuration file where it is (key-env, key-file)."),
+            None => format!("{login}, or set key-env or key-file in the configuration file."),
         }
     };
     match &spec.credential {
         CredentialSpec::None => DoctorFinding::ok(format!("{who} needs no key.")),
         CredentialSpec::Variable { name, .. } => {
-            DoctorFinding::ok(format!("{who} has a {what}, in the variable {name}."))
+            DoctorFinding::ok(format!("{who} has a {what} in the variable {name}."))
         }
         CredentialSpec::File(path) => check_credential_file(&who, what, path),
         CredentialSpec::Missing(sentence) => {
-            DoctorFinding::warning(format!("{who} has no {what}: {sentence}."), "Set the variable for Hostler.")
+            DoctorFinding::warning(format!("{who} has no {what}: {sentence}."), "Set the variable.")
         }
         CredentialSpec::Stored { keyring, missing_message: missing } => {
             let found =
                 wiring.credential_vault.find(settings.credential_vault.clone(), spec.name.clone(), *keyring).await;
             match (found, missing) {
                 (Ok(Some(SavedCredentialLocation::Keyring)), _) => {
-                    DoctorFinding::ok(format!("{who} has a {what}, in the system keyring."))
+                    DoctorFinding::ok(format!("{who} has a {what} in the system keyring."))
                 }
                 (Ok(Some(SavedCredentialLocation::File(path))), _) => check_credential_file(&who, what, &path),
-                (Ok(None), None) => DoctorFinding::ok(format!("{who} is called without a {what}.")),
+                (Ok(None), None) => DoctorFinding::ok(format!("{who} is used without a {what}.")),
                 (Ok(None), Some(_)) => DoctorFinding::warning(format!("{who} has no {what}."), fix()),
-                (Err(error), _) => {
-                    DoctorFinding::warning(format!("{who} has no {what}: {}.", error.0.trim_end_matches('.')), fix())
-                }
+                (Err(error), _) => DoctorFinding::warning(
+                    format!("{who} has no {what}: {}.", error.to_string().trim_end_matches('.')),
+                    fix(),
+                ),
             }
         }
     }
@@ -65,22 +66,22 @@ fn check_credential_file(who: &str, what: &str, path: &Path) -> DoctorFinding {
     let about = match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(about) => about,
         Err(error) => {
-            let text = format!("{who} has no {what}: {shown} cannot be read ({error}).");
-            return DoctorFinding::warning(text, "Put the key there, or correct key-file.");
+            let text = format!("{who} has no {what}: failed to read {shown}: {error}.");
+            return DoctorFinding::warning(text, "Write the key to the file, or correct key-file.");
         }
     };
     if !about.is_file() || about.len() == 0 {
-        return DoctorFinding::warning(format!("{who} has no {what}: {shown} is empty."), "Put the key there.");
+        return DoctorFinding::warning(format!("{who} has no {what}: {shown} is empty."), "Write the key to the file.");
     }
     if about.mode() & 0o077 != 0 {
-        let text = format!("{who} has a {what}, in {shown}, which others can read.");
+        let text = format!("{who} has a {what} in {shown}, which other users can read.");
         return DoctorFinding::warning(text, format!("Run `chmod 600 {shown}`."));
     }
-    DoctorFinding::ok(format!("{who} has a {what}, in {shown}."))
+    DoctorFinding::ok(format!("{who} has a {what} in {shown}."))
 }
 
 /// Describes an upstream. Only the host of its address is shown: the rest may contain a password.
-fn describe_upstream(spec: &UpstreamSpec, say_default: bool) -> String {
+fn describe_upstream(spec: &UpstreamSpec, mark_default: bool) -> String {
     let kind = spec.kind().as_str();
     let url = match &spec.settings {
         UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. } => url.as_ref(),
@@ -92,8 +93,8 @@ fn describe_upstream(spec: &UpstreamSpec, say_default: bool) -> String {
         about.push(kind.to_owned());
     }
     about.extend(url.map(|url| format!("at {}", host_and_port(url.expose()))));
-    if say_default {
-        about.push("the default".to_owned());
+    if mark_default {
+        about.push("default".to_owned());
     }
     if about.is_empty() { spec.name.clone() } else { format!("{} ({})", spec.name, about.join(", ")) }
 }

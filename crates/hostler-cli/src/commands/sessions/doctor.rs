@@ -35,14 +35,14 @@ pub(super) async fn check_transcripts(
     environment: &HostEnvironment,
     host: &HostConnection,
     io: &mut Io,
-) -> Result<(), CommandFailure> {
-    let mut asked = std::pin::pin!(host.client.check_transcripts());
-    let late = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut asked)).await?;
-    let answer = match late {
+) -> Result<Exit, CommandFailure> {
+    let mut request = std::pin::pin!(host.client.check_transcripts());
+    let early = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut request)).await?;
+    let answer = match early {
         Ok(answer) => answer?,
         Err(_) => {
-            io.console.write_note("Every record is read, which takes a while where there are many.", TextStyle::Dim);
-            io.signals.run_or_interrupt(asked).await??
+            io.console.write_note("Reading all transcripts. This can take a while.", TextStyle::Dim);
+            io.signals.run_or_interrupt(request).await??
         }
     };
     let checkup: TranscriptCheckup = serde_json::from_str(answer.get()).map_err(|error| unexpected_response(&error))?;
@@ -53,14 +53,13 @@ pub(super) async fn check_transcripts(
             io.console.write_out_line(&format_finding(finding, &environment.home), TextStyle::Plain)?;
         }
     }
-    let summary = format_summary(&checkup);
-    if checkup.findings.is_empty() {
-        if !json {
-            io.console.write_note(&summary, TextStyle::Plain);
-        }
-        return Ok(());
+    let has_findings = !checkup.findings.is_empty();
+    if !json {
+        let style = if has_findings { TextStyle::Red } else { TextStyle::Plain };
+        io.console.write_note(&format_summary(&checkup), style);
     }
-    Err(CommandFailure::new(Exit::Failed, if json { String::new() } else { summary }))
+    // Findings are the command's result, not its failure.
+    Ok(if has_findings { Exit::Failed } else { Exit::Done })
 }
 
 /// Formats the subject and the problem of a finding.
@@ -75,16 +74,16 @@ fn format_finding(finding: &TranscriptFinding, home: &Path) -> String {
 }
 
 fn format_summary(checkup: &TranscriptCheckup) -> String {
-    let read = match checkup.conversations {
-        1 => "1 conversation was read".to_owned(),
-        many => format!("{many} conversations were read"),
+    let checked = match checkup.conversations {
+        1 => "Checked 1 conversation".to_owned(),
+        many => format!("Checked {many} conversations"),
     };
     let shown = u64::try_from(checkup.findings.len()).unwrap_or(u64::MAX);
     match (shown.saturating_add(checkup.omitted), checkup.omitted) {
-        (0, _) => format!("{read}; nothing is wrong."),
-        (1, _) => format!("{read}; 1 thing is wrong."),
-        (all, 0) => format!("{read}; {all} things are wrong."),
-        (all, _) => format!("{read}; {all} things are wrong, of which {shown} are shown."),
+        (0, _) => format!("{checked}: no problems."),
+        (1, _) => format!("{checked}: 1 problem."),
+        (all, 0) => format!("{checked}: {all} problems."),
+        (all, _) => format!("{checked}: {all} problems, {shown} of them shown."),
     }
 }
 
@@ -100,10 +99,10 @@ mod tests {
     #[test]
     fn finding_line_names_subject_and_problem() {
         let home = Path::new("/home/me");
-        let say = |session, path| format_finding(&finding(session, path), home);
-        assert_eq!(say(Some("claude:/1"), None), "claude:/1: it is torn");
-        assert_eq!(say(None, Some("/home/me/.claude/x")), "~/.claude/x: it is torn");
-        assert_eq!(say(Some("claude:/1"), Some("/p/1.jsonl")), "claude:/1 (/p/1.jsonl): it is torn");
+        let line = |session, path| format_finding(&finding(session, path), home);
+        assert_eq!(line(Some("claude:/1"), None), "claude:/1: it is torn");
+        assert_eq!(line(None, Some("/home/me/.claude/x")), "~/.claude/x: it is torn");
+        assert_eq!(line(Some("claude:/1"), Some("/p/1.jsonl")), "claude:/1 (/p/1.jsonl): it is torn");
     }
 
     #[test]
@@ -112,9 +111,9 @@ mod tests {
             let findings = (0..found).map(|_| finding(None, Some("/p"))).collect();
             format_summary(&TranscriptCheckup { conversations, findings, omitted: more })
         };
-        assert_eq!(of(0, 0, 0), "0 conversations were read; nothing is wrong.");
-        assert_eq!(of(1, 1, 0), "1 conversation was read; 1 thing is wrong.");
-        assert_eq!(of(9, 2, 0), "9 conversations were read; 2 things are wrong.");
-        assert_eq!(of(9, 2, 7), "9 conversations were read; 9 things are wrong, of which 2 are shown.");
+        assert_eq!(of(0, 0, 0), "Checked 0 conversations: no problems.");
+        assert_eq!(of(1, 1, 0), "Checked 1 conversation: 1 problem.");
+        assert_eq!(of(9, 2, 0), "Checked 9 conversations: 2 problems.");
+        assert_eq!(of(9, 2, 7), "Checked 9 conversations: 9 problems, 2 of them shown.");
     }
 }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::Io;
 use crate::args::SessionsCommand;
-use crate::client::default_chat;
+use crate::client::{ClientError, default_chat};
 use crate::console::{TextStyle, to_one_line};
 use crate::environment::HostEnvironment;
 use crate::exit::{CommandFailure, Exit};
@@ -39,20 +39,24 @@ pub(crate) async fn run_sessions_command(
         failure.report(&mut io.console);
     }
     host.disconnect(&mut io.console, &mut io.signals).await;
-    outcome.map(|()| Exit::Done)
+    outcome
 }
 
 /// Checks arguments before a host is contacted.
 fn check_arguments(command: &SessionsCommand, environment: &HostEnvironment) -> Result<(), CommandFailure> {
     match command {
-        SessionsCommand::Delete { yes: false, .. } if !is_interactive(environment) => {
-            Err(CommandFailure::new(Exit::Usage, "Nobody can be asked here whether to delete: say --yes."))
-        }
-        SessionsCommand::Export { audit: false, .. } => {
-            Err(CommandFailure::new(Exit::Usage, "Say what to export: --audit, the session's audit log."))
-        }
+        SessionsCommand::Delete { yes: false, .. } if !is_interactive(environment) => Err(CommandFailure::new(
+            Exit::Usage,
+            "confirmationRequired",
+            "Not running in a terminal. Pass --yes to delete.",
+        )),
+        SessionsCommand::Export { audit: false, .. } => Err(CommandFailure::new(
+            Exit::Usage,
+            "invalidArguments",
+            "Nothing to export. Pass --audit to export the audit log.",
+        )),
         SessionsCommand::Rename { title, .. } if title.expose().trim().is_empty() => {
-            Err(CommandFailure::new(Exit::Usage, "The title is empty."))
+            Err(CommandFailure::new(Exit::Usage, "invalidTitle", "The title is empty."))
         }
         _ => Ok(()),
     }
@@ -69,38 +73,41 @@ async fn execute(
     settings: &Settings,
     host: &mut HostConnection,
     io: &mut Io,
-) -> Result<(), CommandFailure> {
+) -> Result<Exit, CommandFailure> {
     match command {
-        SessionsCommand::List { all, tag, limit, .. } => {
-            let wanted = SessionFilter { all: *all, tag: tag.as_deref(), limit: *limit };
-            list_sessions(&wanted, settings.json, environment, host, io).await
+        SessionsCommand::Search(args) => {
+            return search::search_sessions(args, settings.json, environment, host, io).await;
         }
-        SessionsCommand::Tag { session, tag, .. } => set_tag(session, tag.as_deref(), host, io).await,
-        SessionsCommand::Search(args) => search::search_sessions(args, settings.json, environment, host, io).await,
+        SessionsCommand::Doctor { .. } => {
+            return doctor::check_transcripts(settings.json, environment, host, io).await;
+        }
+        SessionsCommand::List { all, tag, limit, .. } => {
+            let filter = SessionFilter { all: *all, tag: tag.as_deref(), limit: *limit };
+            list_sessions(&filter, settings.json, environment, host, io).await?;
+        }
+        SessionsCommand::Tag { session, tag, .. } => set_tag(session, tag.as_deref(), host, io).await?,
         SessionsCommand::Show { session, reasoning, .. } => {
-            show_session(session, *reasoning, settings.json, environment, host, io).await
+            show_session(session, *reasoning, settings.json, environment, host, io).await?;
         }
         SessionsCommand::Rename { session, title } => {
             let action = SessionTitleChangedAction { title: title.expose().clone() };
             let session = update_session(session, StateAction::SessionTitleChanged(action), host, io).await?;
             io.console.write_note(
-                &format!("{} is now called {}.", describe_session(&session), to_one_line(title.expose())),
+                &format!("Renamed {} to {}.", describe_session(&session), to_one_line(title.expose())),
                 TextStyle::Plain,
             );
-            Ok(())
         }
         SessionsCommand::Archive { session, undo } => {
             let action = SessionIsArchivedChangedAction { is_archived: !undo };
             let session = update_session(session, StateAction::SessionIsArchivedChanged(action), host, io).await?;
-            let what = if *undo { "is back in the list" } else { "is archived" };
-            io.console.write_note(&format!("{} {what}.", describe_session(&session)), TextStyle::Plain);
-            Ok(())
+            let done = if *undo { "Restored" } else { "Archived" };
+            io.console.write_note(&format!("{done} {}.", describe_session(&session)), TextStyle::Plain);
         }
-        SessionsCommand::Export { session, .. } => export_audit_log(session, host, io).await,
-        SessionsCommand::RemoveImages { session, all } => remove_images(session, *all, host, io).await,
-        SessionsCommand::Doctor { .. } => doctor::check_transcripts(settings.json, environment, host, io).await,
-        SessionsCommand::Delete { sessions, yes } => delete_sessions(sessions, *yes, host, io).await,
+        SessionsCommand::Export { session, .. } => export_audit_log(session, host, io).await?,
+        SessionsCommand::RemoveImages { session, all } => remove_images(session, *all, host, io).await?,
+        SessionsCommand::Delete { sessions, yes } => delete_sessions(sessions, *yes, host, io).await?,
     }
+    Ok(Exit::Done)
 }
 
 /// Selects the sessions to list.
@@ -111,28 +118,28 @@ struct SessionFilter<'a> {
 }
 
 async fn list_sessions(
-    wanted: &SessionFilter<'_>,
+    filter: &SessionFilter<'_>,
     json: bool,
     environment: &HostEnvironment,
     host: &HostConnection,
     io: &mut Io,
 ) -> Result<(), CommandFailure> {
-    let SessionFilter { all, tag, limit } = *wanted;
+    let SessionFilter { all, tag, limit } = *filter;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-    let wanted = |session: &SessionSummary| {
+    let is_listed = |session: &SessionSummary| {
         (all || !has_status(session.status, SessionStatus::IsArchived))
             && tag.is_none_or(|tag| session_tag(session) == Some(tag))
     };
-    let sessions = io.signals.run_or_interrupt(session_lookup::list_sessions(&host.client, limit, wanted)).await??;
+    let sessions = io.signals.run_or_interrupt(session_lookup::list_sessions(&host.client, limit, is_listed)).await??;
     if json {
         return print_json(&sessions, io);
     }
     if sessions.is_empty() {
         let text = match (tag, all) {
-            (Some(_), true) => "There are no sessions with this tag.",
-            (Some(_), false) => "There are no sessions with this tag that are not archived.",
-            (None, true) => "There are no sessions.",
-            (None, false) => "There are no sessions that are not archived.",
+            (Some(_), true) => "No sessions with this tag.",
+            (Some(_), false) => "No active sessions with this tag. Pass --all to include archived sessions.",
+            (None, true) => "No sessions.",
+            (None, false) => "No active sessions. Pass --all to include archived sessions.",
         };
         io.console.write_note(text, TextStyle::Dim);
         return Ok(());
@@ -157,7 +164,7 @@ struct SessionJson<'a> {
 }
 
 async fn show_session(
-    wanted: &str,
+    name: &str,
     reasoning: bool,
     json: bool,
     environment: &HostEnvironment,
@@ -165,13 +172,13 @@ async fn show_session(
     io: &mut Io,
 ) -> Result<(), CommandFailure> {
     let HostConnection { client, events, .. } = host;
-    let read = async {
-        let summary = session_lookup::find_session(client, wanted).await?;
+    let load = async {
+        let summary = session_lookup::find_session(client, name).await?;
         let session = client.subscribe_to_session(&summary.resource).await?;
         let chat = client.load_chat(events, &default_chat(&session)?).await?;
         Ok::<_, CommandFailure>((summary, session, chat))
     };
-    let (summary, session, chat) = io.signals.run_or_interrupt(read).await??;
+    let (summary, session, chat) = io.signals.run_or_interrupt(load).await??;
     if json {
         return print_json(&SessionJson { resource: &summary.resource, session: &session, chat: &chat }, io);
     }
@@ -185,14 +192,14 @@ async fn show_session(
 
 /// Changes a session and waits until the host has accepted the change.
 async fn update_session(
-    wanted: &str,
+    name: &str,
     action: StateAction,
     host: &mut HostConnection,
     io: &mut Io,
 ) -> Result<SessionSummary, CommandFailure> {
     let HostConnection { client, events, .. } = host;
     let work = async {
-        let summary = session_lookup::find_session(client, wanted).await?;
+        let summary = session_lookup::find_session(client, name).await?;
         client.subscribe_to_session(&summary.resource).await?;
         client.dispatch_and_confirm(events, &summary.resource, action).await?;
         Ok(summary)
@@ -200,17 +207,17 @@ async fn update_session(
     io.signals.run_or_interrupt(work).await?
 }
 
-async fn set_tag(wanted: &str, tag: Option<&str>, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
+async fn set_tag(name: &str, tag: Option<&str>, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
     let client = &host.client;
     let work = async {
-        let session = session_lookup::find_session(client, wanted).await?;
+        let session = session_lookup::find_session(client, name).await?;
         client.set_tag(&session.resource, tag).await?;
         Ok::<_, CommandFailure>(session)
     };
     let session = io.signals.run_or_interrupt(work).await??;
     let text = match tag {
-        Some(tag) => format!("{} has the tag {}.", describe_session(&session), to_one_line(tag)),
-        None => format!("{} has no tag.", describe_session(&session)),
+        Some(tag) => format!("Tagged {} with {}.", describe_session(&session), to_one_line(tag)),
+        None => format!("Removed the tag of {}.", describe_session(&session)),
     };
     io.console.write_note(&text, TextStyle::Plain);
     Ok(())
@@ -221,9 +228,9 @@ fn session_tag(session: &SessionSummary) -> Option<&str> {
 }
 
 /// Writes each entry as a line, as the host sent it.
-async fn export_audit_log(wanted: &str, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
+async fn export_audit_log(name: &str, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
     let client = &host.client;
-    let session = io.signals.run_or_interrupt(session_lookup::find_session(client, wanted)).await??.resource;
+    let session = io.signals.run_or_interrupt(session_lookup::find_session(client, name)).await??.resource;
     let mut after = Some(0);
     while let Some(from) = after {
         let page = io.signals.run_or_interrupt(client.fetch_audit_page(&session, from)).await??;
@@ -236,19 +243,19 @@ async fn export_audit_log(wanted: &str, host: &HostConnection, io: &mut Io) -> R
     Ok(())
 }
 
-async fn remove_images(wanted: &str, all: bool, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
+async fn remove_images(name: &str, all: bool, host: &HostConnection, io: &mut Io) -> Result<(), CommandFailure> {
     let client = &host.client;
     let work = async {
-        let summary = session_lookup::find_session(client, wanted).await?;
+        let summary = session_lookup::find_session(client, name).await?;
         let chat = default_chat(&client.subscribe_to_session(&summary.resource).await?)?;
-        let dropped = client.remove_images(&chat, all).await?;
-        Ok::<_, CommandFailure>((summary, dropped))
+        let removed = client.remove_images(&chat, all).await?;
+        Ok::<_, CommandFailure>((summary, removed))
     };
-    let (session, dropped) = io.signals.run_or_interrupt(work).await??;
-    let text = match dropped {
-        0 => format!("The agent of {} remembers no picture.", describe_session(&session)),
-        1 => format!("The agent of {} has forgotten a picture.", describe_session(&session)),
-        many => format!("The agent of {} has forgotten {many} pictures.", describe_session(&session)),
+    let (session, removed) = io.signals.run_or_interrupt(work).await??;
+    let text = match removed {
+        0 => format!("There are no images to remove from {}.", describe_session(&session)),
+        1 => format!("Removed 1 image from {}.", describe_session(&session)),
+        many => format!("Removed {many} images from {}.", describe_session(&session)),
     };
     io.console.write_note(&text, TextStyle::Plain);
     Ok(())
@@ -256,7 +263,7 @@ async fn remove_images(wanted: &str, all: bool, host: &HostConnection, io: &mut 
 
 /// Finds all sessions before it deletes the first.
 async fn delete_sessions(
-    wanted: &[String],
+    names: &[String],
     yes: bool,
     host: &HostConnection,
     io: &mut Io,
@@ -264,8 +271,8 @@ async fn delete_sessions(
     let client = &host.client;
     let all = io.signals.run_or_interrupt(session_lookup::list_sessions(client, usize::MAX, |_| true)).await??;
     let mut chosen: Vec<SessionSummary> = Vec::new();
-    for wanted in wanted {
-        let session = io.signals.run_or_interrupt(session_lookup::resolve_session(client, &all, wanted)).await??;
+    for name in names {
+        let session = io.signals.run_or_interrupt(session_lookup::resolve_session(client, &all, name)).await??;
         if !chosen.iter().any(|other| other.resource == session.resource) {
             chosen.push(session);
         }
@@ -276,18 +283,19 @@ async fn delete_sessions(
         }
         let what =
             if chosen.len() == 1 { "this session".to_owned() } else { format!("these {} sessions", chosen.len()) };
-        io.console.write_note(&format!("Delete {what} for good? [y/N]"), TextStyle::Bold);
+        io.console.write_note(&format!("Delete {what} permanently? [y/N]"), TextStyle::Bold);
         if !io.signals.run_or_interrupt(read_confirmation(&mut io.stdin)).await?? {
-            return Err(CommandFailure::new(Exit::Failed, "Nothing was deleted."));
+            return Err(CommandFailure::new(Exit::Failed, "notConfirmed", "Canceled. Nothing was deleted."));
         }
     }
     for session in &chosen {
         let disposed = io.signals.run_or_interrupt(client.dispose_session(&session.resource)).await?;
-        let failed = |error| {
-            CommandFailure::new(Exit::Failed, format!("{} could not be deleted: {error}", describe_session(session)))
+        let failed = |error: ClientError| {
+            let text = format!("Failed to delete {}: {error}", describe_session(session));
+            CommandFailure::new(Exit::Failed, error.code().to_owned(), text)
         };
         disposed.map_err(failed)?;
-        io.console.write_note(&format!("{} is deleted.", describe_session(session)), TextStyle::Plain);
+        io.console.write_note(&format!("Deleted {}.", describe_session(session)), TextStyle::Plain);
     }
     Ok(())
 }
@@ -309,7 +317,8 @@ pub(super) async fn read_confirmation(stdin: &mut (impl AsyncRead + Unpin)) -> s
 
 /// Failure for an answer that is newer or older than this command.
 fn unexpected_response(error: &serde_json::Error) -> CommandFailure {
-    CommandFailure::new(Exit::Failed, format!("The host's answer was not understood: {}.", redact_json_error(error)))
+    let text = format!("Unexpected response of the host: {}.", redact_json_error(error));
+    CommandFailure::new(Exit::Failed, "unexpectedResponse", text)
 }
 
 pub(super) fn print_json(value: &impl Serialize, io: &mut Io) -> Result<(), CommandFailure> {

@@ -52,9 +52,9 @@ pub(super) async fn search_sessions(
     environment: &HostEnvironment,
     host: &HostConnection,
     io: &mut Io,
-) -> Result<(), CommandFailure> {
+) -> Result<Exit, CommandFailure> {
     let query = build_query(args, &environment.current_dir);
-    let SearchOutcome { items, pending, problem: trouble } = collect_results(&query, args, &host.client, io).await?;
+    let SearchOutcome { items, pending, problem } = collect_results(&query, args, &host.client, io).await?;
     for item in &items {
         match json {
             true => io.console.write_out(&format!("{}\n", item.get()))?,
@@ -63,19 +63,22 @@ pub(super) async fn search_sessions(
     }
     if pending > 0 {
         io.console.write_note(
-            &format!("Not read yet, so that more may be found in a while: {pending} sessions."),
+            &format!("{pending} sessions are not indexed yet. Search again later for more results."),
             TextStyle::Yellow,
         );
     }
-    if let Some(trouble) = trouble {
+    if let Some(problem) = problem {
         io.console
-            .write_note(&format!("Not everything could be searched: {}.", to_one_line(&trouble)), TextStyle::Yellow);
+            .write_note(&format!("The search index is incomplete: {}.", to_one_line(&problem)), TextStyle::Yellow);
     }
     if items.is_empty() {
-        let sentence = if json { "" } else { "Nothing was found." };
-        return Err(CommandFailure::new(Exit::Failed, sentence));
+        if !json {
+            io.console.write_note("No matching sessions.", TextStyle::Red);
+        }
+        // As with grep, no match is a result, not a failure.
+        return Ok(Exit::Failed);
     }
-    Ok(())
+    Ok(Exit::Done)
 }
 
 /// Results as the host sent them, and what is missing.
@@ -98,20 +101,20 @@ async fn collect_results(
         let missing = args.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let (limit, offset) = (missing.min(SEARCH_PAGE_SIZE), items.len());
         let params = SearchParams { query, limit, offset, wait: !args.no_wait, include_unlisted: args.all };
-        let mut asked = std::pin::pin!(client.search(&params));
-        let late = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut asked)).await?;
-        let answer = match late {
+        let mut request = std::pin::pin!(client.search(&params));
+        let early = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut request)).await?;
+        let answer = match early {
             Ok(answer) => answer?,
             Err(_) => {
-                let why = "What is new is read first; --no-wait answers with what is known already.";
-                io.console.write_note(why, TextStyle::Dim);
-                io.signals.run_or_interrupt(asked).await??
+                let notice = "Indexing new messages first. Pass --no-wait to search what is indexed already.";
+                io.console.write_note(notice, TextStyle::Dim);
+                io.signals.run_or_interrupt(request).await??
             }
         };
-        let found = answer.items.len();
+        let received = answer.items.len();
         items.extend(answer.items);
         let enough = items.len() >= usize::try_from(args.limit).unwrap_or(usize::MAX);
-        if enough || found == 0 || answer.next_offset.is_none() {
+        if enough || received == 0 || answer.next_offset.is_none() {
             return Ok(SearchOutcome { items, pending: answer.pending, problem: answer.problem });
         }
     }
@@ -119,8 +122,8 @@ async fn collect_results(
 
 /// Combines the query with the options.
 fn build_query(args: &SearchArgs, working_directory: &Path) -> String {
-    let words: Vec<&str> = args.query.iter().map(|word| word.expose().as_str()).collect();
-    let mut query = words.join(" ");
+    let terms: Vec<&str> = args.query.iter().map(|term| term.expose().as_str()).collect();
+    let mut query = terms.join(" ");
     let mut filter = |name: &str, value: &str| query.push_str(&format!(" {name}:\"{}\"", value.replace('"', " ")));
     if let Some(workspace) = &args.workspace {
         let path = working_directory.join(workspace);
@@ -137,16 +140,16 @@ fn build_query(args: &SearchArgs, working_directory: &Path) -> String {
 
 fn print_result(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<(), CommandFailure> {
     let item: SessionSearchResult = serde_json::from_str(item.get()).map_err(|error| unexpected_response(&error))?;
-    let title = if item.title.is_empty() { "(without a title)".to_owned() } else { to_one_line(&item.title) };
+    let title = if item.title.is_empty() { "(untitled)".to_owned() } else { to_one_line(&item.title) };
     io.console.write_out_line(&title, TextStyle::Bold)?;
     let id = item.session.rsplit('/').next().unwrap_or(&item.session);
     let age = Timestamp::from_millisecond(item.modified_at_ms).unwrap_or_default();
     let age = table::format_age(&age.to_string(), Timestamp::now());
     let directory = item.workspace.map(|path| table::abbreviate_home(Path::new(&path), &environment.home));
-    let hidden = (item.is_listed == Some(false)).then(|| "not in the list".to_owned());
-    let facts = [Some(to_one_line(id)), Some(age), directory, hidden];
-    let facts = facts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    io.console.write_out_line(&format!("  {facts}"), TextStyle::Dim)?;
+    let hidden = (item.is_listed == Some(false)).then(|| "not listed".to_owned());
+    let details = [Some(to_one_line(id)), Some(age), directory, hidden];
+    let details = details.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    io.console.write_out_line(&format!("  {details}"), TextStyle::Dim)?;
     for hit in &item.hits {
         io.console.write_out(&format!("  {:<9} ", to_one_line(&hit.kind)))?;
         for (text, is_match) in split_snippet(hit) {
@@ -189,7 +192,7 @@ fn split_snippet(hit: &SearchSnippet) -> Vec<(String, bool)> {
 mod tests {
     use super::*;
 
-    fn cut(snippet: &str, matches: &[[usize; 2]]) -> Vec<String> {
+    fn split(snippet: &str, matches: &[[usize; 2]]) -> Vec<String> {
         let hit = SearchSnippet { kind: "answer".to_owned(), snippet: snippet.to_owned(), matches: matches.to_vec() };
         split_snippet(&hit)
             .into_iter()
@@ -199,10 +202,10 @@ mod tests {
 
     #[test]
     fn snippet_is_split_at_matches_and_invalid_ranges_are_tolerated() {
-        assert_eq!(cut("a 😀 bé c", &[[5, 7]]), ["a 😀 ", "[bé]", " c"]);
-        assert_eq!(cut("abc", &[]), ["abc"]);
-        assert_eq!(cut("abc", &[[0, 3]]), ["[abc]"]);
-        assert_eq!(cut("abc", &[[2, 1], [9, 99]]), ["ab", "c"]);
-        assert!(cut("", &[[0, 1]]).is_empty());
+        assert_eq!(split("a 😀 bé c", &[[5, 7]]), ["a 😀 ", "[bé]", " c"]);
+        assert_eq!(split("abc", &[]), ["abc"]);
+        assert_eq!(split("abc", &[[0, 3]]), ["[abc]"]);
+        assert_eq!(split("abc", &[[2, 1], [9, 99]]), ["ab", "c"]);
+        assert!(split("", &[[0, 1]]).is_empty());
     }
 }

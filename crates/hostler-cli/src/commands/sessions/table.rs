@@ -74,12 +74,12 @@ fn format_row([id, status, age, directory, title]: &SessionTableRow, widths: [us
 
 /// Returns the heading of a session that is shown.
 pub(super) fn format_heading(session: &SessionSummary, home: &Path) -> String {
-    let facts =
+    let details =
         [to_one_line(&session.resource), status_label(session.status).to_owned(), format_directory(session, home)];
-    let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+    let details: Vec<_> = details.into_iter().filter(|detail| !detail.is_empty()).collect();
     match to_one_line(&session.title) {
-        title if title.is_empty() => facts.join(" · "),
-        title => format!("{title}\n{}", facts.join(" · ")),
+        title if title.is_empty() => details.join(" · "),
+        title => format!("{title}\n{}", details.join(" · ")),
     }
 }
 
@@ -142,18 +142,18 @@ fn truncate_end(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = take_fitting(text.chars(), width);
-    kept.push(ELLIPSIS);
-    kept.into_iter().collect()
+    let mut visible = take_fitting(text.chars(), width);
+    visible.push(ELLIPSIS);
+    visible.into_iter().collect()
 }
 
 fn truncate_start(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = take_fitting(text.chars().rev(), width);
-    kept.push(ELLIPSIS);
-    kept.into_iter().rev().collect()
+    let mut visible = take_fitting(text.chars().rev(), width);
+    visible.push(ELLIPSIS);
+    visible.into_iter().rev().collect()
 }
 
 /// Takes the characters that fit, leaving room for the ellipsis.

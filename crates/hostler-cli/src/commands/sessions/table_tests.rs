@@ -46,7 +46,7 @@ fn table_fits_the_terminal_width() {
             assert!(line.width() <= columns, "{columns}: {line}");
         }
     }
-    assert_eq!(table(Some(200)), table(None), "nothing is cut where there is room");
+    assert_eq!(table(Some(200)), table(None), "nothing is truncated if there is space");
     insta::assert_snapshot!(table(Some(60)).join("\n"), @r#"
     ID          STATUS    CHANGED     DIRECTORY  TITLE
     1f0c1234    idle      now         … project  what is in her…

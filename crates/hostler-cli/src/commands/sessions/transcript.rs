@@ -22,15 +22,15 @@ pub(super) fn render_transcript(heading: &str, chat: &ChatState, reasoning: bool
     for (index, turn) in chat.turns.iter().enumerate() {
         let end = match turn.state {
             TurnState::Complete => "",
-            TurnState::Cancelled => "cancelled",
+            TurnState::Cancelled => "canceled",
             TurnState::Error => "failed",
         };
-        let facts = [turn.started_at.as_deref().unwrap_or_default(), end];
-        writer.write_turn(index + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+        let details = [turn.started_at.as_deref().unwrap_or_default(), end];
+        writer.write_turn(index + 1, &details, &turn.message, &turn.response_parts, turn.usage.as_ref());
     }
     if let Some(turn) = &chat.active_turn {
-        let facts = [turn.started_at.as_str(), "working"];
-        writer.write_turn(chat.turns.len() + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+        let details = [turn.started_at.as_str(), "working"];
+        writer.write_turn(chat.turns.len() + 1, &details, &turn.message, &turn.response_parts, turn.usage.as_ref());
     }
     writer.blocks
 }
@@ -44,13 +44,14 @@ impl TranscriptWriter {
     fn write_turn(
         &mut self,
         number: usize,
-        facts: &[&str],
+        details: &[&str],
         message: &Message,
         parts: &[ResponsePart],
         usage: Option<&UsageInfo>,
     ) {
-        let facts = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {}", to_one_line(fact)));
-        let heading = format!("\nTurn {number}{}", facts.collect::<String>());
+        let details =
+            details.iter().filter(|detail| !detail.is_empty()).map(|detail| format!(" · {}", to_one_line(detail)));
+        let heading = format!("\nTurn {number}{}", details.collect::<String>());
         self.write(heading, TextStyle::Dim);
         self.write_message(message);
         for part in parts {
@@ -63,15 +64,15 @@ impl TranscriptWriter {
 
     /// Writes the message as a quotation so that it differs from the response.
     fn write_message(&mut self, message: &Message) {
-        let speaker = match &message.origin.kind {
+        let label = match &message.origin.kind {
             MessageKind::User => "",
             MessageKind::Agent => "(agent) ",
             MessageKind::Tool => "(tool) ",
             MessageKind::Automation => "(automation) ",
             MessageKind::SystemNotification => "(system) ",
-            MessageKind::Unknown(_) => "(somebody) ",
+            MessageKind::Unknown(_) => "(unknown) ",
         };
-        let lines: Vec<_> = message.text.lines().map(|line| format!("> {speaker}{line}")).collect();
+        let lines: Vec<_> = message.text.lines().map(|line| format!("> {label}{line}")).collect();
         self.write(lines.join("\n"), TextStyle::Bold);
         for attachment in message.attachments.iter().flatten() {
             self.write(format_attachment(attachment), TextStyle::Dim);
@@ -117,16 +118,15 @@ fn format_attachment(attachment: &MessageAttachment) -> String {
         MessageAttachment::Unknown(_) => return String::new(),
     };
     // The host's metadata is more exact than the client's.
-    let noted = meta.as_ref().and_then(|meta| meta.get("hostler"));
-    let noted =
-        noted.and_then(|noted| serde_json::from_value::<FilePlanResponse>(noted.clone()).ok()).unwrap_or_default();
-    let mut facts = noted.describe();
-    if facts.is_empty() {
-        facts.extend(kind.map(|kind| to_one_line(kind)).into_iter().chain(bytes.map(format_size)));
+    let plan = meta.as_ref().and_then(|meta| meta.get("hostler"));
+    let plan = plan.and_then(|plan| serde_json::from_value::<FilePlanResponse>(plan.clone()).ok()).unwrap_or_default();
+    let mut details = plan.describe();
+    if details.is_empty() {
+        details.extend(kind.map(|kind| to_one_line(kind)).into_iter().chain(bytes.map(format_size)));
     }
-    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
-    let warnings: String = noted.warnings().map(|warning| format!("\n  ! {warning}")).collect();
-    format!("+ {}{facts}{warnings}", to_one_line(label))
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    let warnings: String = plan.warnings().map(|warning| format!("\n  ! {warning}")).collect();
+    format!("+ {}{details}{warnings}", to_one_line(label))
 }
 
 /// Formats a call in one line: what it did, or why it did not run.
@@ -141,15 +141,15 @@ fn format_tool_call(call: &ToolCallState) -> String {
         }
         ToolCallState::Cancelled(call) => {
             let reason = call.reason_message.as_ref().map_or("", |reason| reason.as_text());
-            ("✗", &call.display_name, format!("refused: {reason}"))
+            ("✗", &call.display_name, format!("denied: {reason}"))
         }
         ToolCallState::PendingConfirmation(call) => {
-            ("?", &call.display_name, format!("waits for approval: {}", call.invocation_message.as_text()))
+            ("?", &call.display_name, format!("waiting for approval: {}", call.invocation_message.as_text()))
         }
         ToolCallState::Running(call) => ("…", &call.display_name, call.invocation_message.as_text().to_owned()),
-        ToolCallState::AuthRequired(call) => ("?", &call.display_name, "waits for a sign-in".to_owned()),
+        ToolCallState::AuthRequired(call) => ("?", &call.display_name, "waiting for a sign-in".to_owned()),
         ToolCallState::PendingResultConfirmation(call) => {
-            ("?", &call.display_name, "its result waits for approval".to_owned())
+            ("?", &call.display_name, "result waiting for approval".to_owned())
         }
         ToolCallState::Streaming(call) => ("…", &call.display_name, String::new()),
         ToolCallState::Unknown(_) => return String::new(),
@@ -237,7 +237,7 @@ mod tests {
         + a word
         • Bash: Ran ls
         ✗ Bash: failed: no ls
-        ✗ Bash: refused: not allowed
+        ✗ Bash: denied: not allowed
         # Hi
         you
         12 tokens in, 3 out · m-1

@@ -45,7 +45,7 @@ impl InputFormPrompt {
         }
         match self.question() {
             Some(question) => text + &format_question(question),
-            None => text + "Agree? y or n, an empty line skips it: ",
+            None => text + "Accept? Enter y or n, or an empty line to skip: ",
         }
     }
 
@@ -55,7 +55,7 @@ impl InputFormPrompt {
                 "" => self.complete(ChatInputResponseKind::Cancel),
                 line if is_yes(line) => self.complete(ChatInputResponseKind::Accept),
                 line if is_no(line) => self.complete(ChatInputResponseKind::Decline),
-                _ => LineOutcome::Reprompt("y or n: ".to_owned()),
+                _ => LineOutcome::Reprompt("Enter y or n: ".to_owned()),
             };
         };
         if line.is_empty() {
@@ -67,7 +67,7 @@ impl InputFormPrompt {
             let id = question_fields(question).id.to_owned();
             match parse_answer(question, line) {
                 Ok(value) => drop(self.answers.insert(id, ChatInputAnswer::Submitted(ChatInputAnswered { value }))),
-                Err(hint) => return LineOutcome::Reprompt(hint),
+                Err(error) => return LineOutcome::Reprompt(error.to_string()),
             }
         }
         self.question_index += 1;
@@ -96,61 +96,68 @@ struct QuestionFields<'a> {
 }
 
 fn question_fields(question: &ChatInputQuestion) -> QuestionFields<'_> {
-    let (id, message, required, options, own_words) = match question {
+    let (id, message, required, options, freeform) = match question {
         ChatInputQuestion::Text(q) => (&q.id, &q.message, q.required, &[][..], None),
         ChatInputQuestion::Number(q) | ChatInputQuestion::Integer(q) => (&q.id, &q.message, q.required, &[][..], None),
         ChatInputQuestion::Boolean(q) => (&q.id, &q.message, q.required, &[][..], None),
         ChatInputQuestion::SingleSelect(q) => (&q.id, &q.message, q.required, &*q.options, q.allow_freeform_input),
         ChatInputQuestion::MultiSelect(q) => (&q.id, &q.message, q.required, &*q.options, q.allow_freeform_input),
         ChatInputQuestion::Unknown(_) => {
-            let message = "A question that this program does not know.";
+            let message = "This question is of an unsupported kind.";
             return QuestionFields { id: "", message, required: true, options: &[], allows_freeform: false };
         }
     };
-    QuestionFields { id, message, required: required == Some(true), options, allows_freeform: own_words == Some(true) }
+    QuestionFields { id, message, required: required == Some(true), options, allows_freeform: freeform == Some(true) }
 }
 
 fn format_question(question: &ChatInputQuestion) -> String {
-    let facts = question_fields(question);
-    let mut text = format!("? {}\n", escape_invisible(facts.message).trim_end());
-    for (at, option) in facts.options.iter().enumerate() {
+    let fields = question_fields(question);
+    let mut text = format!("? {}\n", escape_invisible(fields.message).trim_end());
+    for (at, option) in fields.options.iter().enumerate() {
         let more =
             option.description.as_deref().map(|text| format!(": {}", escape_invisible_line(text))).unwrap_or_default();
         text.push_str(&format!("  {}  {}{more}\n", at + 1, escape_invisible_line(&option.label)));
     }
-    format!("{text}{}, an empty line skips it: ", answer_hint(question))
+    format!("{text}{}, or an empty line to skip: ", answer_hint(question))
 }
 
 /// Describes what can be typed.
 fn answer_hint(question: &ChatInputQuestion) -> &'static str {
-    let own_words = question_fields(question).allows_freeform;
+    let allows_freeform = question_fields(question).allows_freeform;
     match question {
-        ChatInputQuestion::Text(_) => "Text",
-        ChatInputQuestion::Number(_) => "A number",
-        ChatInputQuestion::Integer(_) => "A whole number",
-        ChatInputQuestion::Boolean(_) => "y or n",
-        ChatInputQuestion::SingleSelect(_) if own_words => "A number, or own words",
-        ChatInputQuestion::SingleSelect(_) => "A number",
-        ChatInputQuestion::MultiSelect(_) if own_words => "Numbers with commas between, or own words",
-        ChatInputQuestion::MultiSelect(_) => "Numbers with commas between",
-        ChatInputQuestion::Unknown(_) => "It cannot be answered here",
+        ChatInputQuestion::Text(_) => "Enter text",
+        ChatInputQuestion::Number(_) => "Enter a number",
+        ChatInputQuestion::Integer(_) => "Enter a whole number",
+        ChatInputQuestion::Boolean(_) => "Enter y or n",
+        ChatInputQuestion::SingleSelect(_) if allows_freeform => "Enter a number or your own text",
+        ChatInputQuestion::SingleSelect(_) => "Enter a number",
+        ChatInputQuestion::MultiSelect(_) if allows_freeform => "Enter numbers separated by commas, or your own text",
+        ChatInputQuestion::MultiSelect(_) => "Enter numbers separated by commas",
+        ChatInputQuestion::Unknown(_) => "This question cannot be answered here",
     }
 }
 
-/// Parses a line as an answer to a question, or returns what to type instead.
-fn parse_answer(question: &ChatInputQuestion, line: &str) -> Result<ChatInputAnswerValue, String> {
-    let again = || format!("{}: ", answer_hint(question));
-    let QuestionFields { options, allows_freeform: own_words, .. } = question_fields(question);
+/// Line that does not answer a question. The message is the prompt for another attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{hint}: ")]
+struct InvalidAnswer {
+    hint: &'static str,
+}
+
+/// Parses a line as an answer to a question.
+fn parse_answer(question: &ChatInputQuestion, line: &str) -> Result<ChatInputAnswerValue, InvalidAnswer> {
+    let invalid = || InvalidAnswer { hint: answer_hint(question) };
+    let QuestionFields { options, allows_freeform, .. } = question_fields(question);
     let id = |at: usize| options.get(at).map(|option| option.id.clone());
     // A line of numbers selects options.
     let numeric = line.chars().all(|c| c.is_ascii_digit() || c == ',' || c.is_whitespace());
-    let words = || if own_words && !numeric { Ok(vec![line.to_owned()]) } else { Err(again()) };
+    let freeform = || if allows_freeform && !numeric { Ok(vec![line.to_owned()]) } else { Err(invalid()) };
     Ok(match question {
         ChatInputQuestion::Text(_) => ChatInputAnswerValue::Text(ChatInputTextAnswerValue { value: line.to_owned() }),
         ChatInputQuestion::Number(_) | ChatInputQuestion::Integer(_) => {
             let whole = matches!(question, ChatInputQuestion::Integer(_));
             let value = line.parse::<f64>().ok().filter(|value| value.is_finite() && (!whole || value.fract() == 0.0));
-            ChatInputAnswerValue::Number(ChatInputNumberAnswerValue { value: value.ok_or_else(again)? })
+            ChatInputAnswerValue::Number(ChatInputNumberAnswerValue { value: value.ok_or_else(invalid)? })
         }
         ChatInputQuestion::Boolean(_) if is_yes(line) || is_no(line) => {
             ChatInputAnswerValue::Boolean(ChatInputBooleanAnswerValue { value: is_yes(line) })
@@ -158,7 +165,7 @@ fn parse_answer(question: &ChatInputQuestion, line: &str) -> Result<ChatInputAns
         ChatInputQuestion::SingleSelect(_) => {
             let (value, freeform_values) = match parse_option_number(line, options.len()).and_then(id) {
                 Some(id) => (id, None),
-                None => (String::new(), Some(words()?)),
+                None => (String::new(), Some(freeform()?)),
             };
             ChatInputAnswerValue::Selected(ChatInputSelectedAnswerValue { value, freeform_values })
         }
@@ -167,20 +174,20 @@ fn parse_answer(question: &ChatInputQuestion, line: &str) -> Result<ChatInputAns
                 line.split(',').map(|part| parse_option_number(part.trim(), options.len()).and_then(id)).collect();
             let (value, freeform_values) = match chosen {
                 Some(ids) => (deduplicate(ids), None),
-                None => (Vec::new(), Some(words()?)),
+                None => (Vec::new(), Some(freeform()?)),
             };
             ChatInputAnswerValue::SelectedMany(ChatInputSelectedManyAnswerValue { value, freeform_values })
         }
-        ChatInputQuestion::Boolean(_) | ChatInputQuestion::Unknown(_) => return Err(again()),
+        ChatInputQuestion::Boolean(_) | ChatInputQuestion::Unknown(_) => return Err(invalid()),
     })
 }
 
 fn deduplicate(ids: Vec<String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut unique: Vec<String> = Vec::new();
     for id in ids {
-        if !found.contains(&id) {
-            found.push(id);
+        if !unique.contains(&id) {
+            unique.push(id);
         }
     }
-    found
+    unique
 }

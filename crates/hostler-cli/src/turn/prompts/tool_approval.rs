@@ -9,15 +9,17 @@ use serde_json::Value;
 use super::tool_input_draft::ToolInputDraft;
 use super::{LineOutcome, is_no, is_yes, parse_option_number};
 use crate::escape_text::{escape_invisible_code, escape_invisible_line};
+use crate::turn::EditorError;
 
 /// Host option that denies with a message to the agent.
 const DENY_WITH_FEEDBACK_OPTION: &str = "deny-tell";
 /// Maximum number of displayed input lines.
 const MAX_INPUT_LINES: usize = 40;
 const MAX_INPUT_CHARS: usize = 4000;
-const ALLOW_CHANGED_LABEL: &str = "Allow it with the changed input";
+const ALLOW_CHANGED_LABEL: &str = "Allow with the changed input";
 /// Shown if no editor is configured.
-const TYPE_INPUT_HINT: &str = "Type the whole input; an empty line ends it, and nothing at all leaves it as it is.\n";
+const TYPE_INPUT_HINT: &str =
+    "Enter the complete input and end it with an empty line. An empty input changes nothing.\n";
 
 /// Pending call and the state of its prompt.
 pub(super) struct ToolApprovalPrompt {
@@ -38,7 +40,7 @@ impl ToolApprovalPrompt {
     pub(super) fn new(name: &str, ready: &ChatToolCallReadyAction, has_editor: bool) -> Self {
         let input = match &ready.tool_input {
             Some(ToolInput::Inline(input)) => truncate_input(input),
-            Some(ToolInput::ContentRef(_)) => "  (The input is too long to be shown here.)\n".to_owned(),
+            Some(ToolInput::ContentRef(_)) => "  (The input is too long to show.)\n".to_owned(),
             None => String::new(),
         };
         Self {
@@ -90,17 +92,21 @@ impl ToolApprovalPrompt {
         for (at, option) in self.options().iter().enumerate() {
             text.push_str(&format!("  {}  {}\n", at + 1, escape_invisible_line(&option.label)));
         }
-        let edit = if self.draft.is_some() { "e to change the input, " } else { "" };
-        format!("{text}A number, {edit}or a word to the agent that denies it: ")
+        let edit = if self.draft.is_some() { ", e to edit the input" } else { "" };
+        format!("{text}Enter a number{edit}, or a message that denies the call: ")
     }
 
     /// Handles the edited input, or why there is none.
-    pub(super) fn handle_edited(&mut self, edited: Result<String, String>) -> LineOutcome {
-        let taken = edited.and_then(|text| self.draft.as_mut().map_or(Ok(()), |draft| draft.apply(text)));
-        match taken {
-            Ok(()) => LineOutcome::Reprompt(self.prompt()),
-            Err(why) => LineOutcome::Reprompt(format!("\n{}\n{}", escape_invisible_line(&why), self.prompt())),
-        }
+    pub(super) fn handle_edited(&mut self, edited: Result<String, EditorError>) -> LineOutcome {
+        let problem = match (edited, &mut self.draft) {
+            (Ok(text), Some(draft)) => draft.apply(text).err().map(|error| error.to_string()),
+            (Ok(_), None) => None,
+            (Err(error), _) => Some(error.to_string()),
+        };
+        LineOutcome::Reprompt(match problem {
+            Some(problem) => format!("\n{}\n{}", escape_invisible_line(&problem), self.prompt()),
+            None => self.prompt(),
+        })
     }
 
     pub(super) fn handle_line(&mut self, line: &str) -> LineOutcome {
@@ -129,32 +135,32 @@ impl ToolApprovalPrompt {
             None if is_no(line) => of_kind(ConfirmationOptionKind::Deny),
             None => None,
         };
-        let again = || LineOutcome::Reprompt(format!("A number from 1 to {}, or a word: ", options.len()));
+        let reprompt = || LineOutcome::Reprompt(format!("Enter a number from 1 to {}, or a message: ", options.len()));
         match at.and_then(|at| options.get(at)) {
             Some(option) if option.kind == ConfirmationOptionKind::Approve => {
                 self.confirm(true, Some(option.id.clone()), "")
             }
             Some(option) if option.id == DENY_WITH_FEEDBACK_OPTION => {
                 self.deny_message_option = Some(option.id.clone());
-                LineOutcome::Reprompt("What to do instead: ".to_owned())
+                LineOutcome::Reprompt("What should the agent do instead? ".to_owned())
             }
             Some(option) if option.kind == ConfirmationOptionKind::Deny => self.deny(Some(option.id.clone()), ""),
             // Options of a newer kind have an unknown effect.
-            Some(_) => again(),
+            Some(_) => reprompt(),
             // A number is meant as an option.
-            None if line.is_empty() || line.parse::<i64>().is_ok() || is_yes(line) || is_no(line) => again(),
+            None if line.is_empty() || line.parse::<i64>().is_ok() || is_yes(line) || is_no(line) => reprompt(),
             None => {
-                let tells = options.iter().find(|option| option.id == DENY_WITH_FEEDBACK_OPTION);
-                self.deny(tells.map(|option| option.id.clone()), line)
+                let feedback = options.iter().find(|option| option.id == DENY_WITH_FEEDBACK_OPTION);
+                self.deny(feedback.map(|option| option.id.clone()), line)
             }
         }
     }
 
-    fn deny(&self, option: Option<String>, words: &str) -> LineOutcome {
-        self.confirm(false, option, words)
+    fn deny(&self, option: Option<String>, message: &str) -> LineOutcome {
+        self.confirm(false, option, message)
     }
 
-    fn confirm(&self, approved: bool, option: Option<String>, words: &str) -> LineOutcome {
+    fn confirm(&self, approved: bool, option: Option<String>, message: &str) -> LineOutcome {
         LineOutcome::Answer(Box::new(StateAction::ChatToolCallConfirmed(ChatToolCallConfirmedAction {
             turn_id: self.turn.clone(),
             tool_call_id: self.id.clone(),
@@ -164,7 +170,7 @@ impl ToolApprovalPrompt {
             reason: (!approved).then_some(ToolCallCancellationReason::Denied),
             edited_tool_input: self.changed_input().filter(|_| approved).map(Value::to_string),
             user_suggestion: None,
-            reason_message: (!words.is_empty()).then(|| words.to_owned().into()),
+            reason_message: (!message.is_empty()).then(|| message.to_owned().into()),
             // The host does not know our own default options.
             selected_option_id: option.filter(|id| !id.is_empty()),
         })))
@@ -187,7 +193,7 @@ fn truncate_input(input: &str) -> String {
     let short: String = shown.chars().take(MAX_INPUT_CHARS).collect();
     let mut text: String = short.lines().take(MAX_INPUT_LINES).map(|line| format!("  {line}\n")).collect();
     if shown.chars().count() > MAX_INPUT_CHARS || short.lines().count() > MAX_INPUT_LINES {
-        text.push_str("  … (There is more.)\n");
+        text.push_str("  … (truncated)\n");
     }
     text
 }

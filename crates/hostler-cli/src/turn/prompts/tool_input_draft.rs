@@ -7,6 +7,17 @@ use serde_json::Value;
 /// Maximum size of an input; hosts accept no more.
 const MAX_INPUT_BYTES: usize = 4 * 1024 * 1024;
 
+/// Why an edited input is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ToolInputError {
+    #[error("The input is longer than 4 MiB.")]
+    TooLong,
+    #[error("The input must be a JSON object.")]
+    NotAnObject,
+    #[error("The input is not valid JSON: {0}.")]
+    InvalidJson(String),
+}
+
 /// Original input, the last edited text, and the input that replaces the original.
 pub(super) struct ToolInputDraft {
     original: Value,
@@ -35,10 +46,10 @@ impl ToolInputDraft {
         self.changed.as_ref()
     }
 
-    /// Applies an edited text. The error is a sentence; the text is kept for the next attempt.
-    pub(super) fn apply(&mut self, text: String) -> Result<(), String> {
+    /// Applies an edited text. An invalid text is retained for the next attempt.
+    pub(super) fn apply(&mut self, text: String) -> Result<(), ToolInputError> {
         if text.len() > MAX_INPUT_BYTES {
-            return Err("That is too long.".to_owned());
+            return Err(ToolInputError::TooLong);
         }
         self.text = text;
         match serde_json::from_str(&self.text) {
@@ -46,8 +57,8 @@ impl ToolInputDraft {
                 self.changed = (value != self.original).then_some(value);
                 Ok(())
             }
-            Ok(_) => Err("The input must be a JSON object, in braces.".to_owned()),
-            Err(error) => Err(format!("That is not JSON: {error}.")),
+            Ok(_) => Err(ToolInputError::NotAnObject),
+            Err(error) => Err(ToolInputError::InvalidJson(error.to_string())),
         }
     }
 

@@ -16,11 +16,11 @@ use crate::host::HostConnection;
 const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct TranscriptCheckup {
     conversations: u64,
     findings: Vec<TranscriptFinding>,
-    #[serde(rename = "more")]
-    omitted: u64,
+    omitted_findings: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,7 +80,7 @@ fn format_summary(checkup: &TranscriptCheckup) -> String {
         many => format!("{many} conversations were read"),
     };
     let shown = u64::try_from(checkup.findings.len()).unwrap_or(u64::MAX);
-    match (shown.saturating_add(checkup.omitted), checkup.omitted) {
+    match (shown.saturating_add(checkup.omitted_findings), checkup.omitted_findings) {
         (0, _) => format!("{read}; nothing is wrong."),
         (1, _) => format!("{read}; 1 thing is wrong."),
         (all, 0) => format!("{read}; {all} things are wrong."),
@@ -110,7 +110,7 @@ mod tests {
     fn summary_line_counts_findings() {
         let of = |conversations, found: usize, more| {
             let findings = (0..found).map(|_| finding(None, Some("/p"))).collect();
-            format_summary(&TranscriptCheckup { conversations, findings, omitted: more })
+            format_summary(&TranscriptCheckup { conversations, findings, omitted_findings: more })
         };
         assert_eq!(of(0, 0, 0), "0 conversations were read; nothing is wrong.");
         assert_eq!(of(1, 1, 0), "1 conversation was read; 1 thing is wrong.");

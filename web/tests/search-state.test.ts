@@ -71,13 +71,13 @@ test('partial failures are reported, and external sessions are searched on reque
   const { search, connection } = await startSearch();
   search.search('hay', true);
   const request = await connection.expect('hostler/search');
-  expect(request.params).toMatchObject({ query: 'hay', all: true });
+  expect(request.params).toMatchObject({ query: 'hay', includeUnlisted: true });
   connection.answer(request, { items: [searchResult('a')], pendingSessions: 0, indexError: 'The disk is on fire.' });
   await vi.waitFor(() => expect(search.partialFailure).toBe('The disk is on fire.'));
   expect(names(search)).toEqual(['a']);
   search.search('oats');
   const next = await connection.expect('hostler/search');
-  expect(next.params).not.toHaveProperty('all');
+  expect(next.params).not.toHaveProperty('includeUnlisted');
   connection.answer(next, { items: [], pendingSessions: 0 });
   await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
   expect(search.partialFailure).toBeUndefined();

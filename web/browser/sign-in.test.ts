@@ -100,7 +100,7 @@ test(
     // Storage is shared by all tabs of an origin.
     await tab.reload();
     await sessionsPane(tab).waitFor();
-    const { items } = await (await harness.connectClient()).host.client.request('hostler/listSignIns', {
+    const { items } = await (await harness.connectClient()).host.client.request('hostler/listBrowserSessions', {
       channel: 'ahp-root://',
     });
     expect(items.length).toBe(1);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ClientOptions } from '../src/ahp/client.ts';
 import type { ConnectionState } from '../src/ahp/connection.ts';
 import { ChannelGoneError, DisconnectedError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
-import type { Action } from '../src/ahp/types/index.ts';
+import type { Action, Meta } from '../src/ahp/types/index.ts';
 import { type FakeEnvironment, settled } from './support/fake-environment.ts';
 import { createClient, FakeServer, type ServerConnection, until } from './support/fake-server.ts';
 
@@ -135,6 +135,18 @@ describe('messages', () => {
     connection.answer(one, null);
     await expect(second).rejects.toThrow(new RpcError(-32008, 'There is no such directory.'));
     expect(await first).toBeNull();
+  });
+
+  test('an error response exposes the stable code of its data', async () => {
+    const connection = await connectClient();
+    const answered = async (data?: unknown) => {
+      const answer = client.request('ping', { channel: 'ahp-root://' });
+      connection.answerError(await connection.expect('ping'), -32001, 'There is no such session.', data);
+      return answer.catch((error: RpcError) => [error.code, error.errorCode]);
+    };
+    expect(await answered({ code: 'sessionNotFound' })).toEqual([-32001, 'sessionNotFound']);
+    for (const data of [undefined, null, 'text', 7, [], {}, { code: '' }, { code: 7 }])
+      expect(await answered(data)).toEqual([-32001, undefined]);
   });
 
   test('a request fails after its timeout and when the connection closes', async () => {
@@ -362,6 +374,28 @@ test('a rejected action is rolled back and reports the reason', async () => {
   await expect(answer).rejects.toEqual(new RejectedError(URI, action, 'A title has a letter.'));
   expect(reported).toEqual(['A title has a letter.']);
   expect(session.view.value).toMatchObject({ pending: 0, state: { title: 'old' } });
+});
+
+test('a rejected action exposes the stable code of the rejection', async () => {
+  const connection = await connectClient();
+  const session = client.open('session', URI);
+  await connection.answerSubscribe(SESSION, 5);
+  await until(session.view, ({ status }) => status === 'live');
+  const action = { type: 'session/titleChanged', title: '' } as const;
+  const metas: [Meta | undefined, string | undefined][] = [
+    [{ hostler: { code: 'invalidTitle' } }, 'invalidTitle'],
+    [undefined, undefined],
+    [{}, undefined],
+    [{ hostler: 'text' }, undefined],
+    [{ hostler: { code: 7 } }, undefined],
+  ];
+  for (const [index, [meta, code]] of metas.entries()) {
+    const answer = session.dispatch(action);
+    const origin = { clientId: 'c', clientSeq: index + 1 };
+    const rejection = { origin, rejectionReason: 'A title has a letter.', ...(meta && { _meta: meta }) };
+    connection.sendAction(URI, 6 + index, action, rejection);
+    expect(await answer.catch((error: RejectedError) => error.errorCode)).toBe(code);
+  }
 });
 
 test('a channel is subscribed once and released after the last handle closes', async () => {

@@ -10,7 +10,7 @@ import {
   readAgentStderr,
   readAttachmentWarnings,
   readContextUsage,
-  readHoldMessage,
+  readLimitMessage,
   readSessionUsage,
   readTurnUsage,
 } from '../src/chat/host-metadata.ts';
@@ -65,15 +65,26 @@ describe('usage', () => {
 });
 
 test('metadata of an unexpected shape is ignored', () => {
-  for (const odd of [null, 1, 'text', [], { usage: 1, held: [], warnings: [1, { sentence: 2 }], stderr: {} }]) {
+  for (const odd of [null, 1, 'text', [], { usage: 1, limitReached: [], warnings: [1, { message: 2 }], stderr: {} }]) {
     const meta = { hostler: odd };
-    expect([readHoldMessage(meta), readAttachmentWarnings(meta), readAgentStderr(meta)]).toEqual([
+    expect([readLimitMessage(meta), readAttachmentWarnings(meta), readAgentStderr(meta)]).toEqual([
       undefined,
       [],
       undefined,
     ]);
     expect(readTurnUsage({ _meta: meta }).dollars).toBeUndefined();
   }
+  expect(readAttachmentWarnings({ hostler: { warnings: [{ kind: 'k', message: 'Smaller now.' }] } })).toEqual([
+    'Smaller now.',
+  ]);
+});
+
+test('the message about a reached limit is read', () => {
+  expect(readLimitMessage({ hostler: { limitReached: { message: 'Raise the limit.' } } })).toBe('Raise the limit.');
+  expect(readLimitMessage({ hostler: { limitReached: null } })).toBeUndefined();
+});
+
+test('warnings of stored messages are read under their former name', () => {
   expect(readAttachmentWarnings({ hostler: { warnings: [{ kind: 'k', sentence: 'Smaller now.' }] } })).toEqual([
     'Smaller now.',
   ]);

@@ -33,7 +33,7 @@ async function startSearch() {
 }
 
 function searchResult(name: string): SessionSearchResult {
-  return { session: `p:/${name}`, title: name, modifiedAtMs: 0, matching: 1, hits: [] };
+  return { session: `p:/${name}`, title: name, modifiedAtMs: 0, matchingTurns: 1, hits: [] };
 }
 
 const names = (search: SearchState) => search.items.map(({ title }) => title);
@@ -43,13 +43,13 @@ test('result pages are appended without duplicates', async () => {
   search.search(' hay ');
   const first = await connection.expect('hostler/search');
   expect(first.params).toMatchObject({ query: 'hay', offset: 0 });
-  connection.answer(first, { items: [searchResult('a'), searchResult('b')], nextOffset: 2, pending: 0 });
+  connection.answer(first, { items: [searchResult('a'), searchResult('b')], nextOffset: 2, pendingSessions: 0 });
   await vi.waitFor(() => expect(search.answeredQuery).toBe('hay'));
   expect(search.hasMore).toBe(true);
   search.loadMore();
   const second = await connection.expect('hostler/search');
   expect(second.params).toMatchObject({ query: 'hay', offset: 2 });
-  connection.answer(second, { items: [searchResult('b'), searchResult('c')], pending: 0 });
+  connection.answer(second, { items: [searchResult('b'), searchResult('c')], pendingSessions: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a', 'b', 'c']));
   expect(search.hasMore).toBe(false);
 });
@@ -60,8 +60,8 @@ test('a late response is ignored', async () => {
   const old = await connection.expect('hostler/search');
   search.search('oats');
   const request = await connection.expect('hostler/search');
-  connection.answer(old, { items: [searchResult('old')], pending: 0 });
-  connection.answer(request, { items: [searchResult('new')], pending: 0 });
+  connection.answer(old, { items: [searchResult('old')], pendingSessions: 0 });
+  connection.answer(request, { items: [searchResult('new')], pendingSessions: 0 });
   await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
   expect(names(search)).toEqual(['new']);
   expect(search.isLoading).toBe(false);
@@ -71,14 +71,14 @@ test('partial failures are reported, and external sessions are searched on reque
   const { search, connection } = await startSearch();
   search.search('hay', true);
   const request = await connection.expect('hostler/search');
-  expect(request.params).toMatchObject({ query: 'hay', all: true });
-  connection.answer(request, { items: [searchResult('a')], pending: 0, trouble: 'The disk is on fire.' });
+  expect(request.params).toMatchObject({ query: 'hay', includeUnlisted: true });
+  connection.answer(request, { items: [searchResult('a')], pendingSessions: 0, indexError: 'The disk is on fire.' });
   await vi.waitFor(() => expect(search.partialFailure).toBe('The disk is on fire.'));
   expect(names(search)).toEqual(['a']);
   search.search('oats');
   const next = await connection.expect('hostler/search');
-  expect(next.params).not.toHaveProperty('all');
-  connection.answer(next, { items: [], pending: 0 });
+  expect(next.params).not.toHaveProperty('includeUnlisted');
+  connection.answer(next, { items: [], pendingSessions: 0 });
   await vi.waitFor(() => expect(search.answeredQuery).toBe('oats'));
   expect(search.partialFailure).toBeUndefined();
 });
@@ -86,10 +86,10 @@ test('partial failures are reported, and external sessions are searched on reque
 test('the search polls while the host is indexing', async () => {
   const { search, connection, world } = await startSearch();
   search.search('hay');
-  connection.answer(await connection.expect('hostler/search'), { items: [], pending: 3 });
+  connection.answer(await connection.expect('hostler/search'), { items: [], pendingSessions: 3 });
   await vi.waitFor(() => expect(search.pendingSessions).toBe(3));
   world.advance(2_000);
-  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pending: 0 });
+  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pendingSessions: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a']));
   expect(search.pendingSessions).toBe(0);
 });
@@ -97,7 +97,7 @@ test('the search polls while the host is indexing', async () => {
 test('an empty query sends no request and shows no results', async () => {
   const { search, connection } = await startSearch();
   search.search('hay');
-  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pending: 0 });
+  connection.answer(await connection.expect('hostler/search'), { items: [searchResult('a')], pendingSessions: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a']));
   search.search('  ');
   expect(names(search)).toEqual([]);

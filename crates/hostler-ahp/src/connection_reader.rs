@@ -207,13 +207,13 @@ impl ConnectionReader {
             DecodedCommand::Subscribe(channel, extent) => self.subscribe(request, &channel, extent).await,
             DecodedCommand::FetchTurns(params) => self.fetch_turns(request.id, params).await,
             DecodedCommand::Resource(resource) => self.handle_resource_request(request.id, resource).await,
-            DecodedCommand::Search(wish) => {
-                self.answer_later(request, async move { crate::search::search(&engine, wish).await })
+            DecodedCommand::Search(search) => {
+                self.answer_later(request, async move { crate::search::search(&engine, search).await })
             }
-            DecodedCommand::SessionsDoctor => {
-                self.answer_lookup(request, async move { crate::sessions_doctor::run_doctor(&engine).await }).await
+            DecodedCommand::CheckSessions => {
+                self.answer_lookup(request, async move { crate::session_check::check_sessions(&engine).await }).await
             }
-            DecodedCommand::Trust(errand) => self.answer_lookup(request, errand.execute(engine)).await,
+            DecodedCommand::Trust(trust) => self.answer_lookup(request, trust.execute(engine)).await,
             DecodedCommand::TagSession(params) => self.answer_later(request, async move {
                 engine.tag_session(&params.channel, params.tag.as_deref()).await?;
                 Ok(Value::Null)
@@ -227,9 +227,9 @@ impl ConnectionReader {
                 let turn = engine.next_sign_in_sequence();
                 self.answer_lookup(request, async move { methods::authenticate(&engine, turn, params).await }).await
             }
-            DecodedCommand::BrowserSessions(errand) => {
+            DecodedCommand::BrowserSessions(command) => {
                 let own = self.context.anonymous_client.as_ref().map(|guest| guest.session_id().to_owned());
-                self.answer_lookup(request, errand.execute(self.context.browser_sessions.clone(), own)).await
+                self.answer_lookup(request, command.execute(self.context.browser_sessions.clone(), own)).await
             }
             DecodedCommand::ResolveConfig(params) => {
                 self.answer_lookup(request, async move { methods::resolve_config(&engine, params).await }).await
@@ -265,8 +265,8 @@ impl ConnectionReader {
                 let disposed = engine.dispose_terminal(&terminal).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
-            DecodedCommand::DropImages(params) => {
-                self.answer_later(request, async move { methods::drop_images(&engine, params).await })
+            DecodedCommand::RemoveImages(params) => {
+                self.answer_later(request, async move { methods::remove_images(&engine, params).await })
             }
             DecodedCommand::PlanAttachments(params) => match Arc::clone(&self.plans).try_acquire_owned() {
                 Ok(place) => {

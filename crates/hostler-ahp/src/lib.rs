@@ -28,7 +28,7 @@ mod resources;
 mod rpc;
 mod search;
 mod server;
-mod sessions_doctor;
+mod session_check;
 mod tls;
 mod trust;
 mod ws;

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::client_files::ClientFiles;
-use crate::protocol::commands;
+use crate::protocol::{commands, deprecated};
 use crate::protocol_version::{self, ProtocolVersion};
 use crate::rpc::RpcError;
 use crate::{browser_sessions, decode, resources, search, trust};
@@ -52,13 +52,13 @@ pub(crate) enum DecodedCommand {
     /// Search all sessions.
     Search(SearchRequest),
     /// Check the agents' transcripts for problems.
-    SessionsDoctor,
+    CheckSessions,
     /// List, check or change workspace trust; reads the folder.
     Trust(trust::TrustRequest),
     /// Set or remove a session's tag.
     TagSession(TagSessionParams),
     /// Remove images from a conversation; closes its agent.
-    DropImages(DropImagesParams),
+    RemoveImages(RemoveImagesParams),
     /// Plan attachments, which reads them.
     PlanAttachments(PlanAttachmentsParams),
     /// Store or remove a sign-in; the provider verifies the token.
@@ -113,7 +113,7 @@ pub(crate) async fn authenticate(
 /// Maximum number of audit entries per page; clients can request fewer.
 const MAX_AUDIT_PAGE_ENTRIES: usize = 500;
 
-/// `hostler/audit`, an extension: the decisions on a session's tool calls, page by page.
+/// `hostler/listAudit`, an extension: the decisions on a session's tool calls, page by page.
 #[derive(serde::Deserialize)]
 pub(crate) struct AuditParams {
     channel: String,
@@ -123,12 +123,11 @@ pub(crate) struct AuditParams {
     limit: Option<usize>,
 }
 
-/// `hostler/dropImages`, an extension: removes images from a conversation.
+/// `hostler/removeImages`, an extension: removes images from a conversation.
 #[derive(serde::Deserialize)]
-pub(crate) struct DropImagesParams {
+pub(crate) struct RemoveImagesParams {
     channel: String,
-    #[serde(rename = "which")]
-    selection: ImageSelectionParam,
+    images: ImageSelectionParam,
 }
 
 #[derive(serde::Deserialize)]
@@ -194,8 +193,10 @@ pub(crate) fn decode_command(
     client_id: &str,
     subscriber: &Subscriber,
     method: &str,
-    params: Value,
+    mut params: Value,
 ) -> DecodedCommand {
+    let method = deprecated::current_method(method);
+    deprecated::rename_params(method, &mut params);
     // The table lists the offered commands; every one of them has an arm below.
     if let Err(error) = commands::require_offered(method) {
         return DecodedCommand::AnswerNow(Err(error));
@@ -228,7 +229,7 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::StopBackgroundWork(params),
             Err(error) => Err(error),
         },
-        "hostler/backgroundOutput" => match decode::params::<BackgroundWorkParams>(params) {
+        "hostler/readBackgroundOutput" => match decode::params::<BackgroundWorkParams>(params) {
             Ok(params) => return DecodedCommand::ReadBackgroundOutput(params),
             Err(error) => Err(error),
         },
@@ -236,17 +237,17 @@ pub(crate) fn decode_command(
             Ok(request) => return DecodedCommand::Resource(request),
             Err(error) => Err(error),
         },
-        "hostler/audit" => match decode::params::<AuditParams>(params) {
+        "hostler/listAudit" => match decode::params::<AuditParams>(params) {
             Ok(params) => return DecodedCommand::ReadAuditLog(params),
             Err(error) => Err(error),
         },
         // Extension: AHP has no search.
         "hostler/search" => match search::parse(params) {
-            Ok(wish) => return DecodedCommand::Search(wish),
+            Ok(request) => return DecodedCommand::Search(request),
             Err(error) => Err(error),
         },
         // Extension: AHP has no check of transcripts.
-        "hostler/sessionsDoctor" => return DecodedCommand::SessionsDoctor,
+        "hostler/checkSessions" => return DecodedCommand::CheckSessions,
         // Extension: AHP has no workspace trust.
         method if trust::TRUST_METHODS.contains(&method) => match trust::TrustRequest::parse(method, params) {
             Ok(request) => return DecodedCommand::Trust(request),
@@ -258,8 +259,8 @@ pub(crate) fn decode_command(
         },
         "createChat" => create_chat(engine, params),
         // Extension: AHP cannot remove images from a conversation.
-        "hostler/dropImages" => match decode::params::<DropImagesParams>(params) {
-            Ok(params) => return DecodedCommand::DropImages(params),
+        "hostler/removeImages" => match decode::params::<RemoveImagesParams>(params) {
+            Ok(params) => return DecodedCommand::RemoveImages(params),
             Err(error) => Err(error),
         },
         // Extension: AHP cannot plan attachments.
@@ -290,7 +291,7 @@ pub(crate) fn decode_command(
         // Extension: AHP has no browser sessions.
         method if browser_sessions::commands::BROWSER_SESSION_METHODS.contains(&method) => {
             match browser_sessions::commands::BrowserSessionRequest::parse(method, params) {
-                Ok(errand) => return DecodedCommand::BrowserSessions(errand),
+                Ok(request) => return DecodedCommand::BrowserSessions(request),
                 Err(error) => Err(error),
             }
         }
@@ -389,8 +390,8 @@ pub(crate) fn list_sessions(engine: &Engine, params: &ListSessionsParams) -> Res
 /// A session's configuration, with defaults.
 pub(crate) async fn resolve_config(engine: &Engine, params: ResolveSessionConfigParams) -> Result<Value, RpcError> {
     let ResolveSessionConfigParams { provider, working_directory: directory, config, .. } = params;
-    let wish = SessionConfigRequest { provider, directory, values: config.unwrap_or_default() };
-    let config = engine.resolve_config(&wish).await?;
+    let request = SessionConfigRequest { provider, directory, values: config.unwrap_or_default() };
+    let config = engine.resolve_config(&request).await?;
     to_result(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
 }
 
@@ -410,19 +411,19 @@ pub(crate) async fn list_config_completions(
     params: SessionConfigCompletionsParams,
 ) -> Result<Value, RpcError> {
     let SessionConfigCompletionsParams { provider, working_directory: directory, config, property, query, .. } = params;
-    let wish = SessionConfigRequest { provider, directory, values: config.unwrap_or_default() };
-    let items = engine.config_values(&wish, &property, &query.unwrap_or_default()).await?;
+    let request = SessionConfigRequest { provider, directory, values: config.unwrap_or_default() };
+    let items = engine.config_values(&request, &property, &query.unwrap_or_default()).await?;
     to_result(&SessionConfigCompletionsResult { items })
 }
 
 /// Removes images from a conversation.
-pub(crate) async fn drop_images(engine: &Engine, params: DropImagesParams) -> Result<Value, RpcError> {
-    let which = match params.selection {
+pub(crate) async fn remove_images(engine: &Engine, params: RemoveImagesParams) -> Result<Value, RpcError> {
+    let images = match params.images {
         ImageSelectionParam::Last => ImageSelection::Last,
         ImageSelectionParam::All => ImageSelection::All,
     };
-    let dropped = engine.drop_images(&params.channel, which).await?;
-    Ok(json!({ "dropped": dropped }))
+    let removed = engine.drop_images(&params.channel, images).await?;
+    Ok(json!({ "removed": removed }))
 }
 
 /// Plans attachments.

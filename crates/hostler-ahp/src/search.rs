@@ -19,17 +19,18 @@ const MAX_SEARCH_LIMIT: usize = 100;
 const MAX_QUERY_BYTES: usize = 4 * 1024;
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct SearchParams {
     query: String,
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
     #[serde(default)]
-    flat: bool,
+    by_turn: bool,
     #[serde(default)]
-    wait: bool,
+    wait_for_index: bool,
     #[serde(default)]
-    all: bool,
+    include_unlisted: bool,
 }
 
 /// Sessions, the best match first; `nextOffset` is absent at the end.
@@ -40,11 +41,10 @@ struct SearchResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
     /// Number of sessions that are not indexed yet.
-    pending: usize,
+    pending_sessions: usize,
     /// Why something cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "trouble")]
-    problem: Option<String>,
+    index_error: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -59,7 +59,6 @@ struct SearchResultItem {
     #[serde(skip_serializing_if = "is_true")]
     listed: bool,
     /// Number of matching turns in the session.
-    #[serde(rename = "matching")]
     matching_turns: usize,
     hits: Vec<SearchResultHit>,
 }
@@ -81,9 +80,9 @@ struct SearchResultHit {
 
 /// Parses a search request.
 pub(crate) fn parse(params: Value) -> Result<SearchRequest, RpcError> {
-    let SearchParams { query, limit, offset, flat, wait, all } = decode::params(params)?;
+    let SearchParams { query, limit, offset, by_turn, wait_for_index, include_unlisted } = decode::params(params)?;
     if query.trim().is_empty() {
-        return Err(RpcError::invalid_params("query is empty: say what to look for"));
+        return Err(RpcError::invalid_params("query is empty; enter a search text"));
     }
     if query.len() > MAX_QUERY_BYTES {
         return Err(RpcError::invalid_params("query must not be longer than 4096 bytes"));
@@ -92,23 +91,23 @@ pub(crate) fn parse(params: Value) -> Result<SearchRequest, RpcError> {
         query,
         limit: limit.unwrap_or(DEFAULT_SEARCH_LIMIT).clamp(1, MAX_SEARCH_LIMIT),
         offset,
-        flat,
-        wait_for_index: wait,
-        include_unlisted: all,
+        flat: by_turn,
+        wait_for_index,
+        include_unlisted,
     })
 }
 
 /// Runs the search.
-pub(crate) async fn search(engine: &Engine, wish: SearchRequest) -> Result<Value, RpcError> {
-    let offset = wish.offset;
-    let SearchResults { sessions, has_more: more, unlisted, pending_sessions: pending, index_error: trouble } =
-        engine.search(wish).await?;
-    let next_offset = more.then_some(offset.saturating_add(sessions.len()));
+pub(crate) async fn search(engine: &Engine, request: SearchRequest) -> Result<Value, RpcError> {
+    let offset = request.offset;
+    let SearchResults { sessions, has_more, unlisted, pending_sessions, index_error } = engine.search(request).await?;
+    let next_offset = has_more.then_some(offset.saturating_add(sessions.len()));
     let item = |found: SessionHits| {
         let listed = !unlisted.contains(&found.session);
         to_item(found, listed)
     };
-    to_result(&SearchResult { items: sessions.into_iter().map(item).collect(), next_offset, pending, problem: trouble })
+    let items = sessions.into_iter().map(item).collect();
+    to_result(&SearchResult { items, next_offset, pending_sessions, index_error })
 }
 
 fn is_true(value: &bool) -> bool {
@@ -116,14 +115,14 @@ fn is_true(value: &bool) -> bool {
 }
 
 fn to_item(found: SessionHits, listed: bool) -> SearchResultItem {
-    let SessionHits { session, title, workspace, modified_ms, hits, matching_turns: matching } = found;
+    let SessionHits { session, title, workspace, modified_ms, hits, matching_turns } = found;
     SearchResultItem {
         session,
         title,
         workspace,
         modified_at_ms: modified_ms,
         listed,
-        matching_turns: matching,
+        matching_turns,
         hits: hits.into_iter().map(to_hit).collect(),
     }
 }
@@ -156,9 +155,9 @@ mod tests {
         for query in [json!({"query": ""}), json!({"query": " \n"}), json!({}), json!({"query": "x".repeat(5_000)})] {
             assert!(parse(query).is_err());
         }
-        let wish = parse(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
+        let request = parse(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
         assert_eq!(
-            (wish.limit, wish.offset, wish.flat, wish.wait_for_index, wish.include_unlisted),
+            (request.limit, request.offset, request.flat, request.wait_for_index, request.include_unlisted),
             (MAX_SEARCH_LIMIT, 3, false, false, false)
         );
         assert_eq!(parse(json!({"query": "x", "limit": 0})).ok().unwrap().limit, 1);

@@ -194,7 +194,7 @@ impl Client {
     }
 
     async fn link(&mut self) -> String {
-        let link = self.call("hostler/createLink", json!({"channel": "ahp-root://"})).await.unwrap();
+        let link = self.call("hostler/createSignInLink", json!({"channel": "ahp-root://"})).await.unwrap();
         let code = link["code"].as_str().unwrap().to_owned();
         assert_eq!(link["path"], format!("/#link={code}"));
         assert!(code.len() >= 22, "128 bits: {code}");
@@ -202,7 +202,7 @@ impl Client {
     }
 
     async fn sign_ins(&mut self) -> Vec<Value> {
-        let list = self.call("hostler/listSignIns", json!({"channel": "ahp-root://"})).await.unwrap();
+        let list = self.call("hostler/listBrowserSessions", json!({"channel": "ahp-root://"})).await.unwrap();
         list["items"].as_array().unwrap().clone()
     }
 
@@ -489,10 +489,10 @@ async fn link_lifetime_and_label_are_limited() {
         json!({"label": "two\nlines"}),
         json!({"label": "x".repeat(101)}),
     ] {
-        let error = owner.call("hostler/createLink", params.clone()).await.unwrap_err();
+        let error = owner.call("hostler/createSignInLink", params.clone()).await.unwrap_err();
         assert_eq!(error["code"], -32602, "{params}");
     }
-    let link = owner.call("hostler/createLink", json!({"minutes": 1440, "label": "Anna's phone"})).await.unwrap();
+    let link = owner.call("hostler/createSignInLink", json!({"minutes": 1440, "label": "Anna's phone"})).await.unwrap();
     assert_eq!(host.sign_in(link["code"].as_str().unwrap()).await.status, 200);
     assert_eq!(owner.sign_ins().await[0]["label"], "Anna's phone");
     host.end().await.engine.shutdown().await;

@@ -428,18 +428,19 @@ async fn a_client_without_a_subscription_can_approve_a_tool_call() {
     assert_eq!(request, AgentRequestId("r1".into()));
     assert!(matches!(answer, Answer::Allow { input: None }), "{answer:?}");
     raw.envelope("session/inputNeededRemoved").await;
-    let page = raw.call("hostler/audit", json!({"channel": SESSION})).await.unwrap();
+    let page = raw.call("hostler/listAudit", json!({"channel": SESSION})).await.unwrap();
     let entry = &page["items"][0];
-    assert_eq!((&entry["who"], &entry["decision"]), (&json!("raw"), &json!("allow")), "{page}");
+    assert_eq!((&entry["decidedBy"], &entry["decision"]), (&json!("raw"), &json!("allow")), "{page}");
     assert_eq!((page["items"].as_array().unwrap().len(), page.get("next")), (1, None));
-    let page = raw.call("hostler/audit", json!({"channel": SESSION, "limit": 1})).await.unwrap();
+    let page = raw.call("hostler/listAudit", json!({"channel": SESSION, "limit": 1})).await.unwrap();
     assert_eq!(page["next"], page["items"][0]["id"], "there may be more");
-    let rest = raw.call("hostler/audit", json!({"channel": SESSION, "after": page["next"], "limit": 1})).await.unwrap();
+    let rest =
+        raw.call("hostler/listAudit", json!({"channel": SESSION, "after": page["next"], "limit": 1})).await.unwrap();
     assert_eq!(rest, json!({"items": []}));
-    assert_eq!(raw.code("hostler/audit", json!({"channel": "claude:/unknown"})).await, -32001);
-    assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION, "limit": -1})).await, -32602);
+    assert_eq!(raw.code("hostler/listAudit", json!({"channel": "claude:/unknown"})).await, -32001);
+    assert_eq!(raw.code("hostler/listAudit", json!({"channel": SESSION, "limit": -1})).await, -32602);
     raw.call("disposeSession", json!({"channel": SESSION})).await.unwrap();
-    assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION})).await, -32001, "it goes with its session");
+    assert_eq!(raw.code("hostler/listAudit", json!({"channel": SESSION})).await, -32001, "it goes with its session");
     rig.engine.shutdown().await;
 }
 
@@ -456,12 +457,12 @@ async fn background_work_is_stopped_by_its_id() {
     agent.emit(DriverEvent::BackgroundTaskChanged(task)).await;
     let set = raw.envelope("chat/backgroundWorkSet").await;
     assert_eq!(set["action"]["work"]["label"], "npm test");
-    let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
+    let output = raw.call("hostler/readBackgroundOutput", json!({"channel": chat, "id": "b1"})).await;
     assert!(output.unwrap_err().to_string().contains("does not say"));
     let file = rig.dir.path().join("b1.output");
     std::fs::write(&file, "so far").unwrap();
     agent.set_task_output("b1", file);
-    let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
+    let output = raw.call("hostler/readBackgroundOutput", json!({"channel": chat, "id": "b1"})).await;
     assert_eq!(output, Ok(json!({"output": "so far", "truncated": false})));
     let stop = "hostler/stopBackgroundWork";
     assert_eq!(raw.code(stop, json!({"channel": chat})).await, -32602);

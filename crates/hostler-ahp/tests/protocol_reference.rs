@@ -64,6 +64,56 @@ async fn every_command_is_carried_out_or_refused_as_documented() {
 }
 
 #[tokio::test]
+async fn every_deprecated_method_name_still_works() {
+    let mut rig = rig().await;
+    let (mut raw, chat, _agent) = Raw::begun(&mut rig, SESSION).await;
+    let methods: Vec<_> = rows("Deprecated names").into_iter().filter(|row| row.len() == 2).collect();
+    assert_eq!(methods.len(), 6);
+    for row in methods {
+        let [former, current] = [0, 1].map(|cell: usize| row[cell].trim_matches('`'));
+        let params = match former {
+            "hostler/audit" => json!({"channel": SESSION}),
+            "hostler/backgroundOutput" => json!({"channel": chat, "id": "none"}),
+            "hostler/dropImages" => json!({"channel": chat, "images": "all"}),
+            "hostler/createLink" | "hostler/listSignIns" | "hostler/sessionsDoctor" => json!({}),
+            other => panic!("no test of {other}"),
+        };
+        let [before, now] = [raw.call(former, params.clone()).await, raw.call(current, params).await];
+        if former == "hostler/createLink" {
+            let [before, now] = [before.unwrap(), now.unwrap()];
+            assert_ne!(before["code"], now["code"], "each call creates a link");
+            assert!(before["path"].as_str().unwrap().starts_with("/#link="), "{before}");
+            continue;
+        }
+        assert_eq!(before, now, "{former}");
+        assert_ne!(before.err().map(|error| error["code"].clone()), Some(json!(-32601)), "{former}");
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_deprecated_parameter_still_works() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let params: Vec<_> = rows("Deprecated names").into_iter().filter(|row| row.len() == 3).collect();
+    assert_eq!(params.len(), 4);
+    for row in params {
+        let [former, method, current] = [0, 1, 2].map(|cell: usize| row[cell].trim_matches('`'));
+        // A value of the wrong type shows that the parameter is read under both names.
+        let with = |name: &str| json!({"channel": "ahp-chat:/none", "query": "x", name: 7});
+        let error = raw.call(method, with(former)).await.unwrap_err();
+        assert_eq!(error["code"], -32602, "{former}: {error}");
+        assert_eq!(raw.call(method, with(current)).await, Err(error), "{former}");
+    }
+    let images = |name: &str| json!({"channel": "ahp-chat:/none", name: "last"});
+    assert_eq!(raw.code("hostler/dropImages", images("which")).await, -32001, "accepted, but there is no such chat");
+    let search = json!({"query": "x", "flat": true, "wait": true, "all": true});
+    let answer = raw.call("hostler/search", search).await.unwrap();
+    assert_eq!((&answer["items"], &answer["pendingSessions"]), (&json!([]), &json!(0)), "{answer}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn every_action_that_is_not_offered_is_rejected() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;

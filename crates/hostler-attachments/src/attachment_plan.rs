@@ -80,7 +80,6 @@ pub struct AttachmentWarning {
     /// Code for programs: `shrunk`, `converted`, `compressed`, `trimmed`, `mislabelled`, `decoded`, `empty`.
     pub kind: &'static str,
     /// Message for a person.
-    #[serde(rename = "sentence")]
     pub message: String,
 }
 

@@ -17,7 +17,6 @@ pub struct AttachmentSummary {
     pub code: Option<AttachmentErrorCode>,
     /// Message of the rejection, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "sentence")]
     pub message: Option<String>,
     /// Changes that a person should know about.
     pub warnings: Vec<AttachmentWarning>,
@@ -47,7 +46,6 @@ pub enum AttachmentDisposition {
     /// It could be sent, but another attachment of the message is rejected.
     WouldSend,
     /// It is rejected.
-    #[serde(rename = "refuse")]
     Reject,
 }
 

@@ -72,7 +72,7 @@ async fn message_without_files_requests_no_plan_and_empty_message_needs_files() 
 #[tokio::test]
 async fn warnings_go_to_stderr_and_the_message_is_sent() {
     let mut stage = stage();
-    let warning = json!({ "kind": "shrunk", "sentence": "it was made smaller\u{1b}[2J" });
+    let warning = json!({ "kind": "shrunk", "message": "it was made smaller\u{1b}[2J" });
     let launcher = host().with_attachment_plan(json!({ "ok": true, "files": [
         { "label": "shot.png", "decision": "send", "warnings": [warning], "contentType": "image/png", "bytes": 8 }] }));
     assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Done);
@@ -82,9 +82,9 @@ async fn warnings_go_to_stderr_and_the_message_is_sent() {
 
 fn rejection() -> Value {
     json!({ "ok": false, "files": [
-        { "label": "shot.png", "decision": "refuse", "code": "attachment_corrupt", "sentence": "it is damaged",
+        { "label": "shot.png", "decision": "reject", "code": "attachment_corrupt", "message": "it is damaged",
             "warnings": [] },
-        { "label": "notes.txt", "decision": "refuse", "code": "attachment_too_large", "warnings": [], "newer": 1 },
+        { "label": "notes.txt", "decision": "reject", "code": "attachment_too_large", "warnings": [], "newer": 1 },
         { "label": "empty", "decision": "wouldSend", "warnings": [] }] })
 }
 

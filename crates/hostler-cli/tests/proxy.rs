@@ -157,7 +157,10 @@ async fn login_without_keyring_prints_the_file_and_overriding_sources() {
     assert_eq!(stage.run(&["agents", "login", "openai"], &launcher()).await, Exit::Done);
     let text = stage.err.text();
     let file = stage.state_dir().join("credentials").join("openai");
-    assert!(text.starts_with("The system keyring is not available: no keyring service is running. Using a file instead.\n"), "{text}");
+    assert!(
+        text.starts_with("The system keyring is not available: no keyring service is running. Using a file instead.\n"),
+        "{text}"
+    );
     assert!(text.contains(&format!("in {}.", file.display())), "{text}");
     assert!(text.contains("The settings override it: the variable OPENAI_API_KEY."), "{text}");
     assert!(!text.contains("sk-"), "{text}");

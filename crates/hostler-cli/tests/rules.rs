@@ -122,10 +122,7 @@ async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
         ),
         (&["Read(~/secrets/key)"], "Denied: the global rule `Read(~/secrets/**)` denies `~/secrets/key`.\n"),
         (&["Write(a)", "--mode", "plan"], "Denied: it writes a file (plan mode).\n"),
-        (
-            &["Write(a)", "--mode", "acceptEdits"],
-            "Allowed: it edits a file in the workspace (acceptEdits mode).\n",
-        ),
+        (&["Write(a)", "--mode", "acceptEdits"], "Allowed: it edits a file in the workspace (acceptEdits mode).\n"),
         (
             &["Bash(touch a)", "--mode", "dontAsk"],
             "Denied: no rule matches `touch a`.\n  The program is not known to be read-only (dontAsk mode).\n  \

@@ -133,7 +133,7 @@ async fn audit_export_reads_all_pages_and_prints_one_entry_per_line() {
     let ids: Vec<_> = entries.iter().map(|entry| entry["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, [1, 2, 3]);
     assert_eq!(entries[2]["input"], "\u{9b}3", "programs receive it unchanged");
-    let asked: Vec<_> = launcher.recorded.params("hostler/audit");
+    let asked: Vec<_> = launcher.recorded.params("hostler/listAudit");
     assert_eq!(asked, [json!({ "channel": THIRD, "after": 0 }), json!({ "channel": THIRD, "after": 2 })]);
 
     let mut stage = CommandFixture::new().on_terminal();
@@ -194,14 +194,15 @@ async fn full_session_id_is_requested_even_if_not_listed() {
 #[tokio::test]
 async fn search_reports_missing_parts_and_keeps_its_exit_code() {
     let problem = "the disk is full\u{1b}";
-    let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matching": 1, "listed": false,
+    let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matchingTurns": 1, "listed": false,
         "hits": [{ "kind": "answer", "snippet": "pears", "matches": [[0, 5]] }] });
     for (items, args, exit) in [
         (json!([found]), &["pears"][..], Exit::Done),
         (json!([found]), &["--json", "--all", "pears"], Exit::Done),
         (json!([]), &["pears"], Exit::Failed),
     ] {
-        let launcher = host([]).with_search_result(json!({ "items": items, "pending": 2, "trouble": problem }));
+        let launcher =
+            host([]).with_search_result(json!({ "items": items, "pendingSessions": 2, "indexError": problem }));
         let (ended, out, err) = run(&[&["sessions", "search"], args].concat(), &launcher).await;
         assert_eq!(ended, exit, "{err}");
         assert!(
@@ -210,7 +211,7 @@ async fn search_reports_missing_parts_and_keeps_its_exit_code() {
         );
         assert!(!err.contains('\u{1b}') && !out.contains("disk"), "{err}{out}");
         let all = args.contains(&"--all");
-        assert_eq!(launcher.recorded.params("hostler/search")[0]["all"], all);
+        assert_eq!(launcher.recorded.params("hostler/search")[0]["includeUnlisted"], all);
         assert_eq!(out.contains("not listed"), exit == Exit::Done && !all, "{out}");
     }
 }

@@ -143,7 +143,9 @@ impl SessionBudget {
         }
         hostler.insert("usage".to_owned(), self.usage_json());
         hostler.insert("limits".to_owned(), self.limits_json());
-        hostler.insert("held".to_owned(), self.waiting_for.as_ref().map_or(Value::Null, limit_wait_json));
+        hostler.insert("limitReached".to_owned(), self.waiting_for.as_ref().map_or(Value::Null, limit_wait_json));
+        // The former name of `limitReached`, in stored sessions.
+        hostler.remove("held");
         meta.insert("hostler".to_owned(), hostler.into());
         (now != Some(&meta)).then_some(meta)
     }
@@ -231,7 +233,7 @@ mod tests {
                 "dollars": 2.5, "unpricedTokens": 0,
             },
             "limits": {"dollars": 2.0},
-            "held": {
+            "limitReached": {
                 "limit": "dollars", "scope": "session", "used": 2.5, "allowed": 2.0, "since": "2026-11-15T08:00:00Z",
                 "message":
                     "the session's limit of $2.00 is reached: $2.50 used. Raise the session's limit to continue.",
@@ -240,7 +242,15 @@ mod tests {
         assert_eq!(Value::from(meta.clone()), expected);
         assert_eq!(budget().merge_into_meta(Some(&meta)), None, "nothing new");
         let goes_on = SessionBudget { waiting_for: None, ..budget() }.merge_into_meta(Some(&meta)).unwrap();
-        assert_eq!(goes_on["hostler"]["held"], Value::Null);
+        assert_eq!(goes_on["hostler"]["limitReached"], Value::Null);
+    }
+
+    #[test]
+    fn former_name_of_the_reached_limit_is_removed() {
+        let Value::Object(now) = json!({"hostler": {"usage": {}, "held": {"message": "x"}}}) else { panic!() };
+        let meta = budget().merge_into_meta(Some(&now)).unwrap();
+        assert_eq!(meta["hostler"].get("held"), None);
+        assert_eq!(meta["hostler"]["limitReached"]["limit"], "dollars");
     }
 
     #[test]

@@ -248,7 +248,7 @@ async fn totals_are_published_during_and_at_the_end_of_a_turn() {
     bed.client.until(|client| client.meta()["usage"]["requests"] == 21).await;
     let meta = bed.client.meta();
     assert_eq!((&meta["usage"]["outputTokens"], &meta["usage"]["dollars"]), (&json!(2_000), &json!(0.5)));
-    assert_eq!((&meta["limits"], &meta["held"]), (&json!({}), &Value::Null));
+    assert_eq!((&meta["limits"], &meta["limitReached"]), (&json!({}), &Value::Null));
     bed.engine.shutdown().await;
 }
 
@@ -259,22 +259,22 @@ async fn reached_budget_is_displayed_and_raising_the_limit_continues_the_turn() 
     let agent = bed.ask().await;
     bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (2, held(2)));
     bed.client.until(|client| client.activity().is_some_and(|text| text.starts_with("Budget reached"))).await;
-    bed.client.until(|client| client.meta()["held"]["limit"] == "requests").await;
+    bed.client.until(|client| client.meta()["limitReached"]["limit"] == "requests").await;
     let meta = bed.client.meta();
-    assert_eq!((&meta["held"]["used"], &meta["held"]["allowed"]), (&json!(2), &json!(2)));
+    assert_eq!((&meta["limitReached"]["used"], &meta["limitReached"]["allowed"]), (&json!(2), &json!(2)));
     assert_eq!(meta["limits"], json!({"requests": 2}));
     let running = bed.client.turns()["running"].to_string();
     assert_eq!(running.matches("Budget reached: the session's limit of 2 requests").count(), 1, "{running}");
 
     // A second request of the same turn waits for the same limit: no second note.
     bed.gateway.budget.send_modify(|budget| budget.waiting_for.as_mut().unwrap().since.push_str(" later"));
-    bed.client.until(|client| client.meta()["held"]["since"].as_str().unwrap().ends_with("later")).await;
+    bed.client.until(|client| client.meta()["limitReached"]["since"].as_str().unwrap().ends_with("later")).await;
     assert_eq!(bed.client.turns()["running"].to_string().matches("Budget reached").count(), 1);
 
     bed.configure(json!({"limitRequests": 5})).await;
     bed.gateway.limits.subscribe().wait_for(|limits| limits.unwrap().requests == Some(5)).await.unwrap();
     bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (3, None));
-    bed.client.until(|client| client.activity().is_none() && client.meta()["held"].is_null()).await;
+    bed.client.until(|client| client.activity().is_none() && client.meta()["limitReached"].is_null()).await;
     assert_eq!(bed.client.meta()["limits"], json!({"requests": 5}));
     agent.emit_answer(1, "hel", "lo").await;
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
@@ -308,7 +308,7 @@ async fn cancelled_waiting_turn_clears_its_activity() {
     bed.dispatch(&default_chat_uri(SESSION), cancel).await;
     bed.client.until(|client| client.activity().is_none()).await;
     bed.gateway.budget.send_modify(|budget| budget.waiting_for = None);
-    bed.client.until(|client| client.meta()["held"].is_null()).await;
+    bed.client.until(|client| client.meta()["limitReached"].is_null()).await;
     assert_eq!(bed.client.turns()["ended"][0]["state"], "cancelled");
     bed.engine.shutdown().await;
 }
@@ -362,7 +362,7 @@ async fn limits_and_totals_survive_a_restart_and_end_with_the_session() {
     let mut bed = Bed::start(json!({"limitTokens": 500, "limitDollars": 1.5})).await;
     let agent = bed.ask().await;
     bed.gateway.budget.send_modify(|budget| (budget.usage.requests, budget.waiting_for) = (4, held(4)));
-    bed.client.until(|client| !client.meta()["held"].is_null()).await;
+    bed.client.until(|client| !client.meta()["limitReached"].is_null()).await;
     agent.emit_answer(1, "hel", "lo").await;
     bed.client.until(|client| client.chat.as_ref().unwrap().turns.len() == 1).await;
     bed.engine.shutdown().await;
@@ -372,7 +372,7 @@ async fn limits_and_totals_survive_a_restart_and_end_with_the_session() {
     gateway.budget.send_modify(|budget| budget.usage.requests = 4);
     let (engine, _starts) = host(bed.dir.path(), &gateway).await;
     let mut client = Client::subscribe(&engine).await;
-    client.until(|client| client.meta()["held"].is_null()).await;
+    client.until(|client| client.meta()["limitReached"].is_null()).await;
     assert_eq!(client.meta()["usage"]["requests"], 4);
     let limits = SessionBudgetLimits { tokens: Some(500), nanodollars: Some(1_500_000_000), requests: None };
     assert_eq!(*gateway.limits.borrow(), Some(limits));

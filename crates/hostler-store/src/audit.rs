@@ -14,10 +14,10 @@ pub struct AuditEntry {
     /// Time of the decision, in milliseconds since the epoch.
     pub at_ms: i64,
     /// Who decided: a client's id, `rule`, `mode`, `unattended`, or `host`.
-    #[serde(rename = "who")]
+    #[serde(alias = "who")]
     pub decided_by: String,
     /// The call's id.
-    #[serde(rename = "call")]
+    #[serde(alias = "call")]
     pub tool_call_id: String,
     /// The tool's name at the agent.
     pub tool: String,
@@ -29,8 +29,7 @@ pub struct AuditEntry {
     /// `allow`, `ask`, `deny`, `withdrawn`.
     pub decision: String,
     /// The rule, or the reason as text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "why")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "why")]
     pub reason: Option<String>,
 }
 
@@ -69,4 +68,20 @@ pub(crate) fn read(db: &Connection, session: &str, after: i64, limit: usize) -> 
         Ok(AuditRow { id, entry })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_with_former_names_are_read_and_written_with_current_ones() {
+        let former = r#"{"atMs":1,"who":"mode","call":"t1","tool":"Bash","input":"ls","decision":"allow","why":"It only reads."}"#;
+        let entry: AuditEntry = serde_json::from_str(former).unwrap();
+        assert_eq!((&*entry.decided_by, &*entry.tool_call_id), ("mode", "t1"));
+        assert_eq!(entry.reason.as_deref(), Some("It only reads."));
+        let current = r#"{"atMs":1,"decidedBy":"mode","toolCallId":"t1","tool":"Bash","input":"ls","decision":"allow","reason":"It only reads."}"#;
+        assert_eq!(serde_json::to_string(&entry).unwrap(), current);
+        assert_eq!(serde_json::from_str::<AuditEntry>(current).unwrap(), entry);
+    }
 }

@@ -134,7 +134,8 @@ fn searches() -> Vec<SearchCase> {
 
 /// Returns the number of sessions found.
 async fn find(raw: &mut RawClient, query: &str, wait: bool) -> usize {
-    let answer: Value = raw.call("hostler/search", json!({"query": query, "wait": wait})).await.expect("an answer");
+    let answer: Value =
+        raw.call("hostler/search", json!({"query": query, "waitForIndex": wait})).await.expect("an answer");
     answer["items"].as_array().expect("items").len()
 }
 

@@ -64,15 +64,17 @@ async fn turn_waits_for_its_budget_and_continues_when_a_client_raises_it() {
         let (_, chat) = client.subscribe(&session).await;
         client.raw.send_message(&chat, "!say enough at last").await;
 
-        client.wait_until(|client| client.last_usage["held"].is_object()).await;
-        let held = &client.last_usage["held"];
+        client.wait_until(|client| client.last_usage["limitReached"].is_object()).await;
+        let held = &client.last_usage["limitReached"];
         assert_eq!((&held["limit"], &held["used"], &held["allowed"]), (&json!("requests"), &json!(0), &json!(0)));
 
         let change = json!({"type": "session/configChanged", "config": {"limitRequests": 100}});
         let params = json!({"channel": session, "clientSeq": 1_000, "action": change});
         client.raw.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
         client
-            .wait_until(|client| client.completed == 1 && client.requests() > 0 && client.last_usage["held"].is_null())
+            .wait_until(|client| {
+                client.completed == 1 && client.requests() > 0 && client.last_usage["limitReached"].is_null()
+            })
             .await;
         client.wait_until(|client| client.last_usage["usage"]["outputTokens"] != 0).await;
         assert_eq!(client.last_usage["limits"], json!({"requests": 100}), "{build}");

@@ -63,7 +63,7 @@ async fn rotated_token_is_rejected_everywhere() {
     let host = home.serve_fake(&[]).await;
     let old = host.token().to_owned();
     let mut open = hello(&host.url(), json!({})).await.0;
-    let code = open.call("hostler/createLink", json!({"channel": ROOT})).await.unwrap()["code"].clone();
+    let code = open.call("hostler/createSignInLink", json!({"channel": ROOT})).await.unwrap()["code"].clone();
     let base = format!("http://127.0.0.1:{}", host.port);
     let http = reqwest::Client::new();
     let signed_in =

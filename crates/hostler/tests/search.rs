@@ -141,7 +141,7 @@ fn sessions(answer: &Value) -> Vec<&str> {
 /// A turn's row is written a moment after its end is published.
 async fn until_found(raw: &mut RawClient, query: &str, count: usize) -> Value {
     loop {
-        let answer = ask(raw, json!({"query": query, "wait": true})).await.unwrap();
+        let answer = ask(raw, json!({"query": query, "waitForIndex": true})).await.unwrap();
         if sessions(&answer).len() == count {
             return answer;
         }
@@ -160,10 +160,10 @@ async fn search_pages_results_and_omits_deleted_sessions() {
 
         let answer = until_found(&mut raw, "from:agent pears", 1).await;
         let item = &answer["items"][0];
-        assert_eq!((&item["session"], &item["matching"]), (&json!(pears), &json!(1)), "{build}");
+        assert_eq!((&item["session"], &item["matchingTurns"]), (&json!(pears), &json!(1)), "{build}");
         assert_eq!(item["workspace"], json!(home.work().canonicalize().unwrap()));
         assert_eq!(answer.get("nextOffset"), None);
-        assert!(answer["pending"].is_u64(), "something else may still be read");
+        assert!(answer["pendingSessions"].is_u64(), "something else may still be read");
         let hit = &item["hits"][0];
         assert_eq!((&hit["kind"], &hit["snippet"]), (&json!("answer"), &json!("😀 the pears are green")));
         assert_eq!(hit["matches"], json!([[7, 12]]), "in UTF-16");
@@ -191,7 +191,7 @@ async fn invalid_search_params_are_rejected_and_unusual_queries_find_nothing() {
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     for (params, sentence) in [
         (json!({}), "wrong parameters: missing field `query`"),
-        (json!({"query": " \n"}), "query is empty: say what to look for"),
+        (json!({"query": " \n"}), "query is empty; enter a search text"),
         (json!({"query": "x".repeat(5_000)}), "query must not be longer than 4096 bytes"),
         (json!({"query": 7}), "wrong parameters: invalid type: integer, expected a string"),
         (json!({"query": "x", "limit": -1}), "wrong parameters: invalid value: integer, expected "),

@@ -96,7 +96,7 @@ export class BrowserHarness {
   /** Creates a one-time sign-in code. */
   async createSignInCode(): Promise<string> {
     const client = this.#clients[0] ?? (await this.connectClient());
-    const { code } = await client.host.client.request('hostler/createLink', { channel: ROOT });
+    const { code } = await client.host.client.request('hostler/createSignInLink', { channel: ROOT });
     return code;
   }
 

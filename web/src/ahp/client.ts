@@ -424,7 +424,7 @@ export class Client {
     if (!pending) return;
     const { rejectionReason: reason } = envelope;
     if (reason === undefined) pending.resolve(envelope);
-    else pending.reject(new RejectedError(channel.uri, pending.action, reason));
+    else pending.reject(new RejectedError(channel.uri, pending.action, reason, envelope._meta));
     // The channel was kept only for this echo.
     if (channel.cancelRelease === undefined) this.#removeUnused(channel.uri);
   }

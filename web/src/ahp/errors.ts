@@ -1,17 +1,21 @@
 /** Errors of the AHP client, each with a message for the user. */
 
-import type { Action, Uri } from './types/index.ts';
+import type { Action, Meta, Uri } from './types/index.ts';
 
 /** The host answered a request with an error. */
 export class RpcError extends Error {
   override readonly name = 'RpcError';
+  /** The number of JSON-RPC or AHP, see `ErrorCode`. */
   readonly code: number;
   readonly data: unknown;
+  /** The host's stable code of the condition (`error.data.code`), such as `sessionNotFound`. */
+  readonly errorCode: string | undefined;
 
   constructor(code: number, message: string, data?: unknown) {
     super(message);
     this.code = code;
     this.data = data;
+    this.errorCode = readCode(data);
   }
 }
 
@@ -34,17 +38,26 @@ export class RejectedError extends Error {
   override readonly name = 'RejectedError';
   readonly channel: Uri;
   readonly action: Action;
+  /** The host's stable code of the condition (`_meta.hostler.code` of the envelope), such as `turnActive`. */
+  readonly errorCode: string | undefined;
 
-  constructor(channel: Uri, action: Action, reason: string) {
+  constructor(channel: Uri, action: Action, reason: string, meta?: Meta) {
     super(reason);
     this.channel = channel;
     this.action = action;
+    this.errorCode = readCode(meta?.hostler);
   }
+}
+
+/** A code in data of any shape; hosts may send none. */
+function readCode(data: unknown): string | undefined {
+  const code = typeof data === 'object' && data !== null && 'code' in data ? data.code : undefined;
+  return typeof code === 'string' && code !== '' ? code : undefined;
 }
 
 /** An action was sent to a host that no longer knows this client. It may have been applied, so it is not sent again. */
 export class UnconfirmedError extends Error {
-  override readonly name = 'LostError';
+  override readonly name = 'UnconfirmedError';
 
   constructor() {
     super('The host restarted and may or may not have applied this action. Check before you try again.');
@@ -53,7 +66,7 @@ export class UnconfirmedError extends Error {
 
 /** The channel does not exist (any more). */
 export class ChannelGoneError extends Error {
-  override readonly name = 'GoneError';
+  override readonly name = 'ChannelGoneError';
   readonly channel: Uri;
 
   constructor(channel: Uri, reason: string) {

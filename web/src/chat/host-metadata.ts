@@ -59,9 +59,9 @@ export function readContextUsage(usage: Usage | undefined, models: readonly Mode
   return { used, limit: asNumber(contextWindow) ?? known };
 }
 
-/** The message about a limit that pauses the session. */
-export function readHoldMessage(meta: Meta | undefined): string | undefined {
-  return asString(asObject(hostMeta(meta).held).message);
+/** The message about a reached limit that pauses the session. */
+export function readLimitMessage(meta: Meta | undefined): string | undefined {
+  return asString(asObject(hostMeta(meta).limitReached).message);
 }
 
 /** Whether the configuration of the session's folder applies. */
@@ -80,7 +80,11 @@ export function readFolderTrust(meta: Meta | undefined): FolderTrust | undefined
 export function readAttachmentWarnings(meta: Meta | undefined): readonly string[] {
   const { warnings } = hostMeta(meta);
   if (!Array.isArray(warnings)) return [];
-  return warnings.flatMap((warning: Json) => asString(asObject(warning).sentence) ?? []);
+  return warnings.flatMap((warning: Json) => {
+    // Stored messages have the former name `sentence`.
+    const { message, sentence } = asObject(warning);
+    return asString(message) ?? asString(sentence) ?? [];
+  });
 }
 
 /** The end of the agent's standard error output. */

@@ -125,10 +125,10 @@ export interface ChipProblem {
 /** The problem of a chip, if any. */
 export function chipProblem({ problem, plan }: AttachmentChip): ChipProblem | undefined {
   if (problem !== undefined) return { message: problem, isBlocking: true };
-  if (plan?.decision === 'refuse') return { message: plan.sentence ?? strings.attachments.rejected, isBlocking: true };
+  if (plan?.decision === 'reject') return { message: plan.message ?? strings.attachments.rejected, isBlocking: true };
   const warnings = plan?.warnings ?? [];
   if (warnings.length === 0) return undefined;
-  return { message: warnings.map(({ sentence }) => sentence).join('; '), isBlocking: false };
+  return { message: warnings.map(({ message }) => message).join('; '), isBlocking: false };
 }
 
 /** Warnings about how the host would change attachments. */

@@ -61,7 +61,7 @@ export class SearchState {
     this.isLoading = true;
     const query = this.#query;
     try {
-      const params = { channel: ROOT_CHANNEL, query, offset, ...(this.#includeExternal && { all: true }) };
+      const params = { channel: ROOT_CHANNEL, query, offset, ...(this.#includeExternal && { includeUnlisted: true }) };
       const answer = await this.#client.request('hostler/search', params, { signal: request.signal });
       if (request.signal.aborted) return;
       // A session that changed between pages can appear twice.
@@ -69,12 +69,12 @@ export class SearchState {
       const known = new Set(before.map(({ session }) => session));
       this.items = [...before, ...answer.items.filter(({ session }) => !known.has(session))];
       this.#nextOffset = answer.nextOffset;
-      this.pendingSessions = answer.pending;
-      this.partialFailure = answer.trouble;
+      this.pendingSessions = answer.pendingSessions;
+      this.partialFailure = answer.indexError;
       this.answeredQuery = query;
       this.error = undefined;
       // Only the first page is polled, so that the scroll position stays.
-      if (answer.pending > 0 && offset === 0)
+      if (answer.pendingSessions > 0 && offset === 0)
         this.#stopTimer = this.#client.environment.after(REINDEX_POLL_INTERVAL_MS, () => void this.#fetchPage(0));
     } catch (error) {
       if (!request.signal.aborted) this.error = error as Error;

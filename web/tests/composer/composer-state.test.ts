@@ -53,7 +53,7 @@ class FakeChat {
     const client = {
       request: async () => {
         this.plans += 1;
-        return { ok: false, files: [{ label: 'a.txt', decision: 'refuse', sentence: 'it is too large' }] };
+        return { ok: false, files: [{ label: 'a.txt', decision: 'reject', message: 'it is too large' }] };
       },
     };
     this.composer = new ComposerState(

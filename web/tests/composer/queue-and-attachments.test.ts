@@ -98,8 +98,8 @@ test('the plan is applied to its chips, and blocking problems come first', () =>
   const plan = {
     ok: false,
     files: [
-      { label: '1.png', decision: 'wouldSend', warnings: [{ kind: 'shrunk', sentence: 'it is made smaller' }] },
-      { label: '3.png', decision: 'refuse', code: 'attachment_corrupt', sentence: 'it is damaged' },
+      { label: '1.png', decision: 'wouldSend', warnings: [{ kind: 'shrunk', message: 'it is made smaller' }] },
+      { label: '3.png', decision: 'reject', code: 'attachment_corrupt', message: 'it is damaged' },
     ],
   } as const;
   const after = applyPlan(chips, ['1', '3'], plan);

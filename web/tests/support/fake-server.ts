@@ -61,8 +61,8 @@ export class ServerConnection {
     this.send({ id: frame.id, result });
   }
 
-  answerError(frame: { id: number }, code: number, message: string): void {
-    this.send({ id: frame.id, error: { code, message } });
+  answerError(frame: { id: number }, code: number, message: string, data?: unknown): void {
+    this.send({ id: frame.id, error: { code, message, data } });
   }
 
   send(message: object): void {

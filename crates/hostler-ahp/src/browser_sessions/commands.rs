@@ -1,4 +1,4 @@
-//! The extensions `hostler/createLink`, `hostler/listSignIns` and `hostler/signOut`: a connected client creates sign-in
+//! The extensions `hostler/createSignInLink`, `hostler/listBrowserSessions` and `hostler/signOut`: a connected client creates sign-in
 //! links, lists browser sessions, and signs them out.
 
 use std::time::Duration;
@@ -20,7 +20,8 @@ const MAX_LINK_MINUTES: u64 = 24 * 60;
 const MAX_LABEL_BYTES: usize = 100;
 
 /// The methods that this module carries out.
-pub(crate) const BROWSER_SESSION_METHODS: [&str; 3] = ["hostler/createLink", "hostler/listSignIns", "hostler/signOut"];
+pub(crate) const BROWSER_SESSION_METHODS: [&str; 3] =
+    ["hostler/createSignInLink", "hostler/listBrowserSessions", "hostler/signOut"];
 
 /// A decoded request.
 pub(crate) enum BrowserSessionRequest {
@@ -54,8 +55,8 @@ impl BrowserSessionRequest {
     /// Parses a request.
     pub(crate) fn parse(method: &str, params: Value) -> Result<Self, RpcError> {
         match method {
-            "hostler/createLink" => decode::params(params).and_then(validate_link_params).map(Self::CreateLink),
-            "hostler/listSignIns" => Ok(Self::ListSessions),
+            "hostler/createSignInLink" => decode::params(params).and_then(validate_link_params).map(Self::CreateLink),
+            "hostler/listBrowserSessions" => Ok(Self::ListSessions),
             "hostler/signOut" => decode::params(params).map(Self::SignOut),
             _ => Err(RpcError::unknown_method(method)),
         }
@@ -87,7 +88,7 @@ impl BrowserSessionRequest {
                     )
                 })?;
                 if count == 0 && id.is_some() {
-                    let sentence = "nobody is signed in by that id; hostler/listSignIns has them";
+                    let sentence = "no browser session has this id; hostler/listBrowserSessions lists them";
                     return Err(RpcError::new(ahp_error_codes::NOT_FOUND, sentence));
                 }
                 Ok(json!({ "signedOut": count }))

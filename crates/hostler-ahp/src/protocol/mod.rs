@@ -4,6 +4,7 @@
 mod action_limits;
 pub(crate) mod actions;
 pub(crate) mod commands;
+pub(crate) mod deprecated;
 mod dispatch_check;
 pub(crate) mod notifications;
 mod reference;

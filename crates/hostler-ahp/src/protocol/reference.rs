@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::notifications::NotificationSender;
-use super::{AllowedSender, ChannelKind, HostSupport, SinceVersion, action_limits, actions, commands, notifications};
+use super::{
+    AllowedSender, ChannelKind, HostSupport, SinceVersion, action_limits, actions, commands, deprecated, notifications,
+};
 
 const INTRODUCTION: &str = "\
 # AHP as this host speaks it
@@ -45,6 +47,7 @@ pub fn protocol_reference() -> String {
         action_limits::MAX_ACTION_BYTES
     );
     write_commands(&mut page);
+    write_deprecated_names(&mut page);
     page.push_str(HOST_REQUESTS_SECTION);
     write_notifications(&mut page);
     page
@@ -96,6 +99,20 @@ fn write_commands(page: &mut String) {
         let errors = errors.join(", ");
         let _ =
             writeln!(page, "| `{}` | {} | {params} | {result} | {errors} | {here} |", command.name, command.channel);
+    }
+}
+
+fn write_deprecated_names(page: &mut String) {
+    page.push_str(
+        "\n## Deprecated names\n\nThe host accepts these former names of its own methods and parameters. Results and `_meta` have the \
+         current\nnames only.\n\n| deprecated method | use |\n|---|---|\n",
+    );
+    for (former, current) in deprecated::METHODS {
+        let _ = writeln!(page, "| `{former}` | `{current}` |");
+    }
+    page.push_str("\n| deprecated parameter | method | use |\n|---|---|---|\n");
+    for (method, former, current) in deprecated::PARAMS {
+        let _ = writeln!(page, "| `{former}` | `{method}` | `{current}` |");
     }
 }
 

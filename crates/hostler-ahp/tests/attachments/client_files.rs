@@ -125,10 +125,10 @@ async fn a_plan_reads_client_files_and_stores_nothing() {
     };
     assert_eq!(plan["ok"], false);
     let files = plan["files"].as_array().unwrap();
-    let refused: Vec<_> = files.iter().filter(|file| file["decision"] == "refuse").collect();
+    let refused: Vec<_> = files.iter().filter(|file| file["decision"] == "reject").collect();
     assert_eq!(refused.len(), 1, "{plan}");
     assert_eq!((&refused[0]["label"], &refused[0]["code"]), (&json!("b.bin"), &json!("attachment_corrupt")));
-    assert!(refused[0]["sentence"].is_string());
+    assert!(refused[0]["message"].is_string());
     let wrong = json!({ "channel": "ahp-chat://default/nope", "attachments": [] });
     assert_eq!(raw.code("hostler/planAttachments", wrong).await, -32001);
     rig.engine.shutdown().await;

@@ -92,7 +92,7 @@ Examples:
     #[command(after_long_help = "\
 Examples:
   hostler sessions export 1f0c --audit > audit.jsonl
-  hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.who, .tool, .input] | @tsv'
+  hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.decidedBy, .tool, .input] | @tsv'
 
 Of an entry, who is a client's id, rule, mode, unattended or host; decision is allow, ask, deny or withdrawn; atMs counts
 milliseconds since 1970; why is the rule, or the reason.")]

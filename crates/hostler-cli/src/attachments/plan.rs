@@ -24,8 +24,8 @@ pub(crate) struct FilePlanResponse {
     decision: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sentence: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", alias = "sentence")]
+    message: Option<String>,
     warnings: Vec<FilePlanWarning>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
@@ -46,7 +46,9 @@ pub(crate) struct FilePlanResponse {
 #[serde(default)]
 struct FilePlanWarning {
     kind: String,
-    sentence: String,
+    // Stored messages have the former name.
+    #[serde(alias = "sentence")]
+    message: String,
 }
 
 #[derive(Serialize)]
@@ -84,21 +86,21 @@ impl AttachmentPlanResponse {
 }
 
 impl FilePlanResponse {
-    pub(super) fn new_refused(label: String, code: AttachmentErrorCode, sentence: String) -> Self {
-        let (decision, code) = ("refuse".to_owned(), Some(code.as_str().to_owned()));
-        Self { label, decision, code, sentence: Some(sentence), ..Self::default() }
+    pub(super) fn new_refused(label: String, code: AttachmentErrorCode, message: String) -> Self {
+        let (decision, code) = ("reject".to_owned(), Some(code.as_str().to_owned()));
+        Self { label, decision, code, message: Some(message), ..Self::default() }
     }
 
     /// Returns why the file is not sent.
     fn refusal_reason(&self) -> Option<String> {
-        let why = self.sentence.as_deref().or(self.code.as_deref())?;
+        let why = self.message.as_deref().or(self.code.as_deref())?;
         Some(to_one_line(why))
     }
 
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        self.warnings.iter().map(|warning| match to_one_line(&warning.sentence) {
-            sentence if sentence.is_empty() => to_one_line(&warning.kind),
-            sentence => sentence,
+        self.warnings.iter().map(|warning| match to_one_line(&warning.message) {
+            message if message.is_empty() => to_one_line(&warning.kind),
+            message => message,
         })
     }
 

@@ -57,13 +57,13 @@ impl Client {
         minutes: Option<u64>,
         label: Option<&str>,
     ) -> Result<SignInLink, ClientError> {
-        self.request("hostler/createLink", &LinkParams { channel: ROOT_RESOURCE_URI, minutes, label }).await
+        self.request("hostler/createSignInLink", &LinkParams { channel: ROOT_RESOURCE_URI, minutes, label }).await
     }
 
     /// Lists the signed-in browsers.
     pub(crate) async fn list_signed_in_browsers(&self) -> Result<Vec<SignedInBrowser>, ClientError> {
         let params = SignInParams { channel: ROOT_RESOURCE_URI, id: None };
-        let answer: SignedInBrowserList = self.request("hostler/listSignIns", &params).await?;
+        let answer: SignedInBrowserList = self.request("hostler/listBrowserSessions", &params).await?;
         Ok(answer.items)
     }
 

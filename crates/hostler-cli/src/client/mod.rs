@@ -47,12 +47,12 @@ const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
 /// Parameters of `hostler/search`.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct SearchParams<'a> {
     pub(crate) query: &'a str,
     pub(crate) limit: u32,
     pub(crate) offset: usize,
-    pub(crate) wait: bool,
-    #[serde(rename = "all")]
+    pub(crate) wait_for_index: bool,
     pub(crate) include_unlisted: bool,
 }
 
@@ -63,9 +63,8 @@ pub(crate) struct SearchResultPage {
     pub(crate) items: Vec<Box<RawValue>>,
     pub(crate) next_offset: Option<usize>,
     #[serde(default)]
-    pub(crate) pending: usize,
-    #[serde(rename = "trouble")]
-    pub(crate) problem: Option<String>,
+    pub(crate) pending_sessions: usize,
+    pub(crate) index_error: Option<String>,
 }
 
 /// Why a request failed.
@@ -224,7 +223,7 @@ impl Client {
     /// Returns a page of a session's audit log, after an entry (0: from the beginning).
     pub(crate) async fn fetch_audit_page(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
         let params = AuditParams { channel: session, after };
-        self.request("hostler/audit", &params).await
+        self.request("hostler/listAudit", &params).await
     }
 
     /// Searches sessions.
@@ -234,7 +233,7 @@ impl Client {
 
     /// Checks the agents' transcripts; returns the host's findings unparsed.
     pub(crate) async fn check_transcripts(&self) -> Result<Box<RawValue>, ClientError> {
-        self.request("hostler/sessionsDoctor", &RootParams { channel: ROOT_RESOURCE_URI }).await
+        self.request("hostler/checkSessions", &RootParams { channel: ROOT_RESOURCE_URI }).await
     }
 
     /// Sets or removes a session's tag.
@@ -273,8 +272,8 @@ impl Client {
 
     /// Removes images from the context of a chat's agent; returns how many.
     pub(crate) async fn remove_images(&self, chat: &str, all: bool) -> Result<u64, ClientError> {
-        let params = RemoveImagesParams { channel: chat, which: if all { "all" } else { "last" } };
-        Ok(self.request::<RemoveImagesResult>("hostler/dropImages", &params).await?.dropped)
+        let params = RemoveImagesParams { channel: chat, images: if all { "all" } else { "last" } };
+        Ok(self.request::<RemoveImagesResult>("hostler/removeImages", &params).await?.removed)
     }
 
     /// Subscribes to a session and returns its state.
@@ -446,13 +445,13 @@ struct PlanAttachmentsParams<'a> {
 #[derive(Serialize)]
 struct RemoveImagesParams<'a> {
     channel: &'a str,
-    which: &'static str,
+    images: &'static str,
 }
 
 #[derive(Deserialize)]
 struct RemoveImagesResult {
     #[serde(default)]
-    dropped: u64,
+    removed: u64,
 }
 
 #[derive(Serialize)]

@@ -325,8 +325,8 @@ impl FakeHostConnection {
                 json!({})
             }
             "listSessions" => self.page(params),
-            "hostler/audit" => self.audit(params),
-            "hostler/dropImages" => json!({ "dropped": if params["which"] == "all" { 2 } else { 1 } }),
+            "hostler/listAudit" => self.audit(params),
+            "hostler/removeImages" => json!({ "removed": if params["images"] == "all" { 2 } else { 1 } }),
             "hostler/search" => self.shared.found.clone(),
             "hostler/planAttachments" => match &self.shared.plan {
                 Some(plan) => plan.clone(),
@@ -364,7 +364,8 @@ impl FakeHostConnection {
 
     /// Three entries, the last one with terminal control characters.
     fn audit(&self, params: &Value) -> Value {
-        let entry = |id: usize| json!({ "id": id, "who": "ada", "decision": "allow", "input": format!("\u{9b}{id}") });
+        let entry =
+            |id: usize| json!({ "id": id, "decidedBy": "ada", "decision": "allow", "input": format!("\u{9b}{id}") });
         let from = usize::try_from(params["after"].as_i64().unwrap()).unwrap();
         let until = 3.min(from + SESSION_PAGE_SIZE);
         let mut page = json!({ "items": (from + 1..=until).map(entry).collect::<Vec<_>>() });

@@ -14,25 +14,29 @@ use crate::action_mapper::{COMPACTION_NOTICE_PREFIX, TurnErrorDetails};
 use crate::turn_storage::EvictedTurns;
 
 /// The key, below `hostler` in the session's `_meta`, of the images that were removed from the conversation.
-const DROPPED_IMAGES_META_KEY: &str = "droppedImages";
+const REMOVED_IMAGES_META_KEY: &str = "removedImages";
+
+/// The former name of that key, in stored sessions.
+const FORMER_REMOVED_IMAGES_META_KEY: &str = "droppedImages";
 
 /// Maximum number of such entries.
-const MAX_DROPPED_IMAGES_ENTRIES: usize = 64;
+const MAX_REMOVED_IMAGES_ENTRIES: usize = 64;
 
 /// Images that were removed from the conversation: those of the last message with images up to a turn, or all up to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct DroppedImages {
-    #[serde(alias = "through")]
+#[serde(rename_all = "camelCase")]
+struct RemovedImages {
+    #[serde(alias = "through_turn", alias = "through")]
     through_turn: String,
     all: bool,
 }
 
-fn dropped_images(session: &SessionState) -> Vec<DroppedImages> {
-    let noted = session
-        .meta
-        .as_ref()
-        .and_then(|meta| meta.get(HOSTLER_META_KEY))
-        .and_then(|hostler| hostler.get(DROPPED_IMAGES_META_KEY));
+fn removed_images(session: &SessionState) -> Vec<RemovedImages> {
+    session.meta.as_ref().and_then(|meta| meta.get(HOSTLER_META_KEY)).map(removed_images_of).unwrap_or_default()
+}
+
+fn removed_images_of(hostler: &Value) -> Vec<RemovedImages> {
+    let noted = hostler.get(REMOVED_IMAGES_META_KEY).or_else(|| hostler.get(FORMER_REMOVED_IMAGES_META_KEY));
     noted.and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
 }
 
@@ -43,12 +47,13 @@ pub(crate) fn images_dropped_action(
     which: ImageSelection,
 ) -> SessionMetaChangedAction {
     let all = which == ImageSelection::All;
-    let mut noted = if all { Vec::new() } else { dropped_images(session) };
-    noted.extend(chat.turns.last().map(|turn| DroppedImages { through_turn: turn.id.clone(), all }));
-    noted.drain(..noted.len().saturating_sub(MAX_DROPPED_IMAGES_ENTRIES));
+    let mut noted = if all { Vec::new() } else { removed_images(session) };
+    noted.extend(chat.turns.last().map(|turn| RemovedImages { through_turn: turn.id.clone(), all }));
+    noted.drain(..noted.len().saturating_sub(MAX_REMOVED_IMAGES_ENTRIES));
     let mut meta = session.meta.clone().unwrap_or_default();
     let mut hostler = meta.get(HOSTLER_META_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
-    hostler.insert(DROPPED_IMAGES_META_KEY.to_owned(), json!(noted));
+    hostler.remove(FORMER_REMOVED_IMAGES_META_KEY);
+    hostler.insert(REMOVED_IMAGES_META_KEY.to_owned(), json!(noted));
     meta.insert(HOSTLER_META_KEY.to_owned(), hostler.into());
     SessionMetaChangedAction { meta: Some(meta) }
 }
@@ -64,10 +69,10 @@ impl CarriedAttachments {
 
     /// Adds a completed turn.
     pub(crate) fn add_turn(&mut self, session: &SessionState, turn: &Turn) {
-        self.add_with_dropped(&dropped_images(session), turn);
+        self.add_without_removed(&removed_images(session), turn);
     }
 
-    fn add_with_dropped(&mut self, notes: &[DroppedImages], turn: &Turn) {
+    fn add_without_removed(&mut self, notes: &[RemovedImages], turn: &Turn) {
         let kept = &mut self.0;
         if was_compacted(turn) {
             kept.clear();
@@ -85,10 +90,10 @@ impl CarriedAttachments {
 
 /// The images and bytes of a chat's completed turns, as far as the agent still sends them.
 pub(crate) fn attachment_history(session: &SessionState, chat: &ChatState, past: &EvictedTurns) -> ConversationSize {
-    let notes = dropped_images(session);
+    let notes = removed_images(session);
     let mut carried = past.carried_attachments.clone();
     for turn in &chat.turns {
-        carried.add_with_dropped(&notes, turn);
+        carried.add_without_removed(&notes, turn);
     }
     carried.0.iter().fold(ConversationSize::default(), add)
 }
@@ -172,5 +177,23 @@ fn was_never_sent(turn: &Turn) -> bool {
     match turn.response_parts.last() {
         Some(ResponsePart::Error(part)) => codes.iter().any(|code| part.error.error_type == code.as_str()),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_images_are_read_under_current_and_former_names() {
+        for hostler in [
+            json!({"removedImages": [{"throughTurn": "t1", "all": true}]}),
+            json!({"droppedImages": [{"through_turn": "t1", "all": true}]}),
+            json!({"droppedImages": [{"through": "t1", "all": true}]}),
+        ] {
+            let removed = removed_images_of(&hostler);
+            assert_eq!((removed.len(), &*removed[0].through_turn, removed[0].all), (1, "t1", true), "{hostler}");
+            assert_eq!(json!(removed), json!([{"throughTurn": "t1", "all": true}]));
+        }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn external_sessions_table(sessions: usize, idle: f64) -> Bench
     warm.push(taken);
     let memory = resident_memory_mib(host.pid) - idle;
     // The host also indexes for search, which another benchmark measures.
-    raw.call("hostler/search", json!({"query": "question", "wait": true})).await.expect("an answer");
+    raw.call("hostler/search", json!({"query": "question", "waitForIndex": true})).await.expect("an answer");
     let mut later = Vec::new();
     for _ in 0..LATER_REQUESTS {
         let begun = Instant::now();

@@ -103,7 +103,7 @@ async fn opened(home: &BenchmarkHome, id: Uuid, cold: bool) -> OpenMeasurement {
     let _there_may_be_none = std::fs::remove_dir_all(home.path("state"));
     let host = home.serve(&["--upstream", "scripted"]);
     let mut raw = RawClient::connect_and_initialize(&host.url).await;
-    raw.call("hostler/search", json!({"query": "question", "wait": true})).await.expect("an answer");
+    raw.call("hostler/search", json!({"query": "question", "waitForIndex": true})).await.expect("an answer");
     if cold {
         evict_page_cache(&home.path("claude"));
     }

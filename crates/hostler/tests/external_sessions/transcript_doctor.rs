@@ -80,7 +80,7 @@ async fn damage_is_named(build: &str) {
     let answer: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(answer["findings"][0]["kind"], "missing", "{answer}");
     assert_eq!(answer["findings"][0]["session"], format!("claude:/{healthy}"), "{answer}");
-    assert_eq!((&answer["conversations"], &answer["more"]), (&Value::from(0), &Value::from(0)), "{answer}");
+    assert_eq!((&answer["conversations"], &answer["omittedFindings"]), (&Value::from(0), &Value::from(0)), "{answer}");
 
     // A deleted session whose transcript exists again.
     let deleted = run(&home, build, &["sessions", "delete", "--yes", healthy]).await;

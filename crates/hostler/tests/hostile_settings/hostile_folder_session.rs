@@ -189,8 +189,8 @@ async fn trusted_folder_applies_without_parts_that_run_code() {
         let audit = scene.bench.home.export_audit_log(&scene.bench.uris.session).await;
         let decisions: Vec<_> = audit.iter().filter(|entry| entry["tool"] == "trust").collect();
         let [decision] = decisions.as_slice() else { panic!("{build}: {audit:#?}") };
-        assert_eq!((&decision["decision"], &decision["call"]), (&json!("allow"), &request["id"]), "{build}");
-        assert!(decision["who"].as_str().unwrap().starts_with("peer-"), "{build}: the client's id: {decision}");
+        assert_eq!((&decision["decision"], &decision["toolCallId"]), (&json!("allow"), &request["id"]), "{build}");
+        assert!(decision["decidedBy"].as_str().unwrap().starts_with("peer-"), "{build}: the client's id: {decision}");
         scene.stop().await;
     }
 }

@@ -296,10 +296,10 @@ async fn audit_log_names_who_decided(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     client.dispatch_accepted(&uris.chat, yes(&needed)).await;
     ended(&mut client, &uris, &needed).await;
-    let log = client.call_ok("hostler/audit", json!({"channel": uris.session})).await;
+    let log = client.call_ok("hostler/listAudit", json!({"channel": uris.session})).await;
     let items = log["items"].as_array().unwrap();
-    assert!(items.iter().any(|item| item["who"] == client.id && item["decision"] == "allow"), "{log:#}");
-    assert_eq!(client.call_error_code("hostler/audit", json!({"channel": "claude:/unknown"})).await, -32001);
+    assert!(items.iter().any(|item| item["decidedBy"] == client.id && item["decision"] == "allow"), "{log:#}");
+    assert_eq!(client.call_error_code("hostler/listAudit", json!({"channel": "claude:/unknown"})).await, -32001);
 }
 
 async fn two_calls_ask_one_after_the_other(case: ProtocolCase) {

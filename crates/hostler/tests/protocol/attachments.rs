@@ -191,7 +191,7 @@ async fn attachment_plan_reports_problems(case: ProtocolCase) {
     let plan = client.call_ok("hostler/planAttachments", params).await;
     assert_eq!((&plan["ok"], &plan["files"][0]["decision"]), (&json!(false), &json!("wouldSend")));
     assert_eq!(plan["files"][1]["code"], "attachment_type_unsupported");
-    assert_readable_sentence(&plan["files"][1]["sentence"]);
+    assert_readable_sentence(&plan["files"][1]["message"]);
     let nobody = json!({"channel": CaseUris::random().chat, "attachments": []});
     assert_eq!(client.call_error_code("hostler/planAttachments", nobody).await, -32001);
 }

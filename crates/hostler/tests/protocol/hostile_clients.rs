@@ -166,9 +166,9 @@ const METHODS: &[&str] = &[
     "hostler/listGrants",
     "hostler/allowGrant",
     "hostler/revokeGrant",
-    "hostler/audit",
-    "hostler/backgroundOutput",
-    "hostler/dropImages",
+    "hostler/listAudit",
+    "hostler/readBackgroundOutput",
+    "hostler/removeImages",
     "hostler/planAttachments",
     "hostler/stopBackgroundWork",
     "initialize",
@@ -198,7 +198,7 @@ async fn every_method_answers_huge_strings(case: ProtocolCase) {
     for method in METHODS {
         let params = json!({"channel": long, "uri": format!("file:///{long}"), "id": long, "text": long, "offset": 0,
             "source": format!("file:///{long}"), "destination": format!("file:///{long}"), "kind": "userMessage",
-            "property": long, "query": long, "cursor": long, "which": "all", "attachments": []});
+            "property": long, "query": long, "cursor": long, "images": "all", "attachments": []});
         if let Err(error) = client.call(method, params).await {
             let told = assert_readable_sentence(&error["message"]);
             assert!(told.len() < 250_000, "{method}: {} bytes", told.len());

@@ -194,9 +194,9 @@ async fn other_slash_commands_go_to_the_agent(case: ProtocolCase) {
 async fn audit_log_contains_commands(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "!echo audited").await;
-    let log = client.call_ok("hostler/audit", json!({"channel": uris.session})).await;
+    let log = client.call_ok("hostler/listAudit", json!({"channel": uris.session})).await;
     let entry = &log["items"][0];
-    assert_eq!((&entry["who"], &entry["decision"]), (&json!(client.id), &json!("allow")), "{log:#}");
+    assert_eq!((&entry["decidedBy"], &entry["decision"]), (&json!(client.id), &json!("allow")), "{log:#}");
     assert!(entry["input"].as_str().unwrap().contains("echo audited"));
 }
 

@@ -16,7 +16,8 @@ async fn background_output_is_shown_while_the_command_runs() {
         let params = json!({ "channel": bench.uris.chat, "id": set["work"]["id"] });
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
-            let shown: Value = bench.client.client.request("hostler/backgroundOutput", params.clone()).await.unwrap();
+            let shown: Value =
+                bench.client.client.request("hostler/readBackgroundOutput", params.clone()).await.unwrap();
             if shown == json!({ "output": "so far\n", "truncated": false }) {
                 break;
             }

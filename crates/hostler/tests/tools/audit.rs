@@ -16,11 +16,11 @@ async fn audit_log_is_exported_with_and_without_a_running_host() {
         let session = bench.uris.session.clone();
         let running = bench.home.export_audit_log(&session).await;
         let [asked, allowed] = &running[..] else { panic!("{build}: {running:#?}") };
-        assert_eq!((&asked["decision"], &asked["who"]), (&json!("ask"), &json!("mode")), "{build}");
+        assert_eq!((&asked["decision"], &asked["decidedBy"]), (&json!("ask"), &json!("mode")), "{build}");
         assert_eq!(allowed["decision"], "allow", "{build}");
-        assert!(allowed["who"].as_str().unwrap().starts_with("peer-"), "{build}: the client's id: {allowed}");
+        assert!(allowed["decidedBy"].as_str().unwrap().starts_with("peer-"), "{build}: the client's id: {allowed}");
         for entry in &running {
-            assert_eq!((&entry["tool"], &entry["call"]), (&json!("Bash"), &waiting["toolCallId"]), "{build}");
+            assert_eq!((&entry["tool"], &entry["toolCallId"]), (&json!("Bash"), &waiting["toolCallId"]), "{build}");
             assert!(entry["input"].as_str().unwrap().contains("mkdir made"), "{build}: {entry}");
             assert!(entry["atMs"].as_u64().unwrap() > 0, "{build}: {entry}");
         }

@@ -36,6 +36,8 @@ export interface Envelope {
   readonly serverSeq: number;
   readonly origin?: { readonly clientId: string; readonly clientSeq: number };
   readonly rejectionReason?: string;
+  /** `hostler.code` is the stable code of a rejection. */
+  readonly _meta?: Meta;
 }
 
 type ActionOf<Type extends string, Payload = unknown> = { readonly type: Type } & Readonly<Payload>;

@@ -64,11 +64,11 @@ export interface AttachmentPlan {
 export interface FilePlan {
   readonly label: string;
   /** `wouldSend`: only another file blocks the message. */
-  readonly decision: 'send' | 'wouldSend' | 'refuse';
+  readonly decision: 'send' | 'wouldSend' | 'reject';
   readonly code?: string;
   /** Why it is rejected, and what to do. */
-  readonly sentence?: string;
-  readonly warnings?: readonly { readonly kind: string; readonly sentence: string }[];
+  readonly message?: string;
+  readonly warnings?: readonly { readonly kind: string; readonly message: string }[];
   readonly contentType?: string;
   readonly bytes?: number;
   readonly width?: number;
@@ -93,7 +93,7 @@ export interface SessionSearchResult {
   /** Undefined if the session is listed. */
   readonly listed?: false;
   /** Number of matching turns. */
-  readonly matching: number;
+  readonly matchingTurns: number;
   readonly hits: readonly SearchMatch[];
 }
 
@@ -108,7 +108,7 @@ export interface SearchMatch {
   readonly matches: readonly (readonly [number, number])[];
 }
 
-/** A signed-in browser, from `hostler/listSignIns`. */
+/** A signed-in browser, from `hostler/listBrowserSessions`. */
 export interface BrowserSession {
   readonly id: string;
   readonly label: string;
@@ -231,26 +231,33 @@ export interface Commands {
   resourceRequest: [{ uri: Uri; read?: boolean; write?: boolean }, unknown];
   createResourceWatch: [{ uri: Uri; recursive?: boolean }, { readonly channel: Uri }];
   'hostler/planAttachments': [{ attachments: readonly Attachment[] }, AttachmentPlan];
-  'hostler/backgroundOutput': [{ id: string }, { readonly output: string; readonly truncated: boolean }];
+  'hostler/readBackgroundOutput': [{ id: string }, { readonly output: string; readonly truncated: boolean }];
   'hostler/stopBackgroundWork': [{ id: string }, null];
   'hostler/search': [
-    { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean; all?: boolean },
+    {
+      query: string;
+      limit?: number;
+      offset?: number;
+      byTurn?: boolean;
+      waitForIndex?: boolean;
+      includeUnlisted?: boolean;
+    },
     {
       readonly items: readonly SessionSearchResult[];
       readonly nextOffset?: number;
-      readonly pending: number;
+      readonly pendingSessions: number;
       /** Why some sessions could not be searched. */
-      readonly trouble?: string;
+      readonly indexError?: string;
     },
   ];
   'hostler/tagSession': [{ tag: string | null }, null];
   'hostler/listGrants': [unknown, { readonly items: readonly Grant[] }];
   'hostler/allowGrant': [{ id: string }, unknown];
-  'hostler/createLink': [
+  'hostler/createSignInLink': [
     { minutes?: number; label?: string },
     { readonly code: string; readonly expiresAt: string; readonly path: string },
   ];
-  'hostler/listSignIns': [unknown, { readonly items: readonly BrowserSession[] }];
+  'hostler/listBrowserSessions': [unknown, { readonly items: readonly BrowserSession[] }];
   'hostler/signOut': [{ id?: string }, unknown];
   'hostler/listTrust': [
     unknown,
@@ -262,7 +269,7 @@ export interface Commands {
     TrustReport,
   ];
   'hostler/removeTrust': [{ directory: string }, { readonly removed: boolean }];
-  'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
+  'hostler/removeImages': [{ images: 'last' | 'all' }, { readonly removed: number }];
 }
 
 export type CommandMethod = keyof Commands;

@@ -16,11 +16,11 @@ use crate::host::HostConnection;
 const SLOW_NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct TranscriptCheckup {
     conversations: u64,
     findings: Vec<TranscriptFinding>,
-    #[serde(rename = "more")]
-    omitted: u64,
+    omitted_findings: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,7 +79,7 @@ fn format_summary(checkup: &TranscriptCheckup) -> String {
         many => format!("Checked {many} conversations"),
     };
     let shown = u64::try_from(checkup.findings.len()).unwrap_or(u64::MAX);
-    match (shown.saturating_add(checkup.omitted), checkup.omitted) {
+    match (shown.saturating_add(checkup.omitted_findings), checkup.omitted_findings) {
         (0, _) => format!("{checked}: no problems."),
         (1, _) => format!("{checked}: 1 problem."),
         (all, 0) => format!("{checked}: {all} problems."),
@@ -109,7 +109,7 @@ mod tests {
     fn summary_line_counts_findings() {
         let of = |conversations, found: usize, more| {
             let findings = (0..found).map(|_| finding(None, Some("/p"))).collect();
-            format_summary(&TranscriptCheckup { conversations, findings, omitted: more })
+            format_summary(&TranscriptCheckup { conversations, findings, omitted_findings: more })
         };
         assert_eq!(of(0, 0, 0), "Checked 0 conversations: no problems.");
         assert_eq!(of(1, 1, 0), "Checked 1 conversation: 1 problem.");

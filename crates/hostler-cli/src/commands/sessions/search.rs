@@ -33,7 +33,7 @@ struct SessionSearchResult {
     /// Present if the session is not in the list.
     #[serde(rename = "listed")]
     is_listed: Option<bool>,
-    #[serde(rename = "matching")]
+    #[serde(rename = "matchingTurns")]
     match_count: usize,
     hits: Vec<SearchSnippet>,
 }
@@ -100,7 +100,7 @@ async fn collect_results(
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let (limit, offset) = (missing.min(SEARCH_PAGE_SIZE), items.len());
-        let params = SearchParams { query, limit, offset, wait: !args.no_wait, include_unlisted: args.all };
+        let params = SearchParams { query, limit, offset, wait_for_index: !args.no_wait, include_unlisted: args.all };
         let mut request = std::pin::pin!(client.search(&params));
         let early = io.signals.run_or_interrupt(tokio::time::timeout(SLOW_NOTICE_DELAY, &mut request)).await?;
         let answer = match early {
@@ -115,7 +115,7 @@ async fn collect_results(
         items.extend(answer.items);
         let enough = items.len() >= usize::try_from(args.limit).unwrap_or(usize::MAX);
         if enough || received == 0 || answer.next_offset.is_none() {
-            return Ok(SearchOutcome { items, pending: answer.pending, problem: answer.problem });
+            return Ok(SearchOutcome { items, pending: answer.pending_sessions, problem: answer.index_error });
         }
     }
 }

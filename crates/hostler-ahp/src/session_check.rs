@@ -1,4 +1,4 @@
-//! `hostler/sessionsDoctor`, an extension: reports problems in the agents' transcripts.
+//! `hostler/checkSessions`, an extension: reports problems in the agents' transcripts.
 
 use hostler_engine::{Engine, TranscriptCheckReport, TranscriptIssue};
 use serde::Serialize;
@@ -8,16 +8,17 @@ use crate::methods::to_result;
 use crate::rpc::RpcError;
 
 #[derive(Serialize)]
-struct DoctorResult {
+#[serde(rename_all = "camelCase")]
+struct SessionCheckResult {
     /// Number of conversations that were read.
     conversations: usize,
-    findings: Vec<DoctorFindingItem>,
+    findings: Vec<SessionCheckFinding>,
     /// Number of findings beyond the listed ones.
-    more: usize,
+    omitted_findings: usize,
 }
 
 #[derive(Serialize)]
-struct DoctorFindingItem {
+struct SessionCheckFinding {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
@@ -27,14 +28,15 @@ struct DoctorFindingItem {
 }
 
 /// Checks all transcripts of the agents.
-pub(crate) async fn run_doctor(engine: &Engine) -> Result<Value, RpcError> {
-    let TranscriptCheckReport { conversations, issues: findings, omitted_issues: more } =
+pub(crate) async fn check_sessions(engine: &Engine) -> Result<Value, RpcError> {
+    let TranscriptCheckReport { conversations, issues, omitted_issues: omitted_findings } =
         engine.check_transcripts().await?;
-    let item = |TranscriptIssue { kind, session, path, problem }| DoctorFindingItem {
+    let finding = |TranscriptIssue { kind, session, path, problem }| SessionCheckFinding {
         kind: kind.as_str(),
         session,
         path: path.map(|path| path.display().to_string()),
         problem,
     };
-    to_result(&DoctorResult { conversations, findings: findings.into_iter().map(item).collect(), more })
+    let findings = issues.into_iter().map(finding).collect();
+    to_result(&SessionCheckResult { conversations, findings, omitted_findings })
 }

@@ -70,7 +70,7 @@ impl FileOperations {
     /// If the path may not be written, is not a file, is not the expected version, or would become too large. The file
     /// is unchanged then.
     pub fn write(&self, roots: &Roots, path: &Path, write: FileWrite<'_>, most: u64) -> Result<(), FileError> {
-        let last = if write.create_only { FinalLink::Keep } else { FinalLink::Follow };
+        let last = if write.create_only { FinalLink::NoFollow } else { FinalLink::Follow };
         let place = roots.locate_target(path, FileAccess::Write, last)?;
         let _alone = self.locks.lock(&[&place])?;
         let Some(stat) = place.stat()? else {

@@ -26,7 +26,7 @@ pub(crate) enum FinalLink {
     /// Use the link's target.
     Follow,
     /// Use the link itself.
-    Keep,
+    NoFollow,
 }
 
 impl Roots {
@@ -38,7 +38,9 @@ impl Roots {
     pub fn resolve(&self, path: &Path, follow: bool) -> Result<FileMetadata, FileError> {
         if !follow {
             // For everything but a link both ways are equal, also for the roots themselves.
-            match self.locate_target(path, FileAccess::Browse, FinalLink::Keep).and_then(|place| place.link_metadata())
+            match self
+                .locate_target(path, FileAccess::Browse, FinalLink::NoFollow)
+                .and_then(|place| place.link_metadata())
             {
                 Ok(Some(facts)) => return Ok(facts),
                 Ok(None) | Err(FileError::InvalidName(_) | FileError::Outside) => {}
@@ -67,7 +69,7 @@ impl Roots {
 
     /// Like [`Roots::locate_target`], for operations that change the parent directory. A root itself is refused.
     pub(crate) fn locate_child_target(&self, path: &Path, access: FileAccess) -> Result<PathTarget, FileError> {
-        let place = self.locate_target(path, access, FinalLink::Keep)?;
+        let place = self.locate_target(path, access, FinalLink::NoFollow)?;
         if self.contains(&place.directory.path, access) { Ok(place) } else { Err(FileError::Outside) }
     }
 

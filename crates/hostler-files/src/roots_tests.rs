@@ -48,7 +48,7 @@ impl Place {
 }
 
 /// The result of a read as a short text.
-fn word(answer: Result<Vec<u8>, FileError>) -> String {
+fn outcome(answer: Result<Vec<u8>, FileError>) -> String {
     match answer {
         Ok(contents) => String::from_utf8_lossy(&contents).into_owned(),
         Err(FileError::Io(error)) => format!("Io {:?}", error.kind()),
@@ -62,9 +62,9 @@ fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
     let path = place.dir.path().join(path);
     for way in LOCATE_METHODS {
         let answer = place.roots.open_with(&[*way], &path, FileAccess::Read).and_then(|opened| opened.read(64));
-        assert_eq!(word(answer), expected, "{} by {way:?}", path.display());
+        assert_eq!(outcome(answer), expected, "{} by {way:?}", path.display());
     }
-    assert_eq!(word(place.roots.read(&path, 64)), expected, "{}", path.display());
+    assert_eq!(outcome(place.roots.read(&path, 64)), expected, "{}", path.display());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn paths_outside_the_roots_are_refused() {
         assert!(place.roots.read(&place.at(link), 1 << 20).is_err(), "{link}");
     }
     for relative in ["", ".", "Cargo.toml", "./src/lib.rs", "~/x"] {
-        assert_eq!(word(place.roots.read(Path::new(relative), 64)), "Outside", "{relative}");
+        assert_eq!(outcome(place.roots.read(Path::new(relative), 64)), "Outside", "{relative}");
     }
 }
 
@@ -173,7 +173,7 @@ fn read_errors_state_the_cause() {
     fs_err::write(place.at("one/unreadable"), INSIDE).unwrap();
     fs_err::set_permissions(place.at("one/unreadable"), std::fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser can read it.
-    let answer = word(place.roots.read(&place.at("one/unreadable"), 64));
+    let answer = outcome(place.roots.read(&place.at("one/unreadable"), 64));
     let superuser = rustix::fs::access(place.at("one/unreadable"), rustix::fs::Access::READ_OK).is_ok();
     assert_eq!(answer, if superuser { "inside" } else { "Io PermissionDenied" });
 }
@@ -192,12 +192,12 @@ fn find_returns_the_real_path_kind_and_size() {
 fn root_link_grants_the_target_it_had_when_granted() {
     let place = Place::new();
     let roots = Roots::new([place.at("alias")]);
-    assert_eq!(word(roots.read(&place.at("alias/file"), 64)), "inside");
-    assert_eq!(word(roots.read(&place.at("one/file"), 64)), "inside");
+    assert_eq!(outcome(roots.read(&place.at("alias/file"), 64)), "inside");
+    assert_eq!(outcome(roots.read(&place.at("one/file"), 64)), "inside");
     fs_err::remove_file(place.at("alias")).unwrap();
     place.link(place.at("secret"), "alias");
-    assert_eq!(word(roots.read(&place.at("alias/file"), 64)), "Outside");
-    assert_eq!(word(roots.read(&place.at("one/file"), 64)), "inside");
+    assert_eq!(outcome(roots.read(&place.at("alias/file"), 64)), "Outside");
+    assert_eq!(outcome(roots.read(&place.at("one/file"), 64)), "inside");
     assert_eq!(roots.directories().collect::<Vec<_>>(), [place.at("alias")]);
 }
 
@@ -219,10 +219,10 @@ fn directory_root_that_is_not_a_directory_grants_nothing() {
     let place = Place::new();
     for root in [place.at("one/file"), place.at("missing"), PathBuf::from("src"), PathBuf::new()] {
         let roots = Roots::new([root]);
-        assert_ne!(word(roots.read(&place.at("one/file"), 64)), "inside");
-        assert_eq!(word(roots.read(&fs_err::canonicalize("src/lib.rs").unwrap(), 1 << 20)), "Outside");
+        assert_ne!(outcome(roots.read(&place.at("one/file"), 64)), "inside");
+        assert_eq!(outcome(roots.read(&fs_err::canonicalize("src/lib.rs").unwrap(), 1 << 20)), "Outside");
     }
-    assert_eq!(word(Roots::default().read(&place.at("one/file"), 64)), "Outside");
+    assert_eq!(outcome(Roots::default().read(&place.at("one/file"), 64)), "Outside");
 }
 
 #[cfg(target_os = "linux")]
@@ -243,12 +243,12 @@ fn opened_file_is_read_after_its_path_changes() {
         fs_err::write(&path, INSIDE).unwrap();
         let opened = place.roots.open_with(&[*way], &path, FileAccess::Read).unwrap();
         fs_err::write(place.at("one/other"), OUTSIDE).unwrap();
-        let (kept, other) = (place.at("one/kept"), place.at("one/other"));
-        fs_err::rename(&path, &kept).unwrap();
+        let (moved, other) = (place.at("one/moved"), place.at("one/other"));
+        fs_err::rename(&path, &moved).unwrap();
         fs_err::rename(other, &path).unwrap();
         // The move changes the file's own ctime. The contents are never those of another file.
-        assert!(["inside", "Changed"].contains(&word(opened.read(64)).as_str()));
-        fs_err::remove_file(kept).unwrap();
+        assert!(["inside", "Changed"].contains(&outcome(opened.read(64)).as_str()));
+        fs_err::remove_file(moved).unwrap();
         fs_err::remove_file(path).unwrap();
     }
 }
@@ -274,13 +274,13 @@ fn read_fails_if_the_file_was_written_since_it_was_opened() {
             fs_err::write(&path, INSIDE).unwrap();
             let opened = place.roots.open_with(&[*way], &path, FileAccess::Read).unwrap();
             change(&path);
-            assert_eq!(word(opened.read(64)), "Changed", "{what} by {way:?}");
+            assert_eq!(outcome(opened.read(64)), "Changed", "{what} by {way:?}");
         }
     }
     fs_err::write(&path, INSIDE).unwrap();
     let opened = place.roots.open(&path).unwrap();
     fs_err::write(&path, [b'x'; 65]).unwrap();
-    assert_eq!(word(opened.read(64)), "TooLarge(64)", "not more is read than is wanted");
+    assert_eq!(outcome(opened.read(64)), "TooLarge(64)", "not more is read than is wanted");
 }
 
 #[test]

@@ -53,27 +53,27 @@ impl FileOperations {
     /// Copies a file or a tree; links in it remain links. An existing target is replaced in one step.
     ///
     /// # Errors
-    /// If either path may not be used, if one contains the other, if the target exists and `keep` is set, if the source
+    /// If either path may not be used, if one contains the other, if the target exists and `no_overwrite` is set, if the source
     /// contains a pipe, a socket or a device, or if it exceeds the limits. Nothing has changed then.
     pub fn copy(
         &self,
         roots: &Roots,
         from: &Path,
         to: &Path,
-        keep: bool,
+        no_overwrite: bool,
         limits: &TreeLimits,
     ) -> Result<(), FileError> {
         let source = roots.open(from)?;
         roots.check_no_exclusions_below(&source.resolved().path)?;
         let target = roots.locate_child_target(to, FileAccess::Write)?;
         if check_disjoint(&source.resolved().path, &target.path())? == PathOverlap::Same {
-            return if keep { Err(FileError::AlreadyExists) } else { Ok(()) };
+            return if no_overwrite { Err(FileError::AlreadyExists) } else { Ok(()) };
         }
         let _alone = self.locks.lock(&[&target])?;
         roots.check_no_exclusions_below(&target.path())?;
-        let old = check_replaceable(&target, keep)?;
+        let old = check_replaceable(&target, no_overwrite)?;
         let fresh = copy_to_temp(roots, source, &target, old.as_ref(), limits)?;
-        if keep { fresh.persist_new(&target) } else { fresh.persist_replacing(&target) }
+        if no_overwrite { fresh.persist_new(&target) } else { fresh.persist_replacing(&target) }
     }
 
     /// Moves a file, a link or a tree. An existing target is replaced.
@@ -85,7 +85,7 @@ impl FileOperations {
         roots: &Roots,
         from: &Path,
         to: &Path,
-        keep: bool,
+        no_overwrite: bool,
         limits: &TreeLimits,
     ) -> Result<(), FileError> {
         let source = roots.locate_child_target(from, FileAccess::Write)?;
@@ -93,25 +93,25 @@ impl FileOperations {
         let stat = source.stat()?.ok_or(FileError::NotFound)?;
         check_ordinary(&stat)?;
         if check_disjoint(&source.path(), &target.path())? == PathOverlap::Same {
-            return if keep { Err(FileError::AlreadyExists) } else { Ok(()) };
+            return if no_overwrite { Err(FileError::AlreadyExists) } else { Ok(()) };
         }
         roots.check_no_exclusions_below(&source.path())?;
         let _alone = self.locks.lock(&[&source, &target])?;
         roots.check_no_exclusions_below(&target.path())?;
-        let old = check_replaceable(&target, keep)?;
+        let old = check_replaceable(&target, no_overwrite)?;
         let directory = source.directory.handle.as_fd();
         if old.is_some_and(|old| (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)) {
-            // Source and target are hard links to one file: `rename` would keep both names.
+            // Source and target are hard links to one file: `rename` would leave both names.
             return Ok(rustix::fs::unlinkat(directory, &source.name, AtFlags::empty())?);
         }
-        let moved = match keep {
+        let moved = match no_overwrite {
             true => temp_entry::create(directory, &source.name, &target),
             false => temp_entry::replace(directory, &source.name, &target),
         };
         match moved {
             Err(FileError::Io(error)) if error.kind() == std::io::ErrorKind::CrossesDevices => {
                 let fresh = copy_to_temp(roots, source.open(roots)?, &target, None, limits)?;
-                if keep {
+                if no_overwrite {
                     fresh.persist_new(&target)?
                 } else {
                     fresh.persist_replacing(&target)?
@@ -166,9 +166,9 @@ fn copy_to_temp<'a>(
 }
 
 /// The metadata of an existing target, which would be replaced.
-fn check_replaceable(place: &PathTarget, keep: bool) -> Result<Option<Stat>, FileError> {
+fn check_replaceable(place: &PathTarget, no_overwrite: bool) -> Result<Option<Stat>, FileError> {
     let stat = place.stat()?;
-    if keep && stat.is_some() {
+    if no_overwrite && stat.is_some() {
         return Err(FileError::AlreadyExists);
     }
     stat.as_ref().map(check_ordinary).transpose()?;

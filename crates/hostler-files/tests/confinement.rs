@@ -129,11 +129,11 @@ fn no_escape_attempt_leaves_the_roots() {
         let place = Place::new();
         prepare(&place);
         let path = place.at(path);
-        let before = place.picture();
+        let before = place.contents();
         for (what, answer) in everything(&place, &path) {
             assert!(answer.is_err(), "{trick}: {what}");
         }
-        assert_eq!(place.picture(), before, "{trick}");
+        assert_eq!(place.contents(), before, "{trick}");
     }
     assert!(TRICKS.len() >= 40);
 }
@@ -292,7 +292,7 @@ fn excluded_directory_is_in_no_root() {
     place.link("house/state", "one/link");
     let roots = place.roots.clone().excluding(fs_err::canonicalize(place.at("one/house/state")).unwrap());
     let place = Place { roots, ..place };
-    let before = place.picture();
+    let before = place.contents();
     for path in ["one/house/state", "one/house/state/key", "one/house/state/new", "one/link/key"] {
         for (what, answer) in everything(&place, &place.at(path)) {
             assert!(answer.is_err(), "{path}: {what}");
@@ -305,7 +305,7 @@ fn excluded_directory_is_in_no_root() {
         assert!(matches!(place.rename(from, to, false), Err(FileError::Outside)), "{from} {to}");
     }
     assert!(matches!(place.remove("one/house", true), Err(FileError::Outside)));
-    assert_eq!(place.picture(), before);
+    assert_eq!(place.contents(), before);
     assert_eq!(place.read("one/house/other").unwrap(), "inside");
 }
 

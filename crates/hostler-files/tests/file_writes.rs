@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::Barrier;
 use std::time::{Duration, SystemTime};
 
-use common::{MOST, Place, word};
+use common::{MAX_FILE_BYTES, Place, outcome};
 use hostler_files::{EntryKind, FileError, FileWrite, WriteMode, is_temp_name};
 
 fn placed(mode: WriteMode, position: u64) -> FileWrite<'static> {
@@ -48,7 +48,7 @@ fn positions_count_bytes() {
 }
 
 #[test]
-fn replaced_file_keeps_permissions_and_new_file_gets_defaults() {
+fn replaced_file_retains_permissions_and_new_file_gets_defaults() {
     let place = Place::new();
     let file = place.at("one/file");
     for mode in [0o600, 0o755, 0o444] {
@@ -93,7 +93,7 @@ fn together(act: impl Fn(usize) -> Result<(), FileError> + Sync) -> Vec<String> 
                 let (start, act) = (&start, &act);
                 scope.spawn(move || {
                     start.wait();
-                    word(act(number))
+                    outcome(act(number))
                 })
             })
             .collect();
@@ -101,8 +101,8 @@ fn together(act: impl Fn(usize) -> Result<(), FileError> + Sync) -> Vec<String> 
     })
 }
 
-fn count(words: &[String], word: &str) -> usize {
-    words.iter().filter(|known| *known == word).count()
+fn count(outcomes: &[String], outcome: &str) -> usize {
+    outcomes.iter().filter(|known| *known == outcome).count()
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn concurrent_create_only_writes_have_one_winner() {
     let place = Place::new();
     for round in 0..50 {
         let name = format!("one/new-{round}");
-        let words = together(|number| {
+        let outcomes = together(|number| {
             let data = number.to_string();
             place.write(&name, FileWrite { data: data.as_bytes(), create_only: true, ..FileWrite::default() })
         });
-        assert_eq!((count(&words, "done"), count(&words, "AlreadyExists")), (1, 7), "{words:?}");
-        let winner = words.iter().position(|word| word == "done").unwrap();
+        assert_eq!((count(&outcomes, "done"), count(&outcomes, "AlreadyExists")), (1, 7), "{outcomes:?}");
+        let winner = outcomes.iter().position(|outcome| outcome == "done").unwrap();
         assert_eq!(place.text(&name), winner.to_string());
     }
 }
@@ -125,12 +125,12 @@ fn concurrent_writes_with_the_same_etag_have_one_winner() {
     let place = Place::new();
     for _ in 0..50 {
         let etag = place.etag("one/file");
-        let words = together(|number| {
+        let outcomes = together(|number| {
             let data = number.to_string();
             place.write("one/file", FileWrite { data: data.as_bytes(), if_match: Some(&etag), ..FileWrite::default() })
         });
-        assert_eq!((count(&words, "done"), count(&words, "Conflict")), (1, 7), "{words:?}");
-        let winner = words.iter().position(|word| word == "done").unwrap();
+        assert_eq!((count(&outcomes, "done"), count(&outcomes, "Conflict")), (1, 7), "{outcomes:?}");
+        let winner = outcomes.iter().position(|outcome| outcome == "done").unwrap();
         assert_eq!(place.text("one/file"), winner.to_string());
     }
 }
@@ -139,11 +139,11 @@ fn concurrent_writes_with_the_same_etag_have_one_winner() {
 fn concurrent_appends_lose_nothing() {
     let place = Place::new();
     fs_err::write(place.at("one/file"), "").unwrap();
-    let words = together(|number| {
+    let outcomes = together(|number| {
         let data = number.to_string();
         place.write("one/file", FileWrite { data: data.as_bytes(), mode: WriteMode::Append, ..FileWrite::default() })
     });
-    assert_eq!(count(&words, "done"), 8);
+    assert_eq!(count(&outcomes, "done"), 8);
     let mut letters: Vec<_> = place.text("one/file").chars().collect();
     letters.sort_unstable();
     assert_eq!(letters.into_iter().collect::<String>(), "01234567");
@@ -164,12 +164,12 @@ fn write_with_a_stale_etag_changes_nothing() {
     let place = Place::new();
     let write = |if_match| FileWrite { data: b"new", if_match: Some(if_match), ..FileWrite::default() };
     let etag = place.etag("one/file");
-    fs_err::write(place.at("one/file"), "changed by somebody else").unwrap();
+    fs_err::write(place.at("one/file"), "changed by another process").unwrap();
     for tag in [etag.as_str(), "", "nonsense"] {
-        assert_eq!(word(place.write("one/file", write(tag))), "Conflict");
+        assert_eq!(outcome(place.write("one/file", write(tag))), "Conflict");
     }
-    assert_eq!(word(place.write("one/missing", write(&etag))), "Conflict");
-    assert_eq!(place.text("one/file"), "changed by somebody else");
+    assert_eq!(outcome(place.write("one/missing", write(&etag))), "Conflict");
+    assert_eq!(place.text("one/file"), "changed by another process");
     place.write("one/file", write(&place.etag("one/file"))).unwrap();
     assert_eq!(place.text("one/file"), "new");
 }
@@ -182,7 +182,7 @@ fn failed_write_states_the_cause_and_changes_nothing() {
     place.link("nowhere", "one/dangling");
     place.link("circle", "one/circle");
     let long = "x".repeat(65);
-    let before = place.picture();
+    let before = place.contents();
     for (name, text, expected) in [
         ("one/missing/file", "new", "NotFound"),
         ("one/file/below", "new", "NotFound"),
@@ -201,16 +201,16 @@ fn failed_write_states_the_cause_and_changes_nothing() {
         ("secret/file", "new", "Outside"),
         ("secret/missing", "new", "Outside"),
     ] {
-        assert_eq!(word(place.put(name, text)), expected, "{name:?}");
+        assert_eq!(outcome(place.put(name, text)), expected, "{name:?}");
     }
-    assert_eq!(word(place.put(format!("one/{}", "x".repeat(256)), "new")), "Io InvalidFilename");
+    assert_eq!(outcome(place.put(format!("one/{}", "x".repeat(256)), "new")), "Io InvalidFilename");
     let grows = FileWrite { data: &[b'x'; 60], mode: WriteMode::Append, ..FileWrite::default() };
-    assert_eq!(word(place.write("one/file", grows)), "TooLarge(64)", "all of it together");
+    assert_eq!(outcome(place.write("one/file", grows)), "TooLarge(64)", "all of it together");
     for name in ["one/file", "one/dangling", "one/sub", "one/pipe"] {
         let create = FileWrite { data: b"new", create_only: true, ..FileWrite::default() };
-        assert_eq!(word(place.write(name, create)), "AlreadyExists", "{name}");
+        assert_eq!(outcome(place.write(name, create)), "AlreadyExists", "{name}");
     }
-    assert_eq!(place.picture(), before, "nothing has changed, and nothing was left behind");
+    assert_eq!(place.contents(), before, "nothing has changed, and no temporary file remains");
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn single_file_grant_does_not_cover_siblings() {
     place.put("secret/file", "granted").unwrap();
     assert_eq!(place.read("secret/file").unwrap(), "granted");
     for name in ["secret/other", "secret/deep/file", "secret", "one/file"] {
-        assert_eq!(word(place.put(name, "new")), "Outside", "{name}");
+        assert_eq!(outcome(place.put(name, "new")), "Outside", "{name}");
     }
-    assert_eq!(word(place.remove("secret/file", false)), "Outside", "its directory is not granted");
+    assert_eq!(outcome(place.remove("secret/file", false)), "Outside", "its directory is not granted");
 }
 
 #[test]
@@ -252,27 +252,27 @@ fn resolve_returns_metadata_of_files_directories_and_links() {
     assert_eq!((link.path, link.kind), (real.join("one/link"), EntryKind::Link));
     // A link that points outside has metadata of its own; its target has none.
     assert_eq!(place.roots.resolve(&place.at("one/out"), false).unwrap().kind, EntryKind::Link);
-    assert_eq!(word(place.roots.resolve(&place.at("one/out"), true)), "Outside");
+    assert_eq!(outcome(place.roots.resolve(&place.at("one/out"), true)), "Outside");
     for follow in [true, false] {
         for (name, kind) in
             [("one", EntryKind::Directory), ("one/sub/", EntryKind::Directory), ("hall/file", EntryKind::File)]
         {
             assert_eq!(place.roots.resolve(&place.at(name), follow).unwrap().kind, kind, "{name}");
         }
-        assert_eq!(word(place.roots.resolve(&place.at("one/missing"), follow)), "NotFound");
-        assert_eq!(word(place.roots.resolve(&place.at("secret/file"), follow)), "Outside");
-        assert_eq!(word(place.roots.resolve(&place.at("secret/missing"), follow)), "Outside");
+        assert_eq!(outcome(place.roots.resolve(&place.at("one/missing"), follow)), "NotFound");
+        assert_eq!(outcome(place.roots.resolve(&place.at("secret/file"), follow)), "Outside");
+        assert_eq!(outcome(place.roots.resolve(&place.at("secret/missing"), follow)), "Outside");
     }
     common::pipe(&place.at("one/pipe"));
-    assert_eq!(word(place.roots.resolve(&place.at("one/pipe"), true)), "Special");
+    assert_eq!(outcome(place.roots.resolve(&place.at("one/pipe"), true)), "Special");
 }
 
 #[test]
 fn browse_access_does_not_read_contents() {
     let place = Place::new();
     assert_eq!(place.roots.list(&place.at("hall"), 9).unwrap().len(), 2);
-    assert_eq!(word(place.read("hall/file")), "Outside");
+    assert_eq!(outcome(place.read("hall/file")), "Outside");
     assert_eq!(place.read("shelf/file").unwrap(), "inside");
     assert!(is_temp_name(std::ffi::OsStr::new(".hostler-new-1-2")) && !is_temp_name(std::ffi::OsStr::new("file")));
-    assert_eq!(MOST, 64);
+    assert_eq!(MAX_FILE_BYTES, 64);
 }

@@ -146,7 +146,7 @@ fn tree_with_swapped_directories_never_copies_outside_files() {
         |_| {
             let answers = vec![place.copy("one/tree", "two/tree", false), place.copy("one/tree/sub", "two/tree", true)];
             if answers[0].is_ok() {
-                assert!(!place.picture_of("two").values().any(|told| told == "outside"));
+                assert!(!place.contents_of("two").values().any(|entry| entry == "outside"));
             }
             answers
         },

@@ -5,7 +5,7 @@ mod common;
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use common::{Place, pipe, word};
+use common::{Place, outcome, pipe};
 use hostler_files::TreeLimits;
 
 #[test]
@@ -34,7 +34,7 @@ fn make_directory_creates_missing_parents() {
         ("fresh", "Outside"),
         ("/", "Outside"),
     ] {
-        assert_eq!(word(place.mkdir(name)), expected, "{name}");
+        assert_eq!(outcome(place.mkdir(name)), expected, "{name}");
     }
     assert!(!place.at("one/nowhere").exists() && !place.at("secret/new").exists());
 }
@@ -110,7 +110,7 @@ fn rename_replaces_existing_files_links_and_trees() {
     place.link(place.at("secret/file"), "one/out");
     place.rename("one/out", "two/out", false).unwrap();
     assert!(fs_err::symlink_metadata(place.at("two/out")).unwrap().is_symlink());
-    assert_eq!(word(place.read("two/out")), "Outside");
+    assert_eq!(outcome(place.read("two/out")), "Outside");
     fs_err::hard_link(place.at("two/file"), place.at("two/other")).unwrap();
     place.rename("two/file", "two/other", false).unwrap();
     assert!(!place.at("two/file").exists() && place.at("two/other").exists());
@@ -122,16 +122,16 @@ fn rename_replaces_existing_files_links_and_trees() {
 fn existing_target_remains_with_no_replace() {
     let place = Place::new();
     tree(&place);
-    let before = place.picture();
+    let before = place.contents();
     for (from, to) in
         [("one/file", "two/file"), ("one/tree", "two/file"), ("one/file", "one/sub"), ("one/tree", "one/sub")]
     {
-        assert_eq!(word(place.copy(from, to, true)), "AlreadyExists", "{from} {to}");
-        assert_eq!(word(place.rename(from, to, true)), "AlreadyExists", "{from} {to}");
+        assert_eq!(outcome(place.copy(from, to, true)), "AlreadyExists", "{from} {to}");
+        assert_eq!(outcome(place.rename(from, to, true)), "AlreadyExists", "{from} {to}");
     }
-    assert_eq!(word(place.copy("one/file", "one/file", true)), "AlreadyExists");
-    assert_eq!(word(place.rename("one/file", "one/file", true)), "AlreadyExists");
-    assert_eq!(place.picture(), before);
+    assert_eq!(outcome(place.copy("one/file", "one/file", true)), "AlreadyExists");
+    assert_eq!(outcome(place.rename("one/file", "one/file", true)), "AlreadyExists");
+    assert_eq!(place.contents(), before);
     place.copy("one/tree", "two/tree", true).unwrap();
     copied(&place, "two/tree");
     place.rename("two/tree", "two/moved", true).unwrap();
@@ -145,7 +145,7 @@ fn failed_copy_or_move_states_the_cause_and_leaves_no_entries() {
     place.mkdir("one/mixed/below").unwrap();
     fs_err::write(place.at("one/mixed/a"), "a").unwrap();
     pipe(&place.at("one/mixed/below/pipe"));
-    let before = place.picture();
+    let before = place.contents();
     for (from, to, copying, moving) in [
         ("one/missing", "two/new", "NotFound", "NotFound"),
         ("one/file", "two/missing/new", "NotFound", "NotFound"),
@@ -163,17 +163,17 @@ fn failed_copy_or_move_states_the_cause_and_leaves_no_entries() {
         ("hall/file", "two/new", "Outside", "Outside"),
     ] {
         if copying != "done" {
-            assert_eq!(word(place.copy(from, to, false)), copying, "copy {from} {to}");
+            assert_eq!(outcome(place.copy(from, to, false)), copying, "copy {from} {to}");
         }
-        assert_eq!(word(place.rename(from, to, false)), moving, "move {from} {to}");
+        assert_eq!(outcome(place.rename(from, to, false)), moving, "move {from} {to}");
     }
-    assert_eq!(word(place.copy("one/mixed", "two/new", false)), "Special");
+    assert_eq!(outcome(place.copy("one/mixed", "two/new", false)), "Special");
     let limits = TreeLimits { entries: 2, ..TreeLimits::default() };
     let copy = |limits| place.files.copy(&place.roots, &place.at("one"), &place.at("two/new"), false, &limits);
-    assert_eq!(word(copy(limits)), "TooMany(2)");
-    assert_eq!(word(copy(TreeLimits { bytes: 6, ..TreeLimits::default() })), "TooLarge(6)");
-    assert_eq!(word(copy(TreeLimits { depth: 1, ..TreeLimits::default() })), "TooDeep(1)");
-    assert_eq!(place.picture(), before);
+    assert_eq!(outcome(copy(limits)), "TooMany(2)");
+    assert_eq!(outcome(copy(TreeLimits { bytes: 6, ..TreeLimits::default() })), "TooLarge(6)");
+    assert_eq!(outcome(copy(TreeLimits { depth: 1, ..TreeLimits::default() })), "TooDeep(1)");
+    assert_eq!(place.contents(), before);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn remove_deletes_files_links_and_directories() {
         ("shelf/file", true, "Outside"),
         ("one/tree", true, "done"),
     ] {
-        assert_eq!(word(place.remove(name, recursive)), expected, "{name}");
+        assert_eq!(outcome(place.remove(name, recursive)), expected, "{name}");
     }
     assert_eq!(place.text("secret/deep/file"), "outside", "links are removed, not followed");
     assert!(!place.at("one/tree").exists() && !place.at("one/file").exists());

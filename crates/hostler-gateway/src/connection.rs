@@ -173,7 +173,7 @@ impl TrackedConnection {
     }
 }
 
-/// Keeps a connection in its request; dropping it ends the request.
+/// Marks a connection as busy with a request; dropping it ends the request.
 pub(crate) struct RequestGuard(Arc<TrackedConnection>);
 
 impl Drop for RequestGuard {

@@ -234,7 +234,7 @@ impl Gateway {
         self.shared.registry.register(lease, &self.shared.nonce)
     }
 
-    /// Replaces the upstreams. Running requests keep the upstream that they started with.
+    /// Replaces the upstreams. Running requests continue with the upstream that they started with.
     pub fn set_upstreams(&self, upstreams: Upstreams) {
         let mut offers = self.shared.upstreams.write().unwrap_or_else(PoisonError::into_inner);
         let new = UpstreamRegistry::new(upstreams, Some(&offers));
@@ -252,7 +252,7 @@ impl Gateway {
         self.shared.upstreams().known_models(UpstreamScope::All)
     }
 
-    /// Fetches the model lists of all upstreams; an upstream that fails keeps its previous list.
+    /// Fetches the model lists of all upstreams; an upstream that fails retains its previous list.
     pub async fn refresh_models(&self) -> Vec<AvailableModel> {
         self.shared.fetch_models().await.known_models(UpstreamScope::All)
     }
@@ -291,7 +291,7 @@ impl Gateway {
         self.shared.admission.ledger().totals_today()
     }
 
-    /// Replaces the prices. Past usage keeps its cost.
+    /// Replaces the prices. The cost of past usage does not change.
     pub fn set_prices(&self, prices: PriceList) {
         *self.shared.prices.write().unwrap_or_else(PoisonError::into_inner) = prices;
     }

@@ -45,11 +45,11 @@ pub(crate) async fn handle_request(
     if let Some(text) = public_response(shared, &parts) {
         return Response::new(Either::Left(Full::new(text)));
     }
-    let mut passage = ForwardedRequest::begin(Arc::clone(shared), &parts.method, parts.uri.path());
+    let mut forwarded = ForwardedRequest::begin(Arc::clone(shared), &parts.method, parts.uri.path());
     let answered = match authenticate(shared, connection, &parts.headers) {
         Ok(holder) => {
-            passage.set_lease(&holder.id);
-            let answering = handle_authenticated(shared, &holder, &parts, body, &mut passage);
+            forwarded.set_lease(&holder.id);
+            let answering = handle_authenticated(shared, &holder, &parts, body, &mut forwarded);
             // Dropping the call cancels it at the upstream, here as when the client disconnects.
             holder.cancellation.run_until_cancelled(answering).await.unwrap_or_else(|| Err(lease_ended_error()))
         }
@@ -62,7 +62,7 @@ pub(crate) async fn handle_request(
         tracing::debug!(method = %parts.method, path = parts.uri.path(), status = %error.status(), "request failed");
         error.into_response()
     });
-    passage.set_status(response.status());
+    forwarded.set_status(response.status());
     response
 }
 
@@ -102,7 +102,7 @@ async fn handle_authenticated(
     holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Incoming,
-    passage: &mut ForwardedRequest,
+    forwarded: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let body = read_body(body, shared.connections.limits().body_timeout).await?;
     if let Some(observer) = &shared.observer {
@@ -116,8 +116,10 @@ async fn handle_authenticated(
     }
     let path = parts.uri.path();
     match (&parts.method, path) {
-        (&Method::POST, "/v1/messages") => handle_messages(shared, holder, parts, body, passage).await,
-        (&Method::POST, "/v1/messages/count_tokens") => handle_count_tokens(shared, holder, parts, body, passage).await,
+        (&Method::POST, "/v1/messages") => handle_messages(shared, holder, parts, body, forwarded).await,
+        (&Method::POST, "/v1/messages/count_tokens") => {
+            handle_count_tokens(shared, holder, parts, body, forwarded).await
+        }
         (&Method::GET, "/v1/models") => models_endpoint::list_models(shared, holder).await,
         (&Method::GET, _) if let Some(id) = path.strip_prefix("/v1/models/") => {
             models_endpoint::get_model(shared, holder, id).await
@@ -144,13 +146,13 @@ async fn route_request(
     holder: &LeaseHolder,
     parts: &Parts,
     body: Bytes,
-    passage: &mut ForwardedRequest,
+    forwarded: &mut ForwardedRequest,
 ) -> Result<RoutedRequest, ApiError> {
     let envelope = MessagesRequestFields::parse(&body)?;
-    passage.mark_in_flight();
+    forwarded.mark_in_flight();
     let offers = shared.upstreams();
     let (offer, asked) = offers.route(holder.upstream_scope(), &envelope.model)?;
-    passage.set_route(&offer.name, asked);
+    forwarded.set_route(&offer.name, asked);
     let model = match offer.resolve(asked).await {
         Ok(ModelResolution::Model(model)) => model,
         Ok(ModelResolution::Unknown) => {
@@ -162,7 +164,7 @@ async fn route_request(
         }
         Err(error) => return Err(upstream_error(holder, offer, error)),
     };
-    passage.set_route(&offer.name, &model);
+    forwarded.set_route(&offer.name, &model);
     let betas =
         betas::filter_for_upstream(&parts.headers, offer.upstream.capabilities().betas, &shared.allowed_betas());
     let call = UpstreamRequest {
@@ -182,9 +184,9 @@ async fn handle_messages(
     holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Bytes,
-    passage: &mut ForwardedRequest,
+    forwarded: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, passage).await?;
+    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, forwarded).await?;
     let permit = shared.admission.admit(&holder.account).await.map_err(|too_much| limit_error(holder, too_much))?;
     let mut meter = TokenMeter::start(Arc::clone(holder), permit, shared.price(&call.model));
     let failed = |error| upstream_error(holder, &offer, error);
@@ -192,12 +194,12 @@ async fn handle_messages(
     let body = match answer.body {
         UpstreamResponseBody::Whole(body) => {
             meter.read_message(&body);
-            passage.set_tokens(meter.tokens());
+            forwarded.set_tokens(meter.tokens());
             Either::Left(Full::new(request_fields::rename_model(&body, model_id::agent_form).unwrap_or(body)))
         }
         UpstreamResponseBody::Events(events) => {
             let upstream = Arc::clone(&offer.upstream);
-            let relay = StreamRelay::begin(events, upstream, meter, holder.cancellation.clone(), passage).await;
+            let relay = StreamRelay::begin(events, upstream, meter, holder.cancellation.clone(), forwarded).await;
             Either::Right(relay.map_err(failed)?)
         }
     };
@@ -210,9 +212,9 @@ async fn handle_count_tokens(
     holder: &Arc<LeaseHolder>,
     parts: &Parts,
     body: Bytes,
-    passage: &mut ForwardedRequest,
+    forwarded: &mut ForwardedRequest,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, passage).await?;
+    let RoutedRequest { target: offer, request: call } = route_request(shared, holder, parts, body, forwarded).await?;
     // It counts as a request of its own: an upstream answers it, or the gateway with as much work.
     let permit = shared.admission.admit(&holder.account).await.map_err(|too_much| limit_error(holder, too_much))?;
     let _meter = TokenMeter::start(Arc::clone(holder), permit, None);

@@ -21,21 +21,21 @@ struct ClaudeId<'a> {
 
 impl<'a> ClaudeId<'a> {
     fn parse(id: &'a str) -> Option<Self> {
-        let mut words = id.strip_prefix("claude-")?.split('-').peekable();
-        let version_first = words.peek().is_some_and(|word| parse_version(word).is_some());
-        let mut family = if version_first { None } else { words.next().filter(|word| is_name(word)) };
-        let (major, mut minor) = parse_version(words.next()?)?;
+        let mut parts = id.strip_prefix("claude-")?.split('-').peekable();
+        let version_first = parts.peek().is_some_and(|part| parse_version(part).is_some());
+        let mut family = if version_first { None } else { parts.next().filter(|part| is_name(part)) };
+        let (major, mut minor) = parse_version(parts.next()?)?;
         if minor.is_none() {
             minor =
-                words.next_if(|word| matches!(parse_version(word), Some((_, None)))).and_then(|word| word.parse().ok());
+                parts.next_if(|part| matches!(parse_version(part), Some((_, None)))).and_then(|part| part.parse().ok());
         }
         if version_first {
-            family = words.next().filter(|word| is_name(word));
+            family = parts.next().filter(|part| is_name(part));
         }
-        let date = words.next_if(|word| is_date(word));
-        let variant: Vec<&str> = words.collect();
+        let date = parts.next_if(|part| is_date(part));
+        let variant: Vec<&str> = parts.collect();
         let sound =
-            variant.iter().all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            variant.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         sound.then_some(Self { family: family?, major, minor, date, variant, version_first })
     }
 
@@ -51,31 +51,31 @@ impl<'a> ClaudeId<'a> {
             Some(minor) => format!("{}-{minor}", self.major),
             None => self.major.to_string(),
         };
-        let mut words = vec!["claude", self.family, &version];
+        let mut parts = vec!["claude", self.family, &version];
         if self.version_first {
-            words.swap(1, 2);
+            parts.swap(1, 2);
         }
-        words.extend(self.date);
-        words.extend(&self.variant);
-        words.join("-")
+        parts.extend(self.date);
+        parts.extend(&self.variant);
+        parts.join("-")
     }
 }
 
 /// Parses `4` or `4.5`, but not a date.
-fn parse_version(word: &str) -> Option<(u32, Option<u32>)> {
+fn parse_version(part: &str) -> Option<(u32, Option<u32>)> {
     let number = |text: &str| (matches!(text.len(), 1..=2)).then(|| text.parse::<u32>().ok()).flatten();
-    match word.split_once('.') {
+    match part.split_once('.') {
         Some((major, minor)) => Some((number(major)?, Some(number(minor)?))),
-        None => Some((number(word)?, None)),
+        None => Some((number(part)?, None)),
     }
 }
 
-fn is_name(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-fn is_date(word: &str) -> bool {
-    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_digit())
+fn is_date(part: &str) -> bool {
+    part.len() == 8 && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The agent's form of an upstream's id; `None` if it is not a Claude model.

@@ -66,7 +66,7 @@ impl StreamRelay {
         upstream: Arc<dyn Upstream>,
         meter: TokenMeter,
         ended: CancellationToken,
-        passage: &mut ForwardedRequest,
+        forwarded: &mut ForwardedRequest,
     ) -> Result<Self, UpstreamError> {
         let mut watch = EventInspector::new(upstream, meter);
         let mut ready = BytesMut::new();
@@ -81,8 +81,8 @@ impl StreamRelay {
             let status = ApiErrorKind::status_for_name(&kind);
             return Err(UpstreamError::from(UpstreamErrorResponse { status, headers: HeaderMap::new(), body }));
         }
-        passage.mark_streaming();
-        let passage = passage.take();
+        forwarded.mark_streaming();
+        let forwarded = forwarded.take();
         let ended = Box::pin(ended.cancelled_owned());
         // The first events are sent together with the response head.
         Ok(Self {
@@ -92,7 +92,7 @@ impl StreamRelay {
             yields: MAX_YIELDS,
             cancelled: ended,
             is_over: false,
-            request: passage,
+            request: forwarded,
         })
     }
 

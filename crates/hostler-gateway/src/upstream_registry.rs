@@ -112,7 +112,7 @@ pub(crate) struct RegisteredUpstream {
 pub(crate) struct UpstreamRegistry(Vec<Arc<RegisteredUpstream>>);
 
 impl UpstreamRegistry {
-    /// Creates the registry; upstreams that are unchanged since `before` keep their model lists.
+    /// Creates the registry; upstreams that are unchanged since `before` retain their model lists.
     pub(crate) fn new(upstreams: Upstreams, before: Option<&Self>) -> Self {
         let offer = |NamedUpstream { name, upstream }| {
             let previous = before.and_then(|before| before.get(&name));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_upstream_keeps_its_model_list() {
+    fn an_unchanged_upstream_retains_its_model_list() {
         let (a, b) = (named("a"), named("b"));
         let before = UpstreamRegistry::new(Upstreams::new(vec![a.clone(), b]).unwrap(), None);
         let after = UpstreamRegistry::new(Upstreams::new(vec![named("b"), a]).unwrap(), Some(&before));

@@ -37,9 +37,9 @@ impl Environment {
         self.retain(|name, _| !name.as_bytes().starts_with(prefix.as_bytes()));
     }
 
-    /// Keeps the variables for which `keep` returns true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&OsStr, &OsStr) -> bool) {
-        self.vars.retain(|name, value| keep(name, value));
+    /// Retains the variables for which `is_retained` returns true.
+    pub fn retain(&mut self, mut is_retained: impl FnMut(&OsStr, &OsStr) -> bool) {
+        self.vars.retain(|name, value| is_retained(name, value));
     }
 
     /// All variables, by name.

@@ -1,6 +1,6 @@
 //! The messages between host and supervisor over the lifeline.
 //!
-//! The host sends one [`LaunchMessage`] and keeps its end open as long as the agent may live: the end of the stream
+//! The host sends one [`LaunchMessage`] and holds its end open as long as the agent may live: the end of the stream
 //! is the order to end the tree, so a host that dies gives it too. The supervisor sends [`SupervisorReport`]s, one
 //! per line.
 //!

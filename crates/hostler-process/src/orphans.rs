@@ -53,7 +53,7 @@ pub(crate) async fn kill_orphans() {
     }
 }
 
-/// Keeps a task on the current runtime that reaps adopted children when they exit. Other children are left to the
+/// Starts a task on the current runtime that reaps adopted children when they exit. Other children are left to the
 /// code that waits for them.
 pub(crate) fn ensure_reaper_running() {
     if !IS_HOST.load(Ordering::Relaxed) {

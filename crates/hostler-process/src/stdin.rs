@@ -59,7 +59,7 @@ mod tests {
         let mut stdin = AgentStdin::new(sender);
         let large = vec![b'a'; 1024 * 1024];
         let cut_off = tokio::time::timeout(Duration::from_millis(1), stdin.write_line(&large[..])).await;
-        assert!(cut_off.is_err(), "the pipe took a whole MiB that nobody reads");
+        assert!(cut_off.is_err(), "the pipe took a whole MiB without a reader");
 
         let writer = tokio::spawn(async move { stdin.write_line(b"next").await });
         let mut lines = LineReader::new(receiver);

@@ -33,7 +33,7 @@ async fn agent_environment_is_exactly_the_given_one() {
 }
 
 #[tokio::test]
-async fn host_raises_its_file_limit_and_agents_keep_the_original() {
+async fn host_raises_its_file_limit_and_agents_get_the_original() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let before = hard / 2;
     setrlimit(Resource::RLIMIT_NOFILE, before, hard).unwrap();
@@ -48,8 +48,8 @@ async fn host_raises_its_file_limit_and_agents_keep_the_original() {
 async fn agent_inherits_only_its_standard_streams() {
     let dir = tempfile::tempdir().unwrap();
     // A file that this process's parent left open, and the files of an agent that already runs.
-    let stray = std::fs::File::open("/dev/null").unwrap();
-    fcntl(stray.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let inherited = std::fs::File::open("/dev/null").unwrap();
+    fcntl(inherited.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let other = start("cat").await;
 
     let mut spec = shell("ls /proc/$$/fd; true");

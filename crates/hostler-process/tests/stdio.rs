@@ -41,7 +41,7 @@ async fn closing_stdin_ends_the_agent_and_its_output() {
 async fn writing_to_an_exited_agent_is_an_error() {
     let mut agent = start("exit 0").await;
     agent.handle.wait_until_tree_empty().await;
-    let error = agent.stdin.write_line(b"anybody?").await.unwrap_err();
+    let error = agent.stdin.write_line(b"hello?").await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }
 

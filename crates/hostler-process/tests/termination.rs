@@ -231,14 +231,14 @@ fn shared_lock_file_is_held_until_the_tree_is_empty_and_is_not_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let open = || std::fs::File::options().create(true).append(true).open(&path).unwrap();
-    let kept = open();
-    kept.try_lock().unwrap();
+    let held = open();
+    held.try_lock().unwrap();
     let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
-    spec.lock = Some(ProcessTreeLock::File(kept.try_clone().unwrap()));
+    spec.lock = Some(ProcessTreeLock::File(held.try_clone().unwrap()));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let tree = runtime.block_on(async { pids(&mut spawn(spec).await.unwrap().stdout, 2).await });
     drop(runtime);
-    drop(kept);
+    drop(held);
     assert!(open().try_lock().is_err(), "the stubborn tree was still dying");
 
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -26,7 +26,7 @@ const SCHEMA: &str = "
         title TEXT NOT NULL,
         workspace TEXT,
         modified_ms INTEGER NOT NULL,
-        -- What all of it was read from, in the reader's own words; NULL while it is not all there.
+        -- Identifies the source that the index is complete for, as the caller defines it; NULL while it is incomplete.
         stamp TEXT
     );
     CREATE TABLE turns (

@@ -122,25 +122,25 @@ pub struct TextsByKind {
 }
 
 impl TextsByKind {
-    /// Adds a text. If a kind becomes too long, its start and its end are kept: the request, and the outcome.
+    /// Adds a text. If a kind becomes too long, its start and its end are retained: the request and the outcome.
     pub fn add(&mut self, kind: TextKind, text: &str) {
         let text = text.trim();
-        let Some(kept) = self.kinds.get_mut(kind as usize).filter(|_| !text.is_empty()) else { return };
-        if !kept.is_empty() {
-            kept.push('\n');
+        let Some(stored) = self.kinds.get_mut(kind as usize).filter(|_| !text.is_empty()) else { return };
+        if !stored.is_empty() {
+            stored.push('\n');
         }
         // Before it is copied: a text may be a thousand times as long as its indexed part.
-        kept.push_str(&clip(text, kind.max_bytes()));
-        if let Cow::Owned(clipped) = clip(kept, kind.max_bytes()) {
-            *kept = clipped;
+        stored.push_str(&clip(text, kind.max_bytes()));
+        if let Cow::Owned(clipped) = clip(stored, kind.max_bytes()) {
+            *stored = clipped;
         }
     }
 
     /// Adds the name of a tool or a file, once. A name that does not fit is omitted as a whole, because a part of it
     /// would be another name.
     pub fn add_once(&mut self, kind: TextKind, name: &str) {
-        let (name, kept) = (name.trim(), self.of(kind));
-        if kept.len() + name.len() < kind.max_bytes() && kept.lines().all(|line| line != name) {
+        let (name, stored) = (name.trim(), self.of(kind));
+        if stored.len() + name.len() < kind.max_bytes() && stored.lines().all(|line| line != name) {
             self.add(kind, name);
         }
     }
@@ -213,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_keep_start_and_end_in_any_number_of_pieces() {
-        let words: Vec<String> = (0..10_000).map(|n| format!("word{n}")).collect();
+    fn long_texts_retain_start_and_end_in_any_number_of_pieces() {
+        let lines: Vec<String> = (0..10_000).map(|n| format!("word{n}")).collect();
         let (mut whole, mut parts) = (TextsByKind::default(), TextsByKind::default());
-        whole.add(TextKind::Answer, &words.join("\n"));
-        words.iter().for_each(|word| parts.add(TextKind::Answer, word));
+        whole.add(TextKind::Answer, &lines.join("\n"));
+        lines.iter().for_each(|line| parts.add(TextKind::Answer, line));
         for texts in [&whole, &parts] {
             let answer = texts.of(TextKind::Answer);
             assert!(answer.starts_with("word0\nword1\n") && answer.ends_with("\nword9998\nword9999"));
@@ -230,7 +230,11 @@ mod tests {
         let mut texts = TextsByKind::default();
         let names: Vec<String> = (0..2_000).map(|n| format!("/w/file{n}.rs")).collect();
         names.iter().for_each(|name| texts.add_once(TextKind::Files, name));
-        let kept: Vec<&str> = texts.of(TextKind::Files).lines().collect();
-        assert!(kept.len() > 400 && kept.iter().zip(&names).all(|(kept, name)| *kept == name), "{}", kept.len());
+        let stored: Vec<&str> = texts.of(TextKind::Files).lines().collect();
+        assert!(
+            stored.len() > 400 && stored.iter().zip(&names).all(|(stored, name)| *stored == name),
+            "{}",
+            stored.len()
+        );
     }
 }

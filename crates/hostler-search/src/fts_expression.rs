@@ -23,13 +23,13 @@ impl SearchQuery {
 
     /// What a turn must not match.
     pub(crate) fn exclude_expression(&self) -> Option<String> {
-        let words = self.excluded_terms.iter().map(term_expression);
+        let terms = self.excluded_terms.iter().map(term_expression);
         let named = self
             .name_filters
             .iter()
             .filter(|within| within.is_excluded)
             .map(|within| name_expression(within.kind, &within.term));
-        let any: Vec<String> = words.chain(named).collect();
+        let any: Vec<String> = terms.chain(named).collect();
         (!any.is_empty()).then(|| any.join(" OR "))
     }
 
@@ -45,9 +45,9 @@ impl SearchQuery {
     }
 
     fn term_expressions(&self) -> Vec<String> {
-        let of = |words: &SearchTerm| match self.author {
-            None => term_expression(words),
-            Some(AuthorFilter::User) => column_expression(&[TextKind::User], words),
+        let of = |term: &SearchTerm| match self.author {
+            None => term_expression(term),
+            Some(AuthorFilter::User) => column_expression(&[TextKind::User], term),
             Some(AuthorFilter::Agent) => column_expression(
                 &[
                     TextKind::Answer,
@@ -57,26 +57,26 @@ impl SearchQuery {
                     TextKind::ToolOutput,
                     TextKind::Reasoning,
                 ],
-                words,
+                term,
             ),
         };
         self.terms.iter().map(of).collect()
     }
 }
 
-fn name_expression(what: NameFilterKind, words: &SearchTerm) -> String {
+fn name_expression(what: NameFilterKind, term: &SearchTerm) -> String {
     match what {
-        NameFilterKind::Tool => column_expression(&[TextKind::ToolName], words),
-        NameFilterKind::File => column_expression(&[TextKind::Files], words),
+        NameFilterKind::Tool => column_expression(&[TextKind::ToolName], term),
+        NameFilterKind::File => column_expression(&[TextKind::Files], term),
     }
 }
 
-fn column_expression(kinds: &[TextKind], words: &SearchTerm) -> String {
+fn column_expression(kinds: &[TextKind], term: &SearchTerm) -> String {
     let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
-    format!("{{{}}} : {}", names.join(" "), term_expression(words))
+    format!("{{{}}} : {}", names.join(" "), term_expression(term))
 }
 
-fn term_expression(words: &SearchTerm) -> String {
-    let quoted = segmentation::segment(&words.text).replace('"', "\"\"");
-    format!("\"{quoted}\"{}", if words.is_prefix { " *" } else { "" })
+fn term_expression(term: &SearchTerm) -> String {
+    let quoted = segmentation::segment(&term.text).replace('"', "\"\"");
+    format!("\"{quoted}\"{}", if term.is_prefix { " *" } else { "" })
 }

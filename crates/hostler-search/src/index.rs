@@ -293,7 +293,7 @@ mod tests {
         assert!(index.session_stamps().unwrap().is_empty() && index.indexed_turns("claude:/1").unwrap().is_empty());
         assert_eq!((count(&index, "oranges"), count(&index, "cherries")), (0, 0));
         index.put_turns("claude:/1", &[turn(0, "plums")]).unwrap();
-        assert_eq!(count(&index, "plums"), 0, "nobody described it");
+        assert_eq!(count(&index, "plums"), 0, "the session has no document");
     }
 
     #[test]

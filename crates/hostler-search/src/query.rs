@@ -91,25 +91,25 @@ impl SearchQuery {
             _ => (false, text),
         };
         if let Some((name, value)) = text.split_once(':').filter(|(name, _)| is_filter(name)) {
-            let (words, rest) = parse_value(value);
-            if !words.text.is_empty() && self.add_filter(name, &words, without, now) {
+            let (term, rest) = parse_value(value);
+            if !term.text.is_empty() && self.add_filter(name, &term, without, now) {
                 return rest;
             }
         }
-        let (words, rest) = parse_value(text);
-        if crate::segmentation::has_words(&words.text) {
-            if without { self.excluded_terms.push(words) } else { self.terms.push(words) }
+        let (term, rest) = parse_value(text);
+        if crate::segmentation::has_words(&term.text) {
+            if without { self.excluded_terms.push(term) } else { self.terms.push(term) }
         }
         rest
     }
 
     /// Whether it was a filter.
-    fn add_filter(&mut self, name: &str, words: &SearchTerm, without: bool, now: &Zoned) -> bool {
-        let text = words.text.clone();
+    fn add_filter(&mut self, name: &str, term: &SearchTerm, without: bool, now: &Zoned) -> bool {
+        let text = term.text.clone();
         match (name, without) {
             ("tool" | "file", _) if crate::segmentation::has_words(&text) => {
                 let what = if name == "tool" { NameFilterKind::Tool } else { NameFilterKind::File };
-                self.name_filters.push(NameFilter { kind: what, term: words.clone(), is_excluded: without });
+                self.name_filters.push(NameFilter { kind: what, term: term.clone(), is_excluded: without });
             }
             ("workspace", false) => self.workspaces.push(text),
             ("session", false) => self.sessions.push(text),
@@ -159,15 +159,15 @@ mod tests {
         SearchQuery::parse(text, &"2026-11-16T00:00:00[UTC]".parse().unwrap())
     }
 
-    fn texts(words: &[SearchTerm]) -> Vec<&str> {
-        words.iter().map(|words| words.text.as_str()).collect()
+    fn texts(terms: &[SearchTerm]) -> Vec<&str> {
+        terms.iter().map(|term| term.text.as_str()).collect()
     }
 
     #[test]
     fn terms_phrases_prefixes_and_exclusions_are_parsed() {
         let query = read(r#"fix "the login" -test -"in vain" conf* "a b"* -x*"#);
         assert_eq!(texts(&query.terms), ["fix", "the login", "conf", "a b"]);
-        assert_eq!(query.terms.iter().map(|words| words.is_prefix).collect::<Vec<_>>(), [false, false, true, true]);
+        assert_eq!(query.terms.iter().map(|term| term.is_prefix).collect::<Vec<_>>(), [false, false, true, true]);
         assert_eq!(texts(&query.excluded_terms), ["test", "in vain", "x"]);
     }
 
@@ -192,8 +192,8 @@ mod tests {
     fn invalid_filters_are_searched_literally() {
         assert_eq!(texts(&read(r#"an "open quote"#).terms), ["an", "\"open", "quote"]);
         assert_eq!(
-            texts(&read("after:lunch from:nobody https://x.y tool:").terms),
-            ["after:lunch", "from:nobody", "https://x.y", "tool:"]
+            texts(&read("after:lunch from:unknown https://x.y tool:").terms),
+            ["after:lunch", "from:unknown", "https://x.y", "tool:"]
         );
         assert_eq!(texts(&read("a - b").terms), ["a", "b"]);
         assert_eq!(texts(&read("-from:person").excluded_terms), ["from:person"]);

@@ -268,8 +268,8 @@ fn pages_together_are_all_results() {
 fn a_persons_message_ranks_above_tool_output() {
     let bed = Bed::new();
     bed.session("printed", "/w", 0, &[(TextKind::ToolOutput, "apples and pears")]);
-    bed.session("said", "/w", 5, &[(TextKind::User, "apples and pears")]);
-    assert_eq!(bed.found("apples"), ["said", "printed"]);
+    bed.session("asked", "/w", 5, &[(TextKind::User, "apples and pears")]);
+    assert_eq!(bed.found("apples"), ["asked", "printed"]);
 }
 
 #[test]
@@ -277,8 +277,8 @@ fn a_snippet_highlights_terms_and_not_filters() {
     let bed = garden();
     let hits = bed.look("tool:edit login", PAGE);
     let hit = &hits.sessions[0].hits[0];
-    let words: Vec<_> = hit.matches.iter().map(|at| &hit.snippet[at.clone()]).collect();
-    assert_eq!((hit.kind, words), (TextKind::User, vec!["login"]));
+    let matched: Vec<_> = hit.matches.iter().map(|at| &hit.snippet[at.clone()]).collect();
+    assert_eq!((hit.kind, matched), (TextKind::User, vec!["login"]));
     let hits = bed.look("workspace:gardening", PAGE);
     let hit = &hits.sessions[0].hits[0];
     assert_eq!((hit.snippet.as_str(), hit.matches.len()), ("全文検索を実装してください", 0));

@@ -81,11 +81,11 @@ impl LogTap {
     pub fn listen(&self, level: LogLevel) -> LogListener {
         let (sender, lines) = mpsc::channel(MAX_QUEUED_RECORDS);
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
-        let left_out = Arc::new(AtomicU64::new(0));
-        self.0.lock_listeners().push(ListenerHandle { id, level, records: sender, dropped: Arc::clone(&left_out) });
+        let dropped = Arc::new(AtomicU64::new(0));
+        self.0.lock_listeners().push(ListenerHandle { id, level, records: sender, dropped: Arc::clone(&dropped) });
         // `tracing` caches which callsites are enabled; the cache has to be rebuilt when the listeners change.
         tracing::callsite::rebuild_interest_cache();
-        LogListener { id, records: lines, dropped: left_out, tap: Arc::clone(&self.0) }
+        LogListener { id, records: lines, dropped, tap: Arc::clone(&self.0) }
     }
 }
 
@@ -169,27 +169,27 @@ mod tests {
     async fn listeners_receive_records_of_their_level_until_dropped() {
         let tap = LogTap::default();
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
-        tracing::error!(target: TARGET, "nobody hears this");
+        tracing::error!(target: TARGET, "not received");
         let (mut all, mut some) = (tap.listen(LogLevel::Debug), tap.listen(LogLevel::Warn));
         for (number, level) in [(1, "trace"), (2, "debug"), (3, "warn")] {
             match level {
-                "trace" => tracing::trace!(target: TARGET, number, "said"),
-                "debug" => tracing::debug!(target: TARGET, number, "said"),
-                _ => tracing::warn!(target: TARGET, number, "said"),
+                "trace" => tracing::trace!(target: TARGET, number, "logged"),
+                "debug" => tracing::debug!(target: TARGET, number, "logged"),
+                _ => tracing::warn!(target: TARGET, number, "logged"),
             }
         }
         tracing::warn!(target: "hyper", "the bytes of a request");
-        let numbers = |heard: LogBatch| {
-            assert!(heard.records.iter().all(|record| record.message == "said" && record.target == TARGET));
-            heard.records.into_iter().flat_map(|record| record.fields).map(|(_, value)| value).collect::<Vec<_>>()
+        let numbers = |batch: LogBatch| {
+            assert!(batch.records.iter().all(|record| record.message == "logged" && record.target == TARGET));
+            batch.records.into_iter().flat_map(|record| record.fields).map(|(_, value)| value).collect::<Vec<_>>()
         };
         assert_eq!(numbers(all.next_batch().await), [FieldValue::Int(2), FieldValue::Int(3)]);
         assert_eq!(numbers(some.next_batch().await), [FieldValue::Int(3)]);
         drop(some);
         drop(all);
-        tracing::error!(target: TARGET, "nobody hears this either");
+        tracing::error!(target: TARGET, "not received either");
         let mut later = tap.listen(LogLevel::Trace);
-        tracing::trace!(target: TARGET, number = 4, "said");
+        tracing::trace!(target: TARGET, number = 4, "logged");
         assert_eq!(numbers(later.next_batch().await), [FieldValue::Int(4)]);
     }
 
@@ -199,14 +199,14 @@ mod tests {
         let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(tap.layer()));
         let mut listener = tap.listen(LogLevel::Info);
         for number in 0..MAX_QUEUED_RECORDS + 5 {
-            tracing::info!(target: TARGET, number, "said");
+            tracing::info!(target: TARGET, number, "logged");
         }
-        let mut heard = listener.next_batch().await;
-        assert_eq!((heard.records.len(), heard.dropped), (MAX_BATCH_RECORDS, 5));
+        let mut batch = listener.next_batch().await;
+        assert_eq!((batch.records.len(), batch.dropped), (MAX_BATCH_RECORDS, 5));
         for _ in 1..MAX_QUEUED_RECORDS / MAX_BATCH_RECORDS {
-            heard = listener.next_batch().await;
+            batch = listener.next_batch().await;
         }
-        assert_eq!((heard.records.len(), heard.dropped), (MAX_BATCH_RECORDS, 0));
+        assert_eq!((batch.records.len(), batch.dropped), (MAX_BATCH_RECORDS, 0));
         tracing::info!(target: TARGET, "there is room again");
         assert_eq!(listener.next_batch().await.records.len(), 1);
     }

@@ -269,7 +269,7 @@ async fn broken_executable_is_reported_until_repaired() {
     std::fs::write(&script, healthy).unwrap();
 
     for (refusal, reason) in
-        [(gone, "was not found"), (forbidden, "cannot be executed"), (foreign, "cannot be executed")]
+        [(gone, "not found"), (forbidden, "is not executable"), (foreign, "is not executable")]
     {
         assert_eq!((&*refusal.kind, &*refusal.stderr), ("agentMissing", ""), "{refusal:?}");
         assert!(refusal.sentence.contains(script.to_str().unwrap()), "{refusal:?}");

@@ -11,7 +11,7 @@ pub const INSIDE: &[u8] = b"inside";
 pub const OUTSIDE: &[u8] = b"outside";
 
 /// Size limit of a file in these tests.
-pub const MOST: u64 = 64;
+pub const MAX_FILE_BYTES: u64 = 64;
 
 /// `one/` (file, sub/file) and `two/` (file) are writable, `shelf/` (file) is readable, `hall/` (file, room/) can be
 /// browsed, and `secret/` (file, deep/) is not granted.
@@ -57,11 +57,11 @@ impl Place {
     }
 
     pub fn read(&self, name: impl AsRef<Path>) -> Result<String, FileError> {
-        self.roots.read(&self.at(name), MOST).map(|contents| String::from_utf8_lossy(&contents).into_owned())
+        self.roots.read(&self.at(name), MAX_FILE_BYTES).map(|contents| String::from_utf8_lossy(&contents).into_owned())
     }
 
     pub fn write(&self, name: impl AsRef<Path>, write: FileWrite<'_>) -> Result<(), FileError> {
-        self.files.write(&self.roots, &self.at(name), write, MOST)
+        self.files.write(&self.roots, &self.at(name), write, MAX_FILE_BYTES)
     }
 
     pub fn put(&self, name: impl AsRef<Path>, text: &str) -> Result<(), FileError> {
@@ -72,12 +72,12 @@ impl Place {
         self.files.make_directory(&self.roots, &self.at(name))
     }
 
-    pub fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), FileError> {
-        self.files.copy(&self.roots, &self.at(from), &self.at(to), keep, &TreeLimits::default())
+    pub fn copy(&self, from: &str, to: &str, no_overwrite: bool) -> Result<(), FileError> {
+        self.files.copy(&self.roots, &self.at(from), &self.at(to), no_overwrite, &TreeLimits::default())
     }
 
-    pub fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), FileError> {
-        self.files.rename(&self.roots, &self.at(from), &self.at(to), keep, &TreeLimits::default())
+    pub fn rename(&self, from: &str, to: &str, no_overwrite: bool) -> Result<(), FileError> {
+        self.files.rename(&self.roots, &self.at(from), &self.at(to), no_overwrite, &TreeLimits::default())
     }
 
     pub fn remove(&self, name: impl AsRef<Path>, recursive: bool) -> Result<(), FileError> {
@@ -89,29 +89,29 @@ impl Place {
     }
 
     /// A snapshot of all entries, with the contents of files and the targets of links.
-    pub fn picture(&self) -> BTreeMap<PathBuf, String> {
-        self.picture_of("")
+    pub fn contents(&self) -> BTreeMap<PathBuf, String> {
+        self.contents_of("")
     }
 
     /// A snapshot of one directory.
-    pub fn picture_of(&self, name: &str) -> BTreeMap<PathBuf, String> {
-        let mut picture = BTreeMap::new();
-        walk(&self.at(name), &mut picture);
-        picture
+    pub fn contents_of(&self, name: &str) -> BTreeMap<PathBuf, String> {
+        let mut contents = BTreeMap::new();
+        walk(&self.at(name), &mut contents);
+        contents
     }
 
     /// A snapshot of the directory outside the roots, which must not change.
     pub fn outside(&self) -> BTreeMap<PathBuf, String> {
-        self.picture_of("secret")
+        self.contents_of("secret")
     }
 }
 
-fn walk(directory: &Path, picture: &mut BTreeMap<PathBuf, String>) {
+fn walk(directory: &Path, contents: &mut BTreeMap<PathBuf, String>) {
     for entry in fs_err::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
-        let told = if kind.is_dir() {
-            walk(&path, picture);
+        let description = if kind.is_dir() {
+            walk(&path, contents);
             "directory".to_owned()
         } else if kind.is_file() {
             String::from_utf8_lossy(&fs_err::read(&path).unwrap()).into_owned()
@@ -120,12 +120,12 @@ fn walk(directory: &Path, picture: &mut BTreeMap<PathBuf, String>) {
         } else {
             "special".to_owned()
         };
-        picture.insert(path, told);
+        contents.insert(path, description);
     }
 }
 
 /// The result as a short text: `done` or the name of the error.
-pub fn word<T: std::fmt::Debug>(answer: Result<T, FileError>) -> String {
+pub fn outcome<T: std::fmt::Debug>(answer: Result<T, FileError>) -> String {
     match answer {
         Ok(_) => "done".to_owned(),
         Err(FileError::Io(error)) => format!("Io {:?}", error.kind()),

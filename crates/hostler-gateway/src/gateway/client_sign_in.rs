@@ -66,10 +66,10 @@ impl Gateway {
     /// If no upstream uses the resource, or if an upstream rejects the token; an earlier token then stays.
     pub async fn sign_in(
         &self,
-        turn: SignInSequence,
+        sequence: SignInSequence,
         resource: &str,
         token: SecretString,
-        lasts: Option<Duration>,
+        lifetime: Option<Duration>,
     ) -> Result<(), SignInError> {
         let takers = self.upstreams_for_resource(resource)?;
         if token.expose_secret().len() < MIN_TOKEN_BYTES {
@@ -97,7 +97,7 @@ impl Gateway {
                 }
             }
         }
-        self.shared.sign_ins.store_token(turn, resource, token, lasts);
+        self.shared.sign_ins.store_token(sequence, resource, token, lifetime);
         Ok(())
     }
 
@@ -105,9 +105,9 @@ impl Gateway {
     ///
     /// # Errors
     /// If no upstream uses the resource.
-    pub fn sign_out(&self, turn: SignInSequence, resource: &str) -> Result<(), SignInError> {
+    pub fn sign_out(&self, sequence: SignInSequence, resource: &str) -> Result<(), SignInError> {
         self.upstreams_for_resource(resource)?;
-        self.shared.sign_ins.remove_token(turn, resource);
+        self.shared.sign_ins.remove_token(sequence, resource);
         Ok(())
     }
 

@@ -75,7 +75,7 @@ fn without_a_directory_totals_are_in_memory() {
 }
 
 #[test]
-fn deleting_a_session_keeps_the_totals_of_the_day() {
+fn deleting_a_session_retains_the_totals_of_the_day() {
     let dir = TempDir::new().unwrap();
     let ledger = open(&dir);
     ledger.add(&named("one"), &totals(1));
@@ -338,9 +338,9 @@ proptest! {
         drop(ledger);
         let ledger = reopen();
         prop_assert_eq!(ledger.totals_today(), today);
-        let kept: HashMap<String, UsageTotals> =
+        let stored: HashMap<String, UsageTotals> =
             ledger.shared.lock().rows.sessions.iter().map(|(name, row)| (name.to_string(), row.totals)).collect();
-        prop_assert_eq!(kept, sessions);
+        prop_assert_eq!(stored, sessions);
     }
 }
 
@@ -364,4 +364,31 @@ fn concurrent_changes_are_all_counted() {
     assert_eq!(ledger.session_totals("shared"), times(2_000, &totals(1)));
     assert_eq!(ledger.session_totals("thread 3"), times(500, &totals(2)));
     assert_eq!(ledger.totals_today().requests, 4_000);
+}
+
+#[test]
+fn former_field_names_are_read_and_replaced() {
+    let dir = TempDir::new().unwrap();
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let lines = [
+        r#"{"hostlerLedger":1}"#.to_owned(),
+        r#"{"session":"deleted","requests":1}"#.to_owned(),
+        r#"{"session":"deleted","forgotten":true}"#.to_owned(),
+        format!(r#"{{"session":"unregistered","guest":true,"last":"{today}","requests":3,"input":4}}"#),
+    ];
+    fs::write(ledger_path(dir.path()), lines.join("\n") + "\n").unwrap();
+
+    let ledger = open(&dir);
+    assert_eq!(ledger.session_totals("deleted"), UsageTotals::default());
+    let expected = UsageTotals { requests: 3, input_tokens: 4, ..UsageTotals::default() };
+    assert_eq!(ledger.session_totals("unregistered"), expected);
+    {
+        let state = ledger.shared.lock();
+        let row = &state.rows.sessions["unregistered"];
+        assert_eq!((row.is_unregistered, row.last_used), (true, today));
+    }
+    let written = text(&dir);
+    assert!(written.contains(r#""unregistered":true"#), "{written}");
+    assert!(written.contains(&format!(r#""lastUsed":"{today}""#)), "{written}");
+    assert!(!written.contains("guest") && !written.contains("forgotten"), "{written}");
 }

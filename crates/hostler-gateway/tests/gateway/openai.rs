@@ -256,7 +256,7 @@ async fn an_unsupported_request_is_rejected_without_a_call() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_status_message_and_retry_after() {
+async fn errors_retain_their_status_message_and_retry_after() {
     for (status, kind) in [
         (400, "invalid_request_error"),
         (401, "authentication_error"),

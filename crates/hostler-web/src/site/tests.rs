@@ -18,7 +18,7 @@ fn site() -> Site {
         file("assets/index-Ab3_x-9Z.js", "plain", 2),
         file("assets/index-Ab3_x-9Z.js.gz", "gzipped", 3),
         file("assets/index-Ab3_x-9Z.js.br", "brotli", 4),
-        file("icon.png", "picture", 5),
+        file("icon.png", "image", 5),
         file("backup.tar.gz", "an archive", 6),
     ])
 }

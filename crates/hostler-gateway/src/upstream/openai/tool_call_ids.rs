@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_kept_unless_it_is_missing_or_taken() {
+    fn an_id_is_reused_unless_it_is_missing_or_taken() {
         let mut ids = ToolCallIds::new("msg_m", HashSet::from(["call_0".to_owned(), "c_m_1".to_owned()]));
         let chosen = ["call_7", "call_0", "", "call_7", ""].map(|given| ids.choose(given));
         assert_eq!(chosen, ["call_7", "c_m_0", "c_m_2", "c_m_3", "c_m_4"]);

@@ -27,7 +27,7 @@ fn a_stream_split_at_any_byte_is_translated_equally() {
 }
 
 /// Keys and values that the translation looks for, so that random JSON resembles a request or a response.
-const WORDS: [&str; 44] = [
+const VOCABULARY: [&str; 44] = [
     "model",
     "messages",
     "role",
@@ -75,7 +75,7 @@ const WORDS: [&str; 44] = [
 ];
 
 fn word() -> impl Strategy<Value = String> {
-    prop_oneof![4 => prop::sample::select(WORDS.as_slice()).prop_map(str::to_owned), 1 => ".{0,6}"]
+    prop_oneof![4 => prop::sample::select(VOCABULARY.as_slice()).prop_map(str::to_owned), 1 => ".{0,6}"]
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

@@ -274,14 +274,14 @@ async fn concurrent_installs_share_one_result() {
     let bench = Bench::new(&format!("until_exists waiting\n{GOOD}"));
     let release = bench.path("waiting");
     // npm continues only after the other installer reports that it waits.
-    let tell: Arc<dyn Fn(InstallProgress) + Send + Sync> = Arc::new(move |step| {
+    let report: Arc<dyn Fn(InstallProgress) + Send + Sync> = Arc::new(move |step| {
         if step == InstallProgress::Waiting {
             fs_err::write(&release, "").unwrap();
         }
     });
     let start = || {
-        let tell = Arc::clone(&tell);
-        bench.installer().install("native", Box::new(move |step| tell(step)))
+        let report = Arc::clone(&report);
+        bench.installer().install("native", Box::new(move |step| report(step)))
     };
     let (one, two) = tokio::join!(start(), start());
     let (one, two) = (one.unwrap(), two.unwrap());

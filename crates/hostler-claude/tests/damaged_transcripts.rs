@@ -257,13 +257,13 @@ async fn irregular_files_are_reported_without_blocking() {
         assert!(matches!(&refused, Some(TranscriptStoreError::Failed(said)) if said.contains(why)), "{refused:?}");
     };
     fs::create_dir(&path).unwrap();
-    check("is not a file").await;
+    check("not a regular file").await;
     fs::remove_dir(&path).unwrap();
     nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    check("is not a file").await;
+    check("not a regular file").await;
     fs::remove_file(&path).unwrap();
     for (target, why) in
-        [("/dev/zero", "is not a file"), ("nowhere", "No such file"), (path.to_str().unwrap(), "symbolic links")]
+        [("/dev/zero", "not a regular file"), ("nowhere", "No such file"), (path.to_str().unwrap(), "symbolic links")]
     {
         symlink(target, &path).unwrap();
         check(why).await;

@@ -305,7 +305,7 @@ async fn cancelled_install_ends_npm_and_leaves_nothing() {
     // A stopped installer has nothing to wait for and starts nothing.
     installer.stop().await;
     let error = installer.install("native", silent()).await.unwrap_err();
-    assert!(error.message.contains("was stopped"), "{error}");
+    assert!(error.message.contains("was canceled"), "{error}");
     assert_eq!((bench.cached(), bench.npm_calls()), (Vec::new(), 1));
 }
 
@@ -319,7 +319,7 @@ async fn stop_waits_until_npm_has_ended() {
     assert!(!exists(&pid));
     assert_eq!(bench.cached(), [""; 0]);
     let error = install.await.unwrap().unwrap_err();
-    assert!(error.message.contains("was stopped"), "{error}");
+    assert!(error.message.contains("was canceled"), "{error}");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn failed_start_has_a_reason_and_leaves_nothing() {
         (
             "exit-early:3:no licence",
             OpenErrorKind::ExitedEarly,
-            "ended before it was ready (exit code 3)",
+            "exited before it was ready (exit code 3)",
             "no licence",
         ),
         ("root-refusal", OpenErrorKind::ExitedEarly, "IS_SANDBOX=1", "root/sudo"),

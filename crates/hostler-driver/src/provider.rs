@@ -42,7 +42,7 @@ pub trait Driver: Send + Sync + 'static {
         WorkspaceConfiguration::default()
     }
 
-    /// How a call of a tool with this input is displayed, the same as in the driver's events. An empty name keeps the
+    /// How a call of a tool with this input is displayed, the same as in the driver's events. An empty name retains the
     /// previous display.
     fn tool_display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
         ToolDisplay::default()

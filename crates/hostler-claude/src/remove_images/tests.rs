@@ -48,7 +48,7 @@ fn images_are_replaced_and_everything_else_is_unchanged() {
         assert_eq!(rewrite_transcript(&path, which).unwrap(), count, "{which:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected, "{which:?}");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file remains");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lists all conversations of this user: the transcripts below the agent's configuration directory.
 //!
-//! A file that cannot be read now may be readable at the next scan: it is reported, and its last known entry is retained.
-//! Only a deleted file is removed from the list.
+//! A file that cannot be read now may be readable at the next scan: it is reported, and its last known entry is
+//! retained. Only a deleted file is removed from the list.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
@@ -516,7 +516,7 @@ mod tests {
             assert_eq!(
                 look(&mut ConversationCatalog::for_config_directory(home.path())),
                 was("B", tagged.clone()),
-                "at the first look as well"
+                "in a first scan too"
             );
         }
         // A partial line has no effect yet.
@@ -555,7 +555,7 @@ mod tests {
             assert_eq!(names(&ConversationCatalog::for_config_directory(home.path()).scan()), neighbours);
             fs::remove_file(&path).unwrap();
             let look = conversations.scan();
-            assert_eq!((names(&look), &look.unreadable[..]), (neighbours, &[][..]), "what is not there is gone");
+            assert_eq!((names(&look), &look.unreadable[..]), (neighbours, &[][..]), "a deleted file is not listed");
             fs::rename(&aside, &path).unwrap();
             assert_eq!(names(&conversations.scan()), all);
         }

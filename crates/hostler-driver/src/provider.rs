@@ -117,9 +117,9 @@ impl RemoveImagesError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unsupported => "imageRemovalUnsupported",
-            Self::Missing => "conversationMissing",
-            Self::Busy => "conversationBusy",
-            Self::Failed(_) => "transcriptUpdateFailed",
+            Self::Missing => "transcriptNotFound",
+            Self::Busy => "agentBusy",
+            Self::Failed(_) => "transcriptNotWritable",
         }
     }
 }

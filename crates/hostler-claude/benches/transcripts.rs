@@ -73,7 +73,7 @@ async fn open(megabytes: usize, sdk: Option<&Sdk>) {
     for build in BUILDS {
         let home = tempfile::tempdir().unwrap();
         let (id, path) = written(home.path(), build, megabytes * 1024 * 1024, 0, &mut nothing);
-        let (mut opened, mut told, mut grown) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut opened, mut loaded, mut grown) = (Vec::new(), Vec::new(), Vec::new());
         let before = resident();
         let mut held = 0;
         for _ in 0..ROUNDS {
@@ -84,7 +84,7 @@ async fn open(megabytes: usize, sdk: Option<&Sdk>) {
             opened.push(begun.elapsed());
             let turns = book.turns().len();
             Arc::clone(&book).load_turns(turns.saturating_sub(50)..turns).await.unwrap();
-            told.push(begun.elapsed());
+            loaded.push(begun.elapsed());
             held = held.max(resident().saturating_sub(before));
             fs::File::options()
                 .append(true)
@@ -95,14 +95,14 @@ async fn open(megabytes: usize, sdk: Option<&Sdk>) {
             archive.open(id).await.unwrap();
             grown.push(begun.elapsed());
         }
-        let told = middle(told);
+        let loaded = middle(loaded);
         println!(
-            "{build}, {megabytes} MB: opened in {:?}, its last 50 turns told after {told:?}, opened again when it has grown in {:?}; {held} kB more memory",
+            "{build}, {megabytes} MB: opened in {:?}, its last 50 turns loaded after {loaded:?}, opened again when it has grown in {:?}; {held} kB more memory",
             middle(opened),
             middle(grown)
         );
         if let Some(theirs) = sdk.map(|sdk| sdk.open(home.path(), id, ROUNDS)) {
-            compare("getSessionMessages", theirs, told);
+            compare("getSessionMessages", theirs, loaded);
         }
     }
 }

@@ -70,13 +70,15 @@ impl AgentRequests {
         &mut self,
         ask: &AgentControlRequest<'_>,
         gatekeeper: &dyn PermissionGate,
-        words: &mut dyn FnMut() -> Option<String>,
+        take_steering: &mut dyn FnMut() -> Option<String>,
     ) -> RequestResolution {
         let id = &*ask.request_id;
         match &ask.body {
-            ControlRequestBody::PreToolUse { request: ask, .. } => handle_pre_tool_use(id, ask, gatekeeper, words),
+            ControlRequestBody::PreToolUse { request: ask, .. } => {
+                handle_pre_tool_use(id, ask, gatekeeper, take_steering)
+            }
             ControlRequestBody::PostToolUse { event, .. } => RequestResolution {
-                line: success_line(id, ControlResponseBody::post_tool_use(event, words().as_deref())),
+                line: success_line(id, ControlResponseBody::post_tool_use(event, take_steering().as_deref())),
                 ..RequestResolution::default()
             },
             ControlRequestBody::CanUseTool(ask) => self.handle_permission(id, ask, gatekeeper),
@@ -246,7 +248,7 @@ fn handle_pre_tool_use(
     id: &str,
     ask: &ToolPermissionRequest<'_>,
     gatekeeper: &dyn PermissionGate,
-    words: &mut dyn FnMut() -> Option<String>,
+    take_steering: &mut dyn FnMut() -> Option<String>,
 ) -> RequestResolution {
     let gate = decide(ask, gatekeeper);
     let answer = |verdict: ControlResponseBody<'_>| RequestResolution {
@@ -257,11 +259,11 @@ fn handle_pre_tool_use(
         GateDecision::Allow => answer(ControlResponseBody::allow_in_hook()),
         GateDecision::Ask => answer(ControlResponseBody::ask_in_hook()),
         GateDecision::Deny(reason) => {
-            let words = words();
+            let steering = take_steering();
             denied_outcome(
                 id,
                 Some(&ask.tool_use_id),
-                ControlResponseBody::deny_in_hook(reason).with_context(words.as_deref()),
+                ControlResponseBody::deny_in_hook(reason).with_context(steering.as_deref()),
             )
         }
     };

@@ -254,7 +254,7 @@ impl AgentConnection for ClaudeConnection {
                     self.request(HostControlRequest::ApplyFlagSettings { settings }).await.map(drop)
                 }
                 // The environment of the agent names models of other makers for its small tasks, so the model cannot
-                // change at runtime. The older build keeps its last effort level if it receives none.
+                // change at runtime. The older build retains its last effort level if it receives none.
                 AgentSettingChange::Model(_) | AgentSettingChange::Effort(None) => {
                     Err(ConnectionError::Refused("this setting can be changed only when the agent starts".to_owned()))
                 }

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn cancellation_is_answered_once_and_an_error_means_not_cancelled() {
         let requests = PendingControlRequests::default();
-        let told = |id: &str, outcome: &str| {
+        let take = |id: &str, outcome: &str| {
             let line = format!(
                 r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{id}","response":{outcome}}}}}"#
             );
@@ -185,9 +185,9 @@ mod tests {
         for (body, is_back) in [(r#"{"cancelled":true}"#, true), (r#"{"cancelled":false}"#, false), ("{}", false)] {
             let message = Uuid::new_v4();
             let id = requests.register_cancellation(message);
-            assert_eq!(told("another", body), None);
-            assert_eq!(told(&id, body), Some(MessageCancellation { message_id: message, was_cancelled: is_back }));
-            assert_eq!(told(&id, body), None, "told once");
+            assert_eq!(take("another", body), None);
+            assert_eq!(take(&id, body), Some(MessageCancellation { message_id: message, was_cancelled: is_back }));
+            assert_eq!(take(&id, body), None, "reported once");
         }
     }
 

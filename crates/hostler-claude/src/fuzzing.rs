@@ -23,7 +23,7 @@ pub fn check_transcript(data: &[u8]) {
     let chain = RecordChain::from_index(&index);
     // Positions need not be in file order: steering text beside a call comes after the call's siblings.
     let unique: HashSet<_> = chain.positions.iter().collect();
-    assert_eq!(unique.len(), chain.positions.len(), "a record is told twice");
+    assert_eq!(unique.len(), chain.positions.len(), "a record occurs twice");
     for span in chain.turn_spans(&index) {
         let lines = span.range.map(|at| {
             let link = &index.records[chain.positions[at]];
@@ -31,11 +31,11 @@ pub fn check_transcript(data: &[u8]) {
             (link.kind, &text[place])
         });
         // A sub-agent's transcript may be any file, even this one.
-        let told = replay_turn(Path::new("/p"), lines, span.continues_in_next, &|_| {
+        let replay = replay_turn(Path::new("/p"), lines, span.continues_in_next, &|_| {
             Some(SubAgentTranscript { id: "a".to_owned(), transcript: Ok(text.to_vec()) })
         });
-        let ends = told.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
-        assert!(ends == 1 && matches!(told.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
+        let ends = replay.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
+        assert!(ends == 1 && matches!(replay.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
     }
     let _ = (ConversationListing::from_head(&text[..cut]), TranscriptMetadata::from_bytes(&text[cut..]));
 }

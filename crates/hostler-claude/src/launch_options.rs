@@ -140,7 +140,7 @@ pub(crate) fn environment(
 /// used.
 const GIT_SETTINGS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
 
-/// Adds git settings after those in the environment, removes the pager, and keeps read-only commands from rewriting
+/// Adds git settings after those in the environment, removes the pager, and prevents read-only commands from rewriting
 /// the index.
 fn neutralize_git(environment: &mut Environment) {
     let count = environment.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str).and_then(|count| count.parse().ok());

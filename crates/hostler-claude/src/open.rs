@@ -255,11 +255,11 @@ async fn close_and_collect_exit(
 /// The slash commands in the handshake's answer. Unreadable ones are skipped.
 fn parse_commands(answer: Option<&RawValue>) -> Vec<SlashCommand> {
     #[derive(Deserialize)]
-    struct Told {
+    struct InitializeResponse {
         commands: Vec<serde_json::Value>,
     }
-    let told = answer.and_then(|answer| serde_json::from_str::<Told>(answer.get()).ok());
-    let commands = told.into_iter().flat_map(|told| told.commands).take(MAX_COMMANDS);
+    let response = answer.and_then(|answer| serde_json::from_str::<InitializeResponse>(answer.get()).ok());
+    let commands = response.into_iter().flat_map(|response| response.commands).take(MAX_COMMANDS);
     let commands = commands.filter_map(|command| serde_json::from_value::<SlashCommand>(command).ok());
     commands
         .filter(|command| !command.name.is_empty())

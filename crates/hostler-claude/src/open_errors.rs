@@ -105,7 +105,7 @@ pub(crate) fn exited_early(remains: AgentExit) -> OpenError {
     } else if said("is already in use") {
         (
             OpenErrorKind::ConversationBusy,
-            "Another Claude Code process is using this conversation. Close it there, or start a new session."
+            "This conversation is already in use by another Claude Code process. Close it there, or start a new session."
                 .to_owned(),
         )
     } else if said("No conversation found") {

@@ -126,11 +126,11 @@ impl OutputReader {
     /// Decides on a request of the agent; requests for a person become events.
     fn on_request(&mut self, ask: &AgentControlRequest<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
         let mut steer = None;
-        let mut words = || {
+        let mut take_steering = || {
             steer = if ask.is_from_main_agent() { self.next_steering_text() } else { None };
             steer.as_ref().map(|steer| prompt::wrap_steering_text(steer.prompt.expose()))
         };
-        let consequence = self.shared.agent_requests().handle_request(ask, &*self.permission_gate, &mut words);
+        let consequence = self.shared.agent_requests().handle_request(ask, &*self.permission_gate, &mut take_steering);
         let RequestResolution { line, denied_call: denied, mut event, gate_decision: gated } = consequence;
         if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
             let directory = self.transcripts.working_directory();
@@ -210,13 +210,13 @@ impl OutputReader {
         let mut events = self.shared.mapper().on_message(message);
         for event in &mut events {
             // The agent's text about a failed request may quote the request.
-            let told = match event {
+            let text = match event {
                 DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => &mut failure.message,
                 DriverEvent::CompactionFailed(reason) => reason,
                 DriverEvent::SubAgent { event: SubAgentEvent::Finished(SubAgentOutcome::Failed(why)), .. } => why,
                 _ => continue,
             };
-            *told = told.replace(self.bearer.expose_secret(), "[redacted]");
+            *text = text.replace(self.bearer.expose_secret(), "[redacted]");
         }
         events
     }

@@ -22,15 +22,15 @@ pub(crate) fn user_message(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
     HostMessage::user(escape_reminder_tags(prompt.expose()), blocks, id, MessagePriority::Later)
 }
 
-/// A steer as a message that the agent folds into its turn. The agent keeps only text and images of such a message,
+/// A steer as a message that the agent folds into its turn. The agent retains only text and images of such a message,
 /// so attached text files are sent as text.
 pub(crate) fn queued_message(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
-    let told = |block| match sanitize_block(block) {
+    let to_block = |block| match sanitize_block(block) {
         Cow::Borrowed(AttachmentBlock::Text { title, text }) => Cow::Owned(as_text_block(title, text)),
         Cow::Owned(AttachmentBlock::Text { title, text }) => Cow::Owned(as_text_block(&title, &text)),
         other => other,
     };
-    let blocks = prompt.blocks().iter().map(told).collect();
+    let blocks = prompt.blocks().iter().map(to_block).collect();
     HostMessage::user(escape_command(escape_reminder_tags(prompt.expose())), blocks, id, MessagePriority::Next)
 }
 
@@ -58,8 +58,8 @@ fn sanitize_block(block: &AttachmentBlock) -> Cow<'_, AttachmentBlock> {
             }),
         },
         AttachmentBlock::References(text) => {
-            let words = escape_command(escape_reminder_tags(text));
-            matches!(words, Cow::Owned(_)).then(|| AttachmentBlock::References(words.into()))
+            let escaped = escape_command(escape_reminder_tags(text));
+            matches!(escaped, Cow::Owned(_)).then(|| AttachmentBlock::References(escaped.into()))
         }
     };
     safe.map_or(Cow::Borrowed(block), Cow::Owned)
@@ -110,8 +110,8 @@ pub(crate) fn wrap_steering_text(text: &str) -> String {
 }
 
 /// The user's steering text, if the text is one of ours.
-pub(crate) fn unwrap_steering_text(told: &str) -> Option<&str> {
-    told.strip_prefix(STEERING_PREFIX)
+pub(crate) fn unwrap_steering_text(context: &str) -> Option<&str> {
+    context.strip_prefix(STEERING_PREFIX)
 }
 
 const STEERING_PREFIX: &str = "The user sent you a new message while you were working. It comes from the user, not from a tool \

@@ -84,9 +84,9 @@ fn rewrite_transcript(path: &Path, which: ImageSelection) -> io::Result<usize> {
         if number < first {
             return out.write_all(line);
         }
-        let pictures = image_blocks::find_images(line);
-        count += pictures.len();
-        image_blocks::write_without_images(line, &pictures, &mut out)
+        let images = image_blocks::find_images(line);
+        count += images.len();
+        image_blocks::write_without_images(line, &images, &mut out)
     })?;
     out.flush()?;
     drop(out);

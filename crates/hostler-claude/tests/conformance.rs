@@ -41,10 +41,10 @@ async fn driver_conforms_with_the_fake_agent() {
     };
     conformance::check_all(&subject).await;
     // The fake agent writes its input into its transcript.
-    let given = |picture: &[u8]| {
+    let given = |image: &[u8]| {
         let transcripts = std::fs::read_dir(bed.path("config/projects")).into_iter().flatten();
         let files = transcripts.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
-        let encoded = base64::engine::general_purpose::STANDARD.encode(picture);
+        let encoded = base64::engine::general_purpose::STANDARD.encode(image);
         files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().matches(&encoded).count()).sum()
     };
     conformance::check_prompt_arrives_complete(&subject, &given).await;

@@ -224,7 +224,7 @@ async fn crash_is_reported_with_status_and_redacted_stderr() {
         other => panic!("{other:?}"),
     }
     assert!(opened.events.recv().await.is_none());
-    let refused = opened.connection.send(Prompt::new("anybody?")).await;
+    let refused = opened.connection.send(Prompt::new("hello?")).await;
     assert!(matches!(&refused, Err(ConnectionError::Exited(Some(status))) if status == "exit code 1"), "{refused:?}");
     assert!(opened.connection.interrupt().await.is_err());
     opened.connection.close(CloseMode::Graceful).await;
@@ -279,7 +279,7 @@ async fn unread_events_do_not_block_close() {
     while let Some(event) = opened.events.recv().await {
         last = Some(event);
     }
-    assert!(matches!(last, Some(DriverEvent::ProcessExited { .. })), "the end is told even to a full queue");
+    assert!(matches!(last, Some(DriverEvent::ProcessExited { .. })), "the exit is reported even if the queue is full");
 }
 
 #[tokio::test]

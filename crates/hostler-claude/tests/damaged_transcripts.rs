@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// A configuration directory with one valid conversation, which must always be listed.
 struct Place {
     home: tempfile::TempDir,
-    archive: ClaudeTranscriptStore,
+    store: ClaudeTranscriptStore,
 }
 
 const GOOD: Uuid = Uuid::from_u128(1);
@@ -26,8 +26,8 @@ const BAD: Uuid = Uuid::from_u128(2);
 impl Place {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let archive = ClaudeTranscriptStore::for_config_directory(home.path());
-        let place = Self { home, archive };
+        let store = ClaudeTranscriptStore::for_config_directory(home.path());
+        let place = Self { home, store };
         fs::create_dir_all(place.project()).unwrap();
         fs::write(place.file(GOOD), turns(&["good"])).unwrap();
         place
@@ -43,7 +43,7 @@ impl Place {
 
     /// The scan's result for the damaged file; `None` if it is skipped silently.
     async fn bad(&self) -> Option<ScannedFile> {
-        let found = self.archive.scan().await;
+        let found = self.store.scan().await;
         assert!(found.conversations.iter().any(|one| one.id == GOOD && one.title == "good"), "{found:?}");
         let title =
             found.conversations.iter().find(|one| one.id == BAD).map(|one| ScannedFile::Listed(one.title.clone()));
@@ -54,7 +54,7 @@ impl Place {
     }
 
     async fn open(&self) -> Arc<dyn Transcript> {
-        self.archive.open(BAD).await.unwrap()
+        self.store.open(BAD).await.unwrap()
     }
 }
 
@@ -67,23 +67,23 @@ enum ScannedFile {
     Unreadable(String),
 }
 
-fn prompt(name: &str, parent: &str, words: &str) -> String {
+fn prompt(name: &str, parent: &str, text: &str) -> String {
     let parent = if parent.is_empty() { "null".to_owned() } else { format!("\"{parent}\"") };
     format!(
-        "{{\"type\":\"user\",\"uuid\":\"{name}\",\"parentUuid\":{parent},\"cwd\":\"/p\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"message\":{{\"role\":\"user\",\"content\":\"{words}\"}}}}\n"
+        "{{\"type\":\"user\",\"uuid\":\"{name}\",\"parentUuid\":{parent},\"cwd\":\"/p\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
     )
 }
 
-fn answer(name: &str, parent: &str, words: &str) -> String {
+fn answer(name: &str, parent: &str, text: &str) -> String {
     format!(
-        "{{\"type\":\"assistant\",\"uuid\":\"{name}\",\"parentUuid\":\"{parent}\",\"message\":{{\"id\":\"{name}\",\"role\":\"assistant\",\"stop_reason\":\"end_turn\",\"content\":[{{\"type\":\"text\",\"text\":\"{words}\"}}]}}}}\n"
+        "{{\"type\":\"assistant\",\"uuid\":\"{name}\",\"parentUuid\":\"{parent}\",\"message\":{{\"id\":\"{name}\",\"role\":\"assistant\",\"stop_reason\":\"end_turn\",\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}\n"
     )
 }
 
 /// A conversation with one turn per text.
-fn turns(words: &[&str]) -> String {
+fn turns(prompts: &[&str]) -> String {
     let mut text = String::new();
-    for (at, word) in words.iter().enumerate() {
+    for (at, word) in prompts.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| format!("a{before}")).unwrap_or_default();
         text += &prompt(&format!("p{at}"), &before, word);
         text += &answer(&format!("a{at}"), &format!("p{at}"), &format!("{word}!"));
@@ -96,13 +96,13 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 /// Prompt and answer of each turn.
-async fn told(book: &Arc<dyn Transcript>) -> Vec<String> {
-    let told = Arc::clone(book).load_turns(0..book.turns().len()).await.unwrap();
+async fn load_texts(transcript: &Arc<dyn Transcript>) -> Vec<String> {
+    let loaded = Arc::clone(transcript).load_turns(0..transcript.turns().len()).await.unwrap();
     assert_eq!(
-        told.iter().map(|turn| turn.id).collect::<Vec<_>>(),
-        book.turns().iter().map(|mark| mark.id).collect::<Vec<_>>()
+        loaded.iter().map(|turn| turn.id).collect::<Vec<_>>(),
+        transcript.turns().iter().map(|mark| mark.id).collect::<Vec<_>>()
     );
-    told.iter().map(shown).collect()
+    loaded.iter().map(shown).collect()
 }
 
 fn shown(turn: &LoadedTurn) -> String {
@@ -127,15 +127,15 @@ async fn read(text: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
     let place = Place::new();
     fs::write(place.file(BAD), text).unwrap();
     assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))), "it is listed");
-    let book = place.open().await;
-    (told(&book).await, book.describe_damage().await)
+    let transcript = place.open().await;
+    (load_texts(&transcript).await, transcript.describe_damage().await)
 }
 
 #[tokio::test]
-async fn truncated_file_keeps_complete_turns() {
+async fn truncated_file_yields_its_complete_turns() {
     let text = turns(&["one", "two"]);
-    let (told, damage) = read(&text.as_bytes()[..text.len() - 20]).await;
-    assert_eq!(told, ["one: one!", "two: …"]);
+    let (turns, damage) = read(&text.as_bytes()[..text.len() - 20]).await;
+    assert_eq!(turns, ["one: one!", "two: …"]);
     assert_eq!(damage.len(), 1);
     assert!(damage[0].ends_with("bytes at the end are an incomplete record"), "{damage:?}");
 }
@@ -163,8 +163,8 @@ async fn invalid_lines_are_reported_by_number() {
     ] {
         let text =
             [lines[0].as_bytes(), lines[1].as_bytes(), noise, b"\n", lines[2].as_bytes(), lines[3].as_bytes()].concat();
-        let (told, damage) = read(text).await;
-        assert_eq!(told, ["one: one!", "two: two!"], "{why}");
+        let (turns, damage) = read(text).await;
+        assert_eq!(turns, ["one: one!", "two: two!"], "{why}");
         let shown: Vec<&str> = damage.iter().map(String::as_str).collect();
         assert!(matches!(shown[..], [one] if one.starts_with("line 3 is")), "{why}: {shown:?}");
         assert!(shown[0].ends_with(why) || why.contains("column"), "{why}: {shown:?}");
@@ -192,7 +192,7 @@ async fn other_encodings_are_reported_or_read() {
             "{}: the file contains no conversation records",
             place.file(BAD).display()
         ));
-        assert_eq!(place.archive.open(BAD).await.err(), Some(noise));
+        assert_eq!(place.store.open(BAD).await.err(), Some(noise));
     }
 }
 
@@ -214,10 +214,10 @@ async fn missing_parents_cycles_and_duplicate_ids_are_loaded_and_reported() {
         )
     );
     let doubled = turns(&["one", "two"]) + &answer("a0", "p1", "again");
-    let (told, damage) = read(doubled).await;
+    let (turns, damage) = read(doubled).await;
     assert_eq!(damage, ["line 5 has the same id as another record"]);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0], "one: one!");
+    assert_eq!(turns.len(), 2, "{turns:?}");
+    assert_eq!(turns[0], "one: one!");
 }
 
 #[tokio::test]
@@ -227,11 +227,11 @@ async fn invalid_fields_affect_only_their_record() {
         r#"{"type":"assistant","uuid":"","parentUuid":"not a uuid","timestamp":"-1","message":{"id":"","stop_reason":"end_turn","content":[{"type":"text","text":"three!"}],"usage":{"input_tokens":99999999999999999999}}}"#,
     ];
     let text = format!("{}{}\n{}\n", turns(&["one", "two"]), strange[0], strange[1]);
-    let (told, damage) = read(text).await;
-    assert_eq!((&told[..2], damage.len()), (&["one: one!".to_owned(), "two: two!".to_owned()][..], 0), "{damage:?}");
-    assert!(told[2].starts_with("three:"), "{told:?}");
+    let (turns, damage) = read(text).await;
+    assert_eq!((&turns[..2], damage.len()), (&["one: one!".to_owned(), "two: two!".to_owned()][..], 0), "{damage:?}");
+    assert!(turns[2].starts_with("three:"), "{turns:?}");
     // A part of an answer that cannot be displayed is reported.
-    assert!(told[2].contains("three!") || told[2].contains("could not be read"), "{told:?}");
+    assert!(turns[2].contains("three!") || turns[2].contains("could not be read"), "{turns:?}");
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn empty_or_bookkeeping_files_are_not_conversations() {
     for text in ["", "{\"type\":\"queue-operation\",\"operation\":\"enqueue\"}\n"] {
         fs::write(place.file(BAD), text).unwrap();
         assert_eq!(place.bad().await, None, "{text}");
-        assert_eq!(place.archive.open(BAD).await.err(), Some(TranscriptStoreError::Missing));
+        assert_eq!(place.store.open(BAD).await.err(), Some(TranscriptStoreError::Missing));
     }
 }
 
@@ -253,17 +253,17 @@ async fn irregular_files_are_reported_without_blocking() {
         let bad = place.bad().await;
         let Some(ScannedFile::Unreadable(said)) = &bad else { panic!("{why}: {bad:?}") };
         assert!(said.contains(why), "{said}");
-        let refused = place.archive.open(BAD).await.err();
+        let refused = place.store.open(BAD).await.err();
         assert!(matches!(&refused, Some(TranscriptStoreError::Failed(said)) if said.contains(why)), "{refused:?}");
     };
     fs::create_dir(&path).unwrap();
-    check("is not a file").await;
+    check("not a regular file").await;
     fs::remove_dir(&path).unwrap();
     nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    check("is not a file").await;
+    check("not a regular file").await;
     fs::remove_file(&path).unwrap();
     for (target, why) in
-        [("/dev/zero", "is not a file"), ("nowhere", "No such file"), (path.to_str().unwrap(), "symbolic links")]
+        [("/dev/zero", "not a regular file"), ("nowhere", "No such file"), (path.to_str().unwrap(), "symbolic links")]
     {
         symlink(target, &path).unwrap();
         check(why).await;
@@ -283,10 +283,7 @@ async fn file_replaced_by_a_pipe_is_refused() {
     assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
     fs::remove_file(&path).unwrap();
     nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    assert_eq!(
-        place.archive.open(BAD).await.err(),
-        Some(TranscriptStoreError::Failed("not a regular file".to_owned()))
-    );
+    assert_eq!(place.store.open(BAD).await.err(), Some(TranscriptStoreError::Failed("not a regular file".to_owned())));
 }
 
 #[tokio::test]
@@ -295,13 +292,13 @@ async fn vanishing_or_looping_directories_do_not_hide_others() {
     fs::create_dir(place.home.path().join("projects/-gone")).unwrap();
     symlink("-loop", place.home.path().join("projects/-loop")).unwrap();
     fs::write(place.home.path().join("projects/loose"), "x").unwrap();
-    let found = place.archive.scan().await;
+    let found = place.store.scan().await;
     assert_eq!(found.conversations.len(), 1, "{found:?}");
     assert!(found.unreadable.iter().all(|(path, _)| path.ends_with("-loop")), "{found:?}");
     fs::remove_dir_all(place.home.path().join("projects")).unwrap();
-    let found = place.archive.scan().await;
+    let found = place.store.scan().await;
     assert!(found.conversations.is_empty() && found.unreadable.is_empty(), "{found:?}");
-    assert_eq!(place.archive.open(GOOD).await.err(), Some(TranscriptStoreError::Missing));
+    assert_eq!(place.store.open(GOOD).await.err(), Some(TranscriptStoreError::Missing));
 }
 
 #[tokio::test]
@@ -311,7 +308,7 @@ async fn changes_during_loading_are_reported_in_their_turn() {
     let path = place.file(BAD);
     fs::write(&path, &text).unwrap();
     assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
-    let book = place.open().await;
+    let transcript = place.open().await;
     // One record is replaced by another one of the same length; the last two are cut off.
     let lines = lines(&text);
     let mut file = fs::File::options().write(true).open(&path).unwrap();
@@ -319,7 +316,7 @@ async fn changes_during_loading_are_reported_in_their_turn() {
     file.write_all(lines[1].replace("\"a0\"", "\"b0\"").as_bytes()).unwrap();
     file.set_len(lines[..5].concat().len() as u64).unwrap();
     assert_eq!(
-        told(&book).await,
+        load_texts(&transcript).await,
         [
             "one: (A record of this turn could not be read.) …",
             "two: two!",
@@ -328,8 +325,8 @@ async fn changes_during_loading_are_reported_in_their_turn() {
     );
     // An open file stays readable after it was unlinked.
     fs::remove_file(&path).unwrap();
-    assert_eq!(told(&book).await[1], "two: two!");
-    assert_eq!(place.archive.open(BAD).await.err(), Some(TranscriptStoreError::Missing));
+    assert_eq!(load_texts(&transcript).await[1], "two: two!");
+    assert_eq!(place.store.open(BAD).await.err(), Some(TranscriptStoreError::Missing));
 }
 
 #[tokio::test]
@@ -340,17 +337,17 @@ async fn grown_shrunk_or_replaced_file_is_read_in_its_current_state() {
     let all = lines(&text);
     fs::write(&path, all[..3].concat()).unwrap();
     place.bad().await;
-    let book = place.open().await;
-    assert_eq!(book.turns().iter().map(|mark| mark.is_complete).collect::<Vec<_>>(), [true, false]);
+    let transcript = place.open().await;
+    assert_eq!(transcript.turns().iter().map(|mark| mark.is_complete).collect::<Vec<_>>(), [true, false]);
     let mut file = fs::File::options().append(true).open(&path).unwrap();
     file.write_all(all[3..].concat().as_bytes()).unwrap();
-    assert_eq!(told(&place.open().await).await, ["one: one!", "two: two!", "three: three!"]);
-    assert_eq!(told(&book).await, ["one: one!", "two: …"], "as it was when it was opened");
+    assert_eq!(load_texts(&place.open().await).await, ["one: one!", "two: two!", "three: three!"]);
+    assert_eq!(load_texts(&transcript).await, ["one: one!", "two: …"], "as it was when it was opened");
     // The same file with other, longer contents.
     fs::write(&path, turns(&["four", "five", "six", "seven", "eight"])).unwrap();
-    assert_eq!(told(&place.open().await).await.len(), 5);
+    assert_eq!(load_texts(&place.open().await).await.len(), 5);
     fs::write(&path, turns(&["nine"])).unwrap();
-    assert_eq!(told(&place.open().await).await, ["nine: nine!"]);
+    assert_eq!(load_texts(&place.open().await).await, ["nine: nine!"]);
 }
 
 #[tokio::test]
@@ -367,9 +364,9 @@ async fn large_files_and_lines_take_bounded_memory() {
     file.write_all(format!("\n{}", all[2..].concat()).as_bytes()).unwrap();
     drop(file);
     assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
-    let book = place.open().await;
-    assert_eq!(told(&book).await, ["one: one!", "two: two!"]);
-    assert_eq!(book.describe_damage().await, ["line 3 has 209715200 bytes, more than the limit of 67108864"]);
+    let transcript = place.open().await;
+    assert_eq!(load_texts(&transcript).await, ["one: one!", "two: two!"]);
+    assert_eq!(transcript.describe_damage().await, ["line 3 has 209715200 bytes, more than the limit of 67108864"]);
 }
 
 /// Only the number of records is large.
@@ -378,12 +375,12 @@ async fn two_hundred_megabytes_of_small_records_are_read() {
     const SIZE: u64 = 200 * 1024 * 1024;
     let place = Place::new();
     let mut file = std::io::BufWriter::new(fs::File::create(place.file(BAD)).unwrap());
-    let words = "hay and oats, ".repeat(150);
+    let content = "hay and oats, ".repeat(150);
     let (mut written, mut count) = (0, 0);
     while written < SIZE {
         let before = if count == 0 { String::new() } else { format!("a{}", count - 1) };
         let (said, answered) = (format!("p{count}"), format!("a{count}"));
-        let turn = prompt(&said, &before, &words) + &answer(&answered, &said, &words);
+        let turn = prompt(&said, &before, &content) + &answer(&answered, &said, &content);
         file.write_all(turn.as_bytes()).unwrap();
         written += turn.len() as u64;
         count += 1;
@@ -393,11 +390,11 @@ async fn two_hundred_megabytes_of_small_records_are_read() {
     }
     file.flush().unwrap();
     assert!(matches!(place.bad().await, Some(ScannedFile::Listed(_))));
-    let book = place.open().await;
-    assert_eq!(book.turns().len(), count);
-    assert_eq!(Arc::clone(&book).describe_damage().await, ["line 2001 is not a record (column 2)"]);
-    let last = Arc::clone(&book).load_turns(count - 3..count).await.unwrap();
-    assert!(last.iter().all(|turn| shown(turn) == format!("{}: {words}", words.trim_end())), "{last:?}");
+    let transcript = place.open().await;
+    assert_eq!(transcript.turns().len(), count);
+    assert_eq!(Arc::clone(&transcript).describe_damage().await, ["line 2001 is not a record (column 2)"]);
+    let last = Arc::clone(&transcript).load_turns(count - 3..count).await.unwrap();
+    assert!(last.iter().all(|turn| shown(turn) == format!("{}: {content}", content.trim_end())), "{last:?}");
 }
 
 #[tokio::test]
@@ -417,7 +414,7 @@ async fn damaged_sub_agent_affects_only_itself() {
         [&own.as_bytes()[..own.len() - 9], b"", b"\0\0\0", b"\xff\xfe", &[own.as_bytes(), b"noise\n"].concat()]
     {
         fs::write(&file, damaged).unwrap();
-        assert_eq!(told(&place.open().await).await, ["go: well"]);
+        assert_eq!(load_texts(&place.open().await).await, ["go: well"]);
         let named = place.open().await.describe_damage().await;
         assert_eq!(named.is_empty(), damaged.is_empty(), "{named:?}");
         assert!(named.iter().all(|one| one.starts_with("sub-agent a1: ")), "{named:?}");
@@ -425,7 +422,7 @@ async fn damaged_sub_agent_affects_only_itself() {
     fs::remove_file(&file).unwrap();
     nix::unistd::mkfifo(&file, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
     let notice = "(The work of a sub-agent cannot be shown: failed to read its transcript: not a regular file.)";
-    assert_eq!(told(&place.open().await).await, [format!("go: {notice} well")]);
+    assert_eq!(load_texts(&place.open().await).await, [format!("go: {notice} well")]);
 }
 
 #[tokio::test]
@@ -447,11 +444,11 @@ async fn sub_agent_of_an_interrupted_call_is_loaded_at_its_call() {
     let own = turns(&["look"]).replacen('{', "{\"promptId\":\"m1\",", 1);
     fs::write(sub_agents.join("agent-a1.jsonl"), own.replace("\"uuid\"", "\"isSidechain\":true,\"uuid\"")).unwrap();
     place.bad().await;
-    let book = place.open().await;
+    let transcript = place.open().await;
     for places in [&[(0, 3)][..], &[(2, 3), (1, 2), (0, 1)]] {
         let mut with = Vec::new();
         for (first, end) in places {
-            for (at, turn) in Arc::clone(&book).load_turns(*first..*end).await.unwrap().iter().enumerate() {
+            for (at, turn) in Arc::clone(&transcript).load_turns(*first..*end).await.unwrap().iter().enumerate() {
                 let started = |event: &&DriverEvent| {
                     matches!(event, DriverEvent::SubAgent { event: hostler_driver::SubAgentEvent::Started(_), .. })
                 };
@@ -468,8 +465,8 @@ async fn title_after_a_truncated_record_applies() {
     let place = Place::new();
     let text = turns(&["one", "two"]);
     fs::write(place.file(BAD), &text.as_bytes()[..text.len() - 20]).unwrap();
-    place.archive.rename(BAD, "mine").await.unwrap();
-    place.archive.set_tag(BAD, Some("kept")).await.unwrap();
+    place.store.rename(BAD, "mine").await.unwrap();
+    place.store.set_tag(BAD, Some("mine")).await.unwrap();
     assert_eq!(place.bad().await, Some(ScannedFile::Listed("mine".to_owned())));
 }
 
@@ -500,7 +497,7 @@ proptest::proptest! {
             let place = Place::new();
             fs::write(place.file(BAD), &bytes).unwrap();
             if let Some(ScannedFile::Listed(_)) = place.bad().await {
-                told(&place.open().await).await;
+                load_texts(&place.open().await).await;
             }
         });
         let index = |bytes: &[u8]| hostler_claude::transcripts::TranscriptIndex::read(&mut std::io::Cursor::new(bytes)).unwrap();

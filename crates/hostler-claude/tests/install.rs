@@ -274,14 +274,14 @@ async fn concurrent_installs_share_one_result() {
     let bench = Bench::new(&format!("until_exists waiting\n{GOOD}"));
     let release = bench.path("waiting");
     // npm continues only after the other installer reports that it waits.
-    let tell: Arc<dyn Fn(InstallProgress) + Send + Sync> = Arc::new(move |step| {
+    let report: Arc<dyn Fn(InstallProgress) + Send + Sync> = Arc::new(move |step| {
         if step == InstallProgress::Waiting {
             fs_err::write(&release, "").unwrap();
         }
     });
     let start = || {
-        let tell = Arc::clone(&tell);
-        bench.installer().install("native", Box::new(move |step| tell(step)))
+        let report = Arc::clone(&report);
+        bench.installer().install("native", Box::new(move |step| report(step)))
     };
     let (one, two) = tokio::join!(start(), start());
     let (one, two) = (one.unwrap(), two.unwrap());
@@ -305,7 +305,7 @@ async fn cancelled_install_ends_npm_and_leaves_nothing() {
     // A stopped installer has nothing to wait for and starts nothing.
     installer.stop().await;
     let error = installer.install("native", silent()).await.unwrap_err();
-    assert!(error.message.contains("was stopped"), "{error}");
+    assert!(error.message.contains("was canceled"), "{error}");
     assert_eq!((bench.cached(), bench.npm_calls()), (Vec::new(), 1));
 }
 
@@ -319,7 +319,7 @@ async fn stop_waits_until_npm_has_ended() {
     assert!(!exists(&pid));
     assert_eq!(bench.cached(), [""; 0]);
     let error = install.await.unwrap().unwrap_err();
-    assert!(error.message.contains("was stopped"), "{error}");
+    assert!(error.message.contains("was canceled"), "{error}");
 }
 
 #[tokio::test]

@@ -165,13 +165,13 @@ fn answer_starts_once_streamed_or_not() {
     assert_eq!(answers(&[INIT, START, TEXT, &delta("a"), &whole_text("M", "a")]), 1);
     assert_eq!(answers(&[INIT, &whole_text("M", "a"), &whole_text("M", "b"), &whole_text("N", "c")]), 2);
     let of_agent = whole_text("M", "Error: No messages to compact").replace("\"m\"", "\"<synthetic>\"");
-    assert_eq!(answers(&[INIT, &of_agent]), 0, "the agent's own words are no answer of the model");
+    assert_eq!(answers(&[INIT, &of_agent]), 0, "text of the agent itself is not an answer of the model");
     let of_sub_agent = START.replace(r#""type":"stream_event","#, r#""type":"stream_event","parent_tool_use_id":"T","#);
     assert_eq!(answers(&[INIT, &of_sub_agent]), 0);
 }
 
 #[test]
-fn cut_stream_keeps_its_part_and_emits_a_notice() {
+fn cut_stream_retains_its_part_and_emits_a_notice() {
     let again = START.replace("\"M\"", "\"N\"");
     let events = turn(&[START, TEXT, &delta("half"), &again, TEXT, &delta("whole"), &whole_text("N", "whole")]);
     assert_eq!(
@@ -229,9 +229,9 @@ fn tool_call_starts_streams_becomes_ready_and_finishes() {
 #[test]
 fn denied_call_is_recognized_in_every_wording() {
     let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Read","input":{}}"#);
-    let denied = |lines: &[&str], tell: bool| {
+    let denied = |lines: &[&str], is_marked: bool| {
         let mut mapper = EventMapper::default();
-        if tell {
+        if is_marked {
             mapper.mark_denied("T");
         }
         let mut all = vec![INIT, &call];
@@ -270,9 +270,9 @@ fn failure_that_ends_the_turn_is_reported_once() {
     };
     let end = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: no"}"#;
     assert_eq!(shown(&[&failed, end]), [""; 0]);
-    let told = ["part 1 Text", "part 1 + \"API Error: no\""];
-    assert_eq!(shown(&[&failed, &end.replace("no\"", "something else\"")]), told, "the end says another one");
-    assert_eq!(shown(&[&failed, &end.replace("true", "false")]), told, "the turn ended well");
+    let expected = ["part 1 Text", "part 1 + \"API Error: no\""];
+    assert_eq!(shown(&[&failed, &end.replace("no\"", "something else\"")]), expected, "the end says another one");
+    assert_eq!(shown(&[&failed, &end.replace("true", "false")]), expected, "the turn ended well");
     let and_on = ["part 1 Text", "part 1 + \"API Error: no\"", "part 2 Text", "part 2 + \"yes\""];
     assert_eq!(shown(&[&failed, &whole_text("M", "yes"), SUCCESS]), and_on, "it went on");
     assert_eq!(shown(&[&failed, START, TEXT, &delta("yes"), SUCCESS]), and_on, "it went on");
@@ -409,6 +409,6 @@ fn transcript_path_is_preferred_as_token() {
     let cleared = INIT.replace("\"S\"", "\"S2\"");
     assert_eq!(tokens(&[INIT, SUCCESS], false), ["resume S"]);
     assert_eq!(tokens(&[INIT, SUCCESS], true), ["resume /t/S.jsonl"]);
-    assert_eq!(tokens(&[INIT, SUCCESS], true), [""; 0], "a token is told once");
+    assert_eq!(tokens(&[INIT, SUCCESS], true), [""; 0], "a token is reported once");
     assert_eq!(tokens(&[&cleared], false), ["resume S2"], "after /clear the old path is no token");
 }

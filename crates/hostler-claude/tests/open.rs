@@ -83,12 +83,12 @@ async fn failed_start_has_a_reason_and_leaves_nothing() {
         (
             "exit-early:3:no licence",
             OpenErrorKind::ExitedEarly,
-            "ended before it was ready (exit code 3)",
+            "exited before it was ready (exit code 3)",
             "no licence",
         ),
         ("root-refusal", OpenErrorKind::ExitedEarly, "IS_SANDBOX=1", "root/sudo"),
         ("wrong-version", OpenErrorKind::WrongVersion, "is Claude Code 1.0.3, but 2.1.112 or newer is required", ""),
-        ("refuse-handshake", OpenErrorKind::HandshakeRefused, "the handshake is not to my liking", ""),
+        ("refuse-handshake", OpenErrorKind::HandshakeRefused, "the fake agent rejects the handshake", ""),
         (
             "exit-early:1:Error: Session ID x is already in use.",
             OpenErrorKind::ConversationBusy,

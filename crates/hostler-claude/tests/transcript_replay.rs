@@ -41,7 +41,7 @@ fn shown(event: &DriverEvent) -> Option<String> {
             format!("{outcome:?}{edit}: {output}")
         }
         DriverEvent::Notice(notice) => format!("notice: {notice}"),
-        DriverEvent::CompactionFinished { .. } => "the conversation was shortened".to_owned(),
+        DriverEvent::CompactionFinished { .. } => "the conversation was compacted".to_owned(),
         DriverEvent::TurnEnded(outcome) => format!("= {outcome:?}"),
         DriverEvent::SubAgent { event, .. } => match event {
             SubAgentEvent::Started(start) => {
@@ -73,13 +73,13 @@ fn page(turns: &[LoadedTurn]) -> String {
 #[tokio::test]
 async fn transcripts_replay_as_recorded() {
     for build in BUILDS {
-        let mut told = String::new();
+        let mut replayed = String::new();
         for (name, book) in books(build).await {
             assert_eq!(Arc::clone(&book).describe_damage().await, [""; 0], "{build} {name}");
             let turns = Arc::clone(&book).load_turns(0..book.turns().len()).await.unwrap();
-            writeln!(told, "# {name}\n{}", page(&turns)).unwrap();
+            writeln!(replayed, "# {name}\n{}", page(&turns)).unwrap();
         }
-        insta::assert_snapshot!(format!("replayed_{build}"), told);
+        insta::assert_snapshot!(format!("replayed_{build}"), replayed);
     }
 }
 
@@ -116,8 +116,8 @@ async fn index_entries_have_the_size_to_read() {
                 .flatten()
                 .map(|entry| entry.unwrap().metadata().unwrap().len())
                 .sum();
-            let told: u64 = book.turns().iter().map(|mark| mark.size_bytes).sum();
-            assert!(agents < told && told < whole + agents, "{build} {name}: {agents}, {told}, {whole}");
+            let total: u64 = book.turns().iter().map(|mark| mark.size_bytes).sum();
+            assert!(agents < total && total < whole + agents, "{build} {name}: {agents}, {total}, {whole}");
             assert!(book.turns().iter().all(|mark| mark.size_bytes > 0), "{build} {name}");
         }
     }

@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn any_json_keeps_events_in_order(messages in prop::collection::vec((word(), anything()), 0..20)) {
+    fn any_json_yields_events_in_order(messages in prop::collection::vec((word(), anything()), 0..20)) {
         let types = ["assistant", "user", "system", "result", "stream_event", "control_request", "control_response"];
         let messages: Vec<Value> = messages
             .into_iter()
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn well_formed_messages_in_any_order_keep_events_in_order(messages in prop::collection::vec(plausible(), 0..60)) {
+    fn well_formed_messages_in_any_order_yield_events_in_order(messages in prop::collection::vec(plausible(), 0..60)) {
         replay(&messages);
     }
 }

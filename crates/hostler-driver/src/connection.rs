@@ -233,7 +233,7 @@ impl ConnectionError {
     /// The machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::RequestNotOpen => "requestNotOpen",
+            Self::RequestNotOpen => "requestNotPending",
             Self::Exited(_) => "agentExited",
             Self::Refused(_) => "agentRefused",
         }

@@ -99,8 +99,8 @@ impl InstallErrorKind {
             Self::NpmMissing => "npmMissing",
             Self::Network => "network",
             Self::DiskFull => "diskFull",
-            Self::Unsupported => "platformUnsupported",
-            Self::VerificationFailed => "installVerificationFailed",
+            Self::Unsupported => "unsupportedPlatform",
+            Self::VerificationFailed => "verificationFailed",
             Self::Other => "installFailed",
         }
     }

@@ -42,7 +42,7 @@ pub trait Driver: Send + Sync + 'static {
         WorkspaceConfiguration::default()
     }
 
-    /// How a call of a tool with this input is displayed, the same as in the driver's events. An empty name keeps the
+    /// How a call of a tool with this input is displayed, the same as in the driver's events. An empty name retains the
     /// previous display.
     fn tool_display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
         ToolDisplay::default()
@@ -117,9 +117,9 @@ impl RemoveImagesError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unsupported => "imageRemovalUnsupported",
-            Self::Missing => "conversationMissing",
-            Self::Busy => "conversationBusy",
-            Self::Failed(_) => "transcriptUpdateFailed",
+            Self::Missing => "transcriptNotFound",
+            Self::Busy => "agentBusy",
+            Self::Failed(_) => "transcriptNotWritable",
         }
     }
 }

@@ -277,7 +277,7 @@ mod tests {
 
     const PLANTED: &str = "planted";
 
-    fn words() -> String {
+    fn secret_text() -> String {
         PLANTED.to_owned()
     }
 
@@ -287,9 +287,9 @@ mod tests {
 
     fn display() -> ToolDisplay {
         ToolDisplay {
-            running_text: words(),
-            finished_text: words(),
-            intention: Some(words()),
+            running_text: secret_text(),
+            finished_text: secret_text(),
+            intention: Some(secret_text()),
             ..ToolDisplay::default()
         }
     }
@@ -300,58 +300,68 @@ mod tests {
         let id = || "c1".to_owned();
         let edit = FileEdit {
             path: "a.rs".to_owned(),
-            before: Some(words()),
-            after: Some(words()),
+            before: Some(secret_text()),
+            after: Some(secret_text()),
             added_lines: 1,
             removed_lines: 1,
         };
         let question = Question {
-            id: words(),
-            header: Some(words()),
-            text: words(),
+            id: secret_text(),
+            header: Some(secret_text()),
+            text: secret_text(),
             kind: QuestionKind::Choice {
-                options: vec![QuestionOption { id: words(), label: words(), description: Some(words()) }],
+                options: vec![QuestionOption {
+                    id: secret_text(),
+                    label: secret_text(),
+                    description: Some(secret_text()),
+                }],
                 allows_multiple: false,
                 allows_free_text: true,
             },
             required: true,
         };
-        let task = BackgroundTask { id: id(), kind: BackgroundTaskKind::Shell, description: words(), call_id: None };
+        let task =
+            BackgroundTask { id: id(), kind: BackgroundTaskKind::Shell, description: secret_text(), call_id: None };
         let start = SubAgentStart {
             call_id: id(),
             parent_id: None,
             kind: None,
-            description: words(),
-            prompt: Prompt::new(words()),
+            description: secret_text(),
+            prompt: Prompt::new(secret_text()),
         };
         let events = [
-            DriverEvent::TurnStarted(TurnCause::Agent(words())),
-            DriverEvent::PartDelta { part: PartId(1), text: words() },
+            DriverEvent::TurnStarted(TurnCause::Agent(secret_text())),
+            DriverEvent::PartDelta { part: PartId(1), text: secret_text() },
             DriverEvent::ToolStarted { id: id(), name: "Bash".to_owned(), display: display() },
-            DriverEvent::ToolInputDelta { id: id(), json: words() },
+            DriverEvent::ToolInputDelta { id: id(), json: secret_text() },
             DriverEvent::ToolReady { id: id(), input: json(), display: display() },
-            DriverEvent::ToolFinished { id: id(), outcome: ToolOutcome::Failed, output: words(), edit: Some(edit) },
+            DriverEvent::ToolFinished {
+                id: id(),
+                outcome: ToolOutcome::Failed,
+                output: secret_text(),
+                edit: Some(edit),
+            },
             DriverEvent::PermissionRequested(PermissionRequest {
                 request_id: request(),
                 call_id: id(),
                 tool: "Bash".to_owned(),
                 input: json(),
                 sub_agent: None,
-                reason: Some(words()),
+                reason: Some(secret_text()),
                 display: display(),
             }),
             DriverEvent::QuestionsAsked(QuestionRequest {
                 request_id: request(),
                 call_id: None,
                 sub_agent: None,
-                title: Some(words()),
+                title: Some(secret_text()),
                 questions: vec![question],
             }),
-            DriverEvent::PlanProposed(PlanRequest { request_id: request(), call_id: id(), plan: Some(words()) }),
-            DriverEvent::ResumeToken(ResumeToken(words())),
-            DriverEvent::PermissionModeChanged(words()),
-            DriverEvent::Notice(words()),
-            DriverEvent::CompactionFailed(words()),
+            DriverEvent::PlanProposed(PlanRequest { request_id: request(), call_id: id(), plan: Some(secret_text()) }),
+            DriverEvent::ResumeToken(ResumeToken(secret_text())),
+            DriverEvent::PermissionModeChanged(secret_text()),
+            DriverEvent::Notice(secret_text()),
+            DriverEvent::CompactionFailed(secret_text()),
             DriverEvent::BackgroundTaskChanged(task),
             DriverEvent::SubAgent { agent: SubAgentId("a1".to_owned()), event: SubAgentEvent::Started(start) },
         ];
@@ -364,22 +374,25 @@ mod tests {
 
     #[test]
     fn debug_of_user_text_shows_no_content() {
-        let answers = QuestionAnswer::Selected { options: vec![words()], free_text: vec![words()] };
+        let answers = QuestionAnswer::Selected { options: vec![secret_text()], free_text: vec![secret_text()] };
         let found = ExternalConversation {
             id: Uuid::nil(),
-            resume_token: ResumeToken(words()),
-            title: words(),
-            custom_title: Some(words()),
-            tag: crate::ConversationTag::Tagged(words()),
+            resume_token: ResumeToken(secret_text()),
+            title: secret_text(),
+            custom_title: Some(secret_text()),
+            tag: crate::ConversationTag::Tagged(secret_text()),
             working_directory: None,
             created: None,
             modified: SystemTime::UNIX_EPOCH,
         };
         let shown = [
             format!("{:?}", Answer::Allow { input: Some(json()) }),
-            format!("{:?}", Answer::Deny { message: words() }),
-            format!("{:?}", Answer::Answers(vec![(words(), answers), (words(), QuestionAnswer::Text(words()))])),
-            format!("{:?}", TurnOrigin::User { text: words(), attachment_count: 1 }),
+            format!("{:?}", Answer::Deny { message: secret_text() }),
+            format!(
+                "{:?}",
+                Answer::Answers(vec![(secret_text(), answers), (secret_text(), QuestionAnswer::Text(secret_text()))])
+            ),
+            format!("{:?}", TurnOrigin::User { text: secret_text(), attachment_count: 1 }),
             format!("{:?}", GatedCall { call_id: "c1", tool: "Bash", input: &json(), sub_agent: None, cwd: None }),
             format!("{found:?}"),
         ];

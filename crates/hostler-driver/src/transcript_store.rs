@@ -242,8 +242,8 @@ impl TranscriptStoreError {
     /// The machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Missing => "conversationMissing",
-            Self::Failed(_) => "transcriptAccessFailed",
+            Self::Missing => "transcriptNotFound",
+            Self::Failed(_) => "transcriptNotReadable",
             Self::Unreadable(_) => "transcriptInvalid",
         }
     }

@@ -442,7 +442,7 @@ impl<'s> ReadAnalyzer<'s> {
             Err(why) => return CommandReads::unknown(why),
         };
         // With an operand outside the workspace, Git compares files that are not in the repository.
-        let mut strays = !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
+        let mut reads_outside = !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
         reaches.clear();
         let mut unknown = None;
         for directory in directories {
@@ -477,10 +477,10 @@ impl<'s> ReadAnalyzer<'s> {
         match there.read_paths(&git.path_limits, true) {
             Ok(only) if git.shows_contents => reaches.extend(only),
             Ok(_) => {}
-            Err(_) => strays = true,
+            Err(_) => reads_outside = true,
         }
         // Tracked contents are versions of ordinary files, so protected paths below do not count.
-        let outside = strays || !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
+        let outside = reads_outside || !reaches.iter().all(|reach| self.scene.is_in_workspace(&reach.candidates));
         // Untracked files are checked like any others.
         let guarded = git.includes_untracked && {
             let here = directories.iter().map(|path| CandidatePaths { text: String::new(), paths: vec![path.clone()] });

@@ -187,19 +187,19 @@ mod tests {
         Rule::parse(Effect::Allow, RuleScope::Workspace, text).unwrap()
     }
 
-    fn texts(book: &RuleStore, directory: &str) -> Vec<String> {
-        let rules = book.snapshot().rules_for(Path::new(directory)).unwrap();
+    fn texts(store: &RuleStore, directory: &str) -> Vec<String> {
+        let rules = store.snapshot().rules_for(Path::new(directory)).unwrap();
         rules.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn rule_applies_to_its_directory_and_survives_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let book = RuleStore::open(dir.path()).unwrap();
-        book.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
-        book.add(Some(Path::new("/a")), &[rule("Bash(git status)"), rule("Bash(ls)")]).unwrap();
-        assert_eq!(texts(&book, "/a"), ["Bash(git status)", "Bash(ls)"]);
-        assert!(texts(&book, "/b").is_empty());
+        let store = RuleStore::open(dir.path()).unwrap();
+        store.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
+        store.add(Some(Path::new("/a")), &[rule("Bash(git status)"), rule("Bash(ls)")]).unwrap();
+        assert_eq!(texts(&store, "/a"), ["Bash(git status)", "Bash(ls)"]);
+        assert!(texts(&store, "/b").is_empty());
         let again = RuleStore::open(dir.path()).unwrap();
         assert_eq!(texts(&again, "/a"), ["Bash(git status)", "Bash(ls)"]);
     }
@@ -207,26 +207,26 @@ mod tests {
     #[test]
     fn external_file_changes_apply_at_the_next_snapshot() {
         let dir = tempfile::tempdir().unwrap();
-        let book = RuleStore::open(dir.path()).unwrap();
+        let store = RuleStore::open(dir.path()).unwrap();
         let text = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Read\" }]\n";
         std::fs::write(dir.path().join(RULES_FILE_NAME), text).unwrap();
-        assert_eq!(texts(&book, "/a"), ["Read"]);
+        assert_eq!(texts(&store, "/a"), ["Read"]);
         std::fs::remove_file(dir.path().join(RULES_FILE_NAME)).unwrap();
-        assert!(texts(&book, "/a").is_empty());
+        assert!(texts(&store, "/a").is_empty());
     }
 
     #[test]
-    fn broken_file_reports_an_error_and_keeps_the_last_rules_until_repaired() {
+    fn broken_file_reports_an_error_and_retains_the_last_rules_until_repaired() {
         let dir = tempfile::tempdir().unwrap();
-        let book = RuleStore::open(dir.path()).unwrap();
-        book.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
+        let store = RuleStore::open(dir.path()).unwrap();
+        store.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
         std::fs::write(dir.path().join(RULES_FILE_NAME), "nonsense = [").unwrap();
-        assert!(book.snapshot().read_error.is_some());
-        assert_eq!(texts(&book, "/a"), ["Bash(ls)"]);
-        assert!(matches!(book.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleStoreError::File(_))));
+        assert!(store.snapshot().read_error.is_some());
+        assert_eq!(texts(&store, "/a"), ["Bash(ls)"]);
+        assert!(matches!(store.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleStoreError::File(_))));
         assert!(RuleStore::open(dir.path()).is_err(), "a host does not start with it");
         std::fs::remove_file(dir.path().join(RULES_FILE_NAME)).unwrap();
-        assert!(book.snapshot().read_error.is_none());
+        assert!(store.snapshot().read_error.is_none());
     }
 
     #[test]
@@ -252,20 +252,20 @@ mod tests {
     #[test]
     fn global_and_directory_rules_are_listed_and_removed_separately() {
         let dir = tempfile::tempdir().unwrap();
-        let book = RuleStore::open(dir.path()).unwrap();
+        let store = RuleStore::open(dir.path()).unwrap();
         let (a, ls) = (Some(Path::new("/a")), rule("Bash(ls)"));
         let everywhere = Rule { scope: RuleScope::Global, ..ls.clone() };
-        assert!(book.add(None, std::slice::from_ref(&everywhere)).unwrap());
-        assert!(!book.add(None, std::slice::from_ref(&everywhere)).unwrap(), "it is there already");
-        assert!(book.add(a, std::slice::from_ref(&ls)).unwrap());
-        assert_eq!(book.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere), (a, &ls)]);
-        assert!(!book.remove(Some(Path::new("/b")), &ls).unwrap());
+        assert!(store.add(None, std::slice::from_ref(&everywhere)).unwrap());
+        assert!(!store.add(None, std::slice::from_ref(&everywhere)).unwrap(), "it is there already");
+        assert!(store.add(a, std::slice::from_ref(&ls)).unwrap());
+        assert_eq!(store.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere), (a, &ls)]);
+        assert!(!store.remove(Some(Path::new("/b")), &ls).unwrap());
         let denied = Rule { effect: Effect::Deny, ..ls.clone() };
-        assert!(!book.remove(a, &denied).unwrap());
-        assert!(book.remove(a, &ls).unwrap());
-        assert_eq!(book.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere)]);
+        assert!(!store.remove(a, &denied).unwrap());
+        assert!(store.remove(a, &ls).unwrap());
+        assert_eq!(store.snapshot().iter().collect::<Vec<_>>(), [(None, &everywhere)]);
         let text = std::fs::read_to_string(dir.path().join(RULES_FILE_NAME)).unwrap();
-        assert!(!text.contains("/a"), "a directory without rules is not kept: {text}");
+        assert!(!text.contains("/a"), "a directory without rules is not stored: {text}");
     }
 
     #[test]
@@ -274,10 +274,10 @@ mod tests {
         std::thread::scope(|scope| {
             for writer in 0..4 {
                 // Each thread has its own store, like separate processes.
-                let book = RuleStore::open(dir.path()).unwrap();
+                let store = RuleStore::open(dir.path()).unwrap();
                 scope.spawn(move || {
                     for n in 0..8 {
-                        assert!(book.add(None, &[rule(&format!("Bash(run {writer} {n})"))]).unwrap());
+                        assert!(store.add(None, &[rule(&format!("Bash(run {writer} {n})"))]).unwrap());
                     }
                 });
             }
@@ -291,9 +291,9 @@ mod tests {
         let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(RULES_FILE_NAME), example).unwrap();
-        let book = RuleStore::open(dir.path()).unwrap();
-        assert_eq!(texts(&book, "/home/ada/project"), ["Read(~/secrets/**)", "Bash(npm run lint)"]);
-        assert_eq!(texts(&book, "/elsewhere"), ["Read(~/secrets/**)"]);
+        let store = RuleStore::open(dir.path()).unwrap();
+        assert_eq!(texts(&store, "/home/ada/project"), ["Read(~/secrets/**)", "Bash(npm run lint)"]);
+        assert_eq!(texts(&store, "/elsewhere"), ["Read(~/secrets/**)"]);
     }
 
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Links that change between two calls: every decision reads the disk again and keeps nothing from the last one.
+//! Links that change between two calls: every decision reads the disk again and caches nothing.
 //!
 //! A change between a decision and the use of the file is not detected here; the code that opens the file has to check
 //! again.

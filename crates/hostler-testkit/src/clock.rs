@@ -149,7 +149,7 @@ mod tests {
         clock.wait_for_sleeper(2 * second).await;
         assert_eq!(clock.count_sleepers(), 3);
         clock.advance(second);
-        assert_eq!(clock.count_sleepers(), 3, "nobody's time has come");
+        assert_eq!(clock.count_sleepers(), 3, "no deadline has passed");
         clock.advance(second);
         early.await;
         assert_eq!((clock.count_sleepers_due_in(second), clock.monotonic()), (1, 2 * second));

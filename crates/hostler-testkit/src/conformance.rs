@@ -71,8 +71,8 @@ pub async fn check_turn_event_order(subject: &DriverUnderTest) {
                 _ => {}
             }
         }
-        assert!(!of_turn.is_empty(), "nothing was said: {events:#?}");
-        let usage = events.iter().rposition(|event| matches!(event, DriverEvent::Usage(_))).expect("usage is told");
+        assert!(!of_turn.is_empty(), "no text: {events:#?}");
+        let usage = events.iter().rposition(|event| matches!(event, DriverEvent::Usage(_))).expect("usage is reported");
         let said = events.iter().rposition(|event| matches!(event, DriverEvent::PartDelta { .. })).unwrap();
         assert!(said < usage, "usage comes last: {events:#?}");
         assert!(matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }))));
@@ -95,11 +95,11 @@ pub async fn check_steer_receipts_with_attachments(subject: &DriverUnderTest) {
 /// its bytes, as the agent has it.
 pub async fn check_prompt_arrives_complete(subject: &DriverUnderTest, given: &dyn Fn(&[u8]) -> usize) {
     let mut opened = subject.open().await;
-    for (words, count) in [(&*subject.answered_prompt, 1), ("", 2)] {
-        opened.connection.send(Prompt::new(words).with_blocks(vec![image_block()])).await.unwrap();
+    for (text, count) in [(&*subject.answered_prompt, 1), ("", 2)] {
+        opened.connection.send(Prompt::new(text).with_blocks(vec![image_block()])).await.unwrap();
         let events = collect_turn(&mut opened).await;
         assert!(matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Completed { .. }))), "{events:#?}");
-        assert_eq!(given(ONE_PIXEL_GIF), count, "the picture behind {words:?}");
+        assert_eq!(given(ONE_PIXEL_GIF), count, "the image after {text:?}");
     }
     close_and_drain(opened).await;
 }
@@ -117,17 +117,17 @@ fn image_block() -> AttachmentBlock {
 async fn check_receipts(subject: &DriverUnderTest, blocks: &[AttachmentBlock]) {
     let mut opened = subject.open().await;
     let id = |name: &str| SteeringMessageId(name.to_owned());
-    for (prompt, told) in [(&subject.tool_call_prompt, true), (&subject.text_only_prompt, false)] {
+    for (prompt, injected) in [(&subject.tool_call_prompt, true), (&subject.text_only_prompt, false)] {
         (subject.hold_turns)();
         opened.connection.send(Prompt::new(&**prompt)).await.unwrap();
         collect_until(&mut opened, |event| matches!(event, DriverEvent::TurnStarted(_))).await;
-        for name in ["taken back", "replaced", "kept"] {
+        for name in ["canceled", "replaced", "pending"] {
             opened
                 .connection
                 .steer(SteeringMessage { id: id(name), prompt: Prompt::new(name).with_blocks(blocks.to_vec()) });
-            if name == "taken back" {
-                assert!(opened.connection.cancel_steering(&id(name)), "it was held");
-                assert!(!opened.connection.cancel_steering(&id(name)), "it is not held any more");
+            if name == "canceled" {
+                assert!(opened.connection.cancel_steering(&id(name)), "it was pending");
+                assert!(!opened.connection.cancel_steering(&id(name)), "it is no longer pending");
             }
         }
         (subject.release_turn)();
@@ -141,11 +141,11 @@ async fn check_receipts(subject: &DriverUnderTest, blocks: &[AttachmentBlock]) {
                 _ => None,
             })
             .collect();
-        let [(place, "kept", was_told)] = receipts[..] else { panic!("{receipts:?} in {events:#?}") };
-        assert_eq!(was_told, told, "{prompt}: {events:#?}");
+        let [(place, "pending", was_injected)] = receipts[..] else { panic!("{receipts:?} in {events:#?}") };
+        assert_eq!(was_injected, injected, "{prompt}: {events:#?}");
         let answer = events.iter().rposition(|event| matches!(event, DriverEvent::MessageStarted));
-        assert!(!told || answer.is_some_and(|answer| answer > place), "the answer comes behind: {events:#?}");
-        assert!(!opened.connection.cancel_steering(&id("kept")), "a receipt is final");
+        assert!(!injected || answer.is_some_and(|answer| answer > place), "the answer comes after it: {events:#?}");
+        assert!(!opened.connection.cancel_steering(&id("pending")), "a receipt is final");
     }
     close_and_drain(opened).await;
 }
@@ -172,11 +172,11 @@ pub async fn check_close_is_idempotent(subject: &DriverUnderTest) {
     connection.close(CloseMode::Now).await;
     let mut last = None;
     while let Some(event) = with_timeout("the end", events.recv()).await {
-        assert!(!matches!(last, Some(DriverEvent::ProcessExited { .. })), "{event:?} behind the end");
+        assert!(!matches!(last, Some(DriverEvent::ProcessExited { .. })), "{event:?} after the end");
         last = Some(event);
     }
     assert!(matches!(last, Some(DriverEvent::ProcessExited { .. })), "{last:?}");
-    let refused = connection.send(Prompt::new("anybody?")).await;
+    let refused = connection.send(Prompt::new("hello?")).await;
     assert!(matches!(refused, Err(ConnectionError::Exited(_))), "{refused:?}");
 }
 
@@ -201,5 +201,5 @@ async fn close_and_drain(mut opened: OpenedConnection) {
 }
 
 async fn with_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(CHECK_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    tokio::time::timeout(CHECK_TIMEOUT, future).await.unwrap_or_else(|_| panic!("timed out waiting for {what}"))
 }

@@ -18,9 +18,9 @@ const PROGRAM_NAME: &str = "hostler-fake-agent";
 pub fn ensure_built() -> Result<PathBuf> {
     let test = std::env::current_exe().context("the running test has no path")?;
     // Tests are in `deps`, programs in its parent.
-    let mut directory = test.parent().context("the running test lies nowhere")?;
+    let mut directory = test.parent().context("the running test has no directory")?;
     if directory.ends_with("deps") {
-        directory = directory.parent().context("the running test lies nowhere")?;
+        directory = directory.parent().context("the running test has no directory")?;
     }
     let program = directory.join(PROGRAM_NAME);
     let lock = File::create(directory.join(format!(".{PROGRAM_NAME}.lock")))?;

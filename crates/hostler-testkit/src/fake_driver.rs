@@ -104,14 +104,14 @@ impl FakeDriver {
     pub fn with_transcript_store(archive: Option<Arc<dyn TranscriptStore>>) -> (Arc<Self>, FakeAgentStarts) {
         let (starts, queue) = mpsc::channel(64);
         let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let manners = Arc::new(FakeDriverBehavior { transcript_store: archive, ..FakeDriverBehavior::default() });
+        let behavior = Arc::new(FakeDriverBehavior { transcript_store: archive, ..FakeDriverBehavior::default() });
         let driver = Self {
             starts,
             open_count: Arc::clone(&opens),
             settings_version: Arc::clone(&settings),
-            behavior: Arc::clone(&manners),
+            behavior: Arc::clone(&behavior),
         };
-        (Arc::new(driver), FakeAgentStarts { queue, open_count: opens, settings_version: settings, behavior: manners })
+        (Arc::new(driver), FakeAgentStarts { queue, open_count: opens, settings_version: settings, behavior: behavior })
     }
 }
 

@@ -135,11 +135,11 @@ impl FakeTranscriptStore {
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
-        let (strays, broken, torn, damage) = (Vec::new(), None, BTreeSet::new(), Vec::new());
+        let (abandoned, broken, torn, damage) = (Vec::new(), None, BTreeSet::new(), Vec::new());
         let conversation = FakeConversation {
             listing: found,
             turns,
-            abandoned_turns: strays,
+            abandoned_turns: abandoned,
             read_error: broken,
             unreadable_turns: torn,
             damage,
@@ -189,23 +189,23 @@ impl FakeTranscriptStore {
     }
 
     /// Allows this many more loads; others wait.
-    pub fn allow_loads(&self, tellings: usize) {
-        self.shared.remaining_loads.send_replace(tellings);
+    pub fn allow_loads(&self, loads: usize) {
+        self.shared.remaining_loads.send_replace(loads);
     }
 
     /// Waits until all allowed loads have happened.
     pub async fn wait_for_loads(&self) {
-        let mut tellings = self.shared.remaining_loads.subscribe();
-        let _ = tellings.wait_for(|left| *left == 0).await;
+        let mut loads = self.shared.remaining_loads.subscribe();
+        let _ = loads.wait_for(|left| *left == 0).await;
     }
 }
 
 impl FakeStoreState {
     /// Waits for an allowed load.
     async fn acquire_load(&self) {
-        let mut tellings = self.remaining_loads.subscribe();
+        let mut loads = self.remaining_loads.subscribe();
         loop {
-            let _ = tellings.wait_for(|left| *left > 0).await;
+            let _ = loads.wait_for(|left| *left > 0).await;
             let taken = self.remaining_loads.send_if_modified(|left| {
                 let taken = *left > 0;
                 if taken && *left != usize::MAX {
@@ -243,28 +243,28 @@ impl TranscriptStore for FakeTranscriptStore {
     }
 
     fn has_transcript(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
-        let kept = self.conversation_id(token).is_some_and(|id| self.conversations().contains_key(&id));
-        std::future::ready(kept).boxed()
+        let exists = self.conversation_id(token).is_some_and(|id| self.conversations().contains_key(&id));
+        std::future::ready(exists).boxed()
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
         let opened = match self.conversations().get(&conversation) {
             None => Err(TranscriptStoreError::Missing),
             Some(FakeConversation { read_error: Some(error), .. }) => Err(error.clone()),
-            Some(FakeConversation { turns, abandoned_turns: strays, damage, .. }) => {
-                let chronicle = FakeTranscript {
+            Some(FakeConversation { turns, abandoned_turns: abandoned, damage, .. }) => {
+                let transcript = FakeTranscript {
                     shared: Arc::clone(&self.shared),
                     conversation,
                     marks: turns.iter().map(|turn| turn.mark).collect(),
-                    abandoned_marks: strays
+                    abandoned_marks: abandoned
                         .iter()
                         .map(|(turn, fork)| AbandonedTurn { turn: turn.mark, fork_index: *fork })
                         .collect(),
                     turns: turns.clone(),
-                    abandoned_turns: strays.iter().map(|(turn, _)| turn.clone()).collect(),
+                    abandoned_turns: abandoned.iter().map(|(turn, _)| turn.clone()).collect(),
                     damage: damage.clone(),
                 };
-                Ok(Arc::new(chronicle) as Arc<dyn Transcript>)
+                Ok(Arc::new(transcript) as Arc<dyn Transcript>)
             }
         };
         let shared = Arc::clone(&self.shared);
@@ -346,16 +346,16 @@ impl FakeTranscript {
             return Err(error);
         }
         if turns.iter().any(|turn| now.is_some_and(|now| now.unreadable_turns.contains(&turn.mark.id))) {
-            return Err(TranscriptStoreError::Unreadable("it is torn".to_owned()));
+            return Err(TranscriptStoreError::Unreadable("torn".to_owned()));
         }
-        let told = |FakeTurn { mark, input: said, started_at: began, ended_at: ended, events }| LoadedTurn {
+        let to_loaded = |FakeTurn { mark, input: said, started_at: began, ended_at: ended, events }| LoadedTurn {
             id: mark.id,
             origin: said,
             started_at: began,
             ended_at: ended,
             events,
         };
-        Ok(turns.iter().cloned().map(told).collect())
+        Ok(turns.iter().cloned().map(to_loaded).collect())
     }
 }
 
@@ -380,8 +380,8 @@ impl Transcript for FakeTranscript {
         place: usize,
     ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
         async move {
-            let stray = self.abandoned_turns.get(place).map(std::slice::from_ref).unwrap_or_default();
-            Ok(self.load_fake_turns(stray).await?.pop())
+            let abandoned = self.abandoned_turns.get(place).map(std::slice::from_ref).unwrap_or_default();
+            Ok(self.load_fake_turns(abandoned).await?.pop())
         }
         .boxed()
     }

@@ -146,7 +146,7 @@ impl TestClient {
                 event
             }
             Ok(None) => panic!("the connection ended after {:#?}", self.last_events()),
-            Err(_) => panic!("nothing more was heard after {:#?}", self.last_events()),
+            Err(_) => panic!("nothing more was received after {:#?}", self.last_events()),
         }
     }
 

@@ -83,8 +83,8 @@ impl TrustError {
             Self::NotAFolder { .. } => "notADirectory",
             Self::TooBroad { .. } | Self::TooBroadWithSubfolders { .. } => "folderTooBroad",
             Self::InvalidConfiguration { .. } => "invalidConfiguration",
-            Self::Changed { .. } => "configurationChanged",
-            Self::BelowTrusted { .. } => "parentTrusted",
+            Self::Changed { .. } => "folderChanged",
+            Self::BelowTrusted { .. } => "parentFolderTrusted",
             Self::NotUtf8 { .. } => "pathNotUtf8",
             Self::TooManyFolders => "tooManyFolders",
         }

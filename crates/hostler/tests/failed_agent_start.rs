@@ -166,7 +166,7 @@ async fn outdated_agent_is_reported_with_both_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_handshake_is_reported_with_the_agents_error() {
-    check("refuse-handshake", "agentRefused", "the handshake is not to my liking", "").await;
+    check("refuse-handshake", "agentRefused", "the fake agent rejects the handshake", "").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

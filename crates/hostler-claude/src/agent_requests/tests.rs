@@ -1,3 +1,5 @@
+//! Unit tests of the agent's requests and their answers.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 use hostler_driver::{DenyAllGate, QuestionAnswer, QuestionKind};
@@ -182,7 +184,7 @@ fn questions_go_to_a_person_even_if_everything_is_allowed() {
     let answers = Answer::Answers(vec![
         ("q1".to_owned(), chosen(&["Red"], &[])),
         ("q2".to_owned(), chosen(&["A", "B"], &["and C"])),
-        ("nobody asked".to_owned(), QuestionAnswer::Text("x".to_owned())),
+        ("not asked".to_owned(), QuestionAnswer::Text("x".to_owned())),
     ]);
     let line = text(asks.answer("r", &answers).unwrap().line);
     assert!(line.contains(r#""answers":{"Which colour?":"Red","Which letters?":"A, B, and C"}"#), "{line}");

@@ -71,7 +71,7 @@ mod tests {
     fn environment() -> InstallEnvironment {
         let variables = [
             ("PATH", "/bin"),
-            ("HOME", "/home/somebody"),
+            ("HOME", "/home/user"),
             ("HTTPS_PROXY", "http://proxy"),
             ("ANTHROPIC_API_KEY", "secret"),
             ("HOSTLER_UPSTREAM_KEY", "secret"),

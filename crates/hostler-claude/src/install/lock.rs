@@ -26,8 +26,8 @@ impl BuildLock {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            if let Some(tell) = waiting.take() {
-                tell();
+            if let Some(notify) = waiting.take() {
+                notify();
             }
             tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         }

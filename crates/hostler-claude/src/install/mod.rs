@@ -140,7 +140,7 @@ impl Installer for ClaudeInstaller {
             let stopped = inner.cancelled.child_token();
             // A task of its own cleans up even if the caller drops its future.
             let install = inner.installs.spawn(Arc::clone(&inner).install(build, progress, stopped.clone()));
-            let _nobody_waits = stopped.drop_guard();
+            let _stop_on_drop = stopped.drop_guard();
             install.await.unwrap_or_else(|error| Err(errors::task_failed(&error, build)))
         })
     }

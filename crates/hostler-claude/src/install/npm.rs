@@ -33,11 +33,11 @@ impl NpmInstall<'_> {
     /// Runs to completion; `arrived` receives the bytes on disk.
     pub(super) async fn run(self, arrived: impl Fn(u64)) -> Result<(), InstallError> {
         let InstallContext { build, spec, .. } = self.context;
-        let words = ["-c", STDERR_ONLY_SCRIPT, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
-        let words = words.chain(["install".into(), "--prefix".into(), self.prefix.into()]);
+        let arguments = ["-c", STDERR_ONLY_SCRIPT, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
+        let arguments = arguments.chain(["install".into(), "--prefix".into(), self.prefix.into()]);
         let program = ProgramSpec {
             program: "/bin/sh".into(),
-            args: words.chain(NPM_FLAGS.map(OsString::from)).chain([spec.into()]).collect(),
+            args: arguments.chain(NPM_FLAGS.map(OsString::from)).chain([spec.into()]).collect(),
             env: self.environment.for_npm(self.node),
             cwd: self.prefix,
         };

@@ -10,7 +10,7 @@ use super::platform::Platform;
 
 /// Longer lines are truncated: npm prints whole stack traces and sometimes whole responses.
 const MAX_LINE_BYTES: usize = 2048;
-/// How many error lines are kept for the message.
+/// How many error lines the message contains.
 const MAX_COMPLAINTS: usize = 3;
 
 /// Codes: npm could not reach a registry.
@@ -111,7 +111,7 @@ fn is_server_error(code: &str) -> bool {
     code.strip_prefix("E5").is_some_and(|rest| rest.len() == 2 && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Keeps the explaining part of a line, without registry addresses and credentials.
+/// Returns the explaining part of a line, without registry addresses and credentials.
 fn redact_line(line: &str) -> String {
     line.split_whitespace().map(|word| if is_private(word) { "[hidden]" } else { word }).collect::<Vec<_>>().join(" ")
 }
@@ -199,8 +199,8 @@ mod tests {
         for private in ["example", "pass", "npm_abc", "10.1.2.3", "abcdefghij"] {
             assert!(!message.contains(private), "{message}");
         }
-        for kept in ["EODD", "odd answer", "package.json", "some-package@1.2.3", "exit code 1"] {
-            assert!(message.contains(kept), "{message}");
+        for shown in ["EODD", "odd answer", "package.json", "some-package@1.2.3", "exit code 1"] {
+            assert!(message.contains(shown), "{message}");
         }
     }
 

@@ -42,13 +42,13 @@ pub(super) struct ProgramExit {
 }
 
 impl ProgramRunner<'_> {
-    /// Runs a program until it exits or `enough` resolves; `None` in the latter case. `hear` receives its output
+    /// Runs a program until it exits or `enough` resolves; `None` in the latter case. `on_line` receives its output
     /// lines. All its processes have ended when this returns.
     pub(super) async fn run(
         &self,
         program: ProgramSpec<'_>,
         enough: impl Future<Output = ()>,
-        hear: impl FnMut(&[u8]),
+        on_line: impl FnMut(&[u8]),
     ) -> Result<Option<ProgramExit>, SpawnError> {
         let ProgramSpec { program, args, env, cwd } = program;
         let AgentProcess { stdin, stdout, handle } = hostler_process::spawn(SpawnSpec {
@@ -63,7 +63,7 @@ impl ProgramRunner<'_> {
         .await?;
         stdin.close();
         let end = async {
-            let mut listening = std::pin::pin!(read_lines(stdout, hear));
+            let mut listening = std::pin::pin!(read_lines(stdout, on_line));
             tokio::select! {
                 () = &mut listening => {}
                 // A process outside the supervisor's reach may hold the pipe open and must not block this.
@@ -82,10 +82,10 @@ impl ProgramRunner<'_> {
     }
 }
 
-async fn read_lines(mut stdout: LineReader, mut hear: impl FnMut(&[u8])) {
+async fn read_lines(mut stdout: LineReader, mut on_line: impl FnMut(&[u8])) {
     loop {
         match stdout.next_line().await {
-            Ok(Some(line)) => hear(&line),
+            Ok(Some(line)) => on_line(&line),
             // Lines of this length contain nothing useful.
             Err(LineError::TooLong { .. }) => {}
             Ok(None) | Err(LineError::Io(_)) => return,

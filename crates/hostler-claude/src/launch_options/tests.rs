@@ -1,3 +1,5 @@
+//! Unit tests of the agent's command line and environment.
+
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::Arc;

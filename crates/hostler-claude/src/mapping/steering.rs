@@ -131,7 +131,7 @@ fn has_blocks(steer: &SteeringMessage) -> bool {
     !steer.prompt.blocks().is_empty()
 }
 
-/// A message that is folded in keeps its text and images; both builds silently drop documents. Text files can be sent
+/// A message that is folded in retains its text and images; both builds silently drop documents. Text files can be sent
 /// as text, PDF documents cannot.
 fn can_be_injected(steer: &SteeringMessage) -> bool {
     steer.is_within_size_limit()

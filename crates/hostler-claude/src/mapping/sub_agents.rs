@@ -259,8 +259,8 @@ impl EventMapper {
         if let Some(usage) = returned.usage {
             agent.usage.update_counts(usage);
         }
-        if let Some(words) = returned.final_text().filter(|_| !agent.has_final_text) {
-            self.emit_sub_agent_part(id, PartKind::Text, &words, out);
+        if let Some(final_text) = returned.final_text().filter(|_| !agent.has_final_text) {
+            self.emit_sub_agent_part(id, PartKind::Text, &final_text, out);
         }
         self.finish_sub_agent(id, Some(SubAgentOutcome::Completed), out);
     }

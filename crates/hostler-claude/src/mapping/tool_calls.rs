@@ -22,7 +22,7 @@ enum CallState {
     Started,
     /// Its input is complete.
     Ready,
-    /// It is over; kept so that it is not started or ended twice.
+    /// It has ended; retained so that it is not started or ended twice.
     Finished,
 }
 
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn long_output_is_truncated_at_a_character_boundary() {
         let cut = truncate_output("é".repeat(MAX_OUTPUT_BYTES));
-        assert!(cut.ends_with("é\n… (131072 bytes in all)"));
+        assert!(cut.ends_with("é\n… (131072 bytes in total)"));
         assert!(cut.len() < MAX_OUTPUT_BYTES + 64);
     }
 

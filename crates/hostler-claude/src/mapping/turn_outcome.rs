@@ -51,8 +51,8 @@ fn names_attachment(result: &TurnResult<'_>) -> bool {
 
 fn error_message(result: &TurnResult<'_>) -> String {
     let errors = result.errors.iter().flatten().map(|error| &**error);
-    let told = result.result.as_deref().into_iter().chain(errors).find(|text| !text.is_empty());
-    match told {
+    let reported = result.result.as_deref().into_iter().chain(errors).find(|text| !text.is_empty());
+    match reported {
         // An internal diagnostic of the agent without meaning for a person.
         Some(text) if text.starts_with("[ede_diagnostic]") => "The agent could not finish its answer.".to_owned(),
         Some(text) => truncate_message(extract_error_message(text)),

@@ -41,8 +41,8 @@ impl UsageMeter {
         // A cleared conversation restarts its total.
         let growth = if total < self.total_cost_usd { total } else { total - self.total_cost_usd };
         self.total_cost_usd = total;
-        let told = result.model_usage_since_last_result.as_ref();
-        Some(told.map_or(growth, |models| models.values().filter_map(|model| model.cost_usd).sum()))
+        let reported = result.model_usage_since_last_result.as_ref();
+        Some(reported.map_or(growth, |models| models.values().filter_map(|model| model.cost_usd).sum()))
     }
 }
 

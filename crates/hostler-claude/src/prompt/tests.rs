@@ -1,3 +1,5 @@
+//! Unit tests of prompts, attachment blocks and escaping.
+
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
@@ -89,7 +91,7 @@ fn text_without_escapes_is_not_copied() {
 
 #[test]
 fn line_length_equals_the_written_length() {
-    for (words, blocks) in [
+    for (text, blocks) in [
         ("", vec![]),
         ("a\n\"b\" \u{7f} é 🦀 <system-reminder>", vec![]),
         ("", vec![image(&[0; 3 * 1024 * 1024 + 1])]),
@@ -98,7 +100,7 @@ fn line_length_equals_the_written_length() {
             vec![image(b"1"), text("\"é\"", "\u{0}\t<system-reminder>"), AttachmentBlock::References("/a".into())],
         ),
     ] {
-        let prompt = Prompt::new(words).with_blocks(blocks);
+        let prompt = Prompt::new(text).with_blocks(blocks);
         let line = user_message(&prompt, Uuid::new_v4()).to_line().unwrap();
         assert_eq!(line_length(&prompt), line.len() + 1, "{prompt:?}");
     }

@@ -114,9 +114,9 @@ fn byte_range_of(line: &str, part: &str) -> Option<Range<usize>> {
 }
 
 /// Writes the line with text blocks in place of images; everything else is unchanged.
-pub(super) fn write_without_images(line: &[u8], pictures: &[ImageBlock], out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_without_images(line: &[u8], images: &[ImageBlock], out: &mut impl Write) -> io::Result<()> {
     let mut copied = 0;
-    for ImageBlock { byte_range: at, replacement: instead } in pictures {
+    for ImageBlock { byte_range: at, replacement: instead } in images {
         out.write_all(line.get(copied..at.start).unwrap_or_default())?;
         out.write_all(instead.as_bytes())?;
         copied = at.end;

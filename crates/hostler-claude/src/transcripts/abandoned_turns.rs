@@ -46,16 +46,16 @@ pub(super) fn find_abandoned_turns(
     spans: &[TurnSpan],
 ) -> Vec<AbandonedSpan> {
     let links = &index.records;
-    let mut told = vec![false; links.len()];
+    let mut on_chain = vec![false; links.len()];
     for at in &chain.positions {
-        if let Some(told) = told.get_mut(*at) {
-            *told = true;
+        if let Some(on_chain) = on_chain.get_mut(*at) {
+            *on_chain = true;
         }
     }
-    let is_told = |at: usize| told.get(at).copied().unwrap_or_default();
+    let is_on_chain = |at: usize| on_chain.get(at).copied().unwrap_or_default();
     let mut all = links.iter().enumerate();
     // Most files have none.
-    if !all.any(|(at, link)| can_start_branch(link.kind) && !link.is_sidechain && !is_told(at)) {
+    if !all.any(|(at, link)| can_start_branch(link.kind) && !link.is_sidechain && !is_on_chain(at)) {
         return Vec::new();
     }
     let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
@@ -66,7 +66,7 @@ pub(super) fn find_abandoned_turns(
     let mut standings: HashMap<usize, BranchPosition> = HashMap::new();
     let mut turns: Vec<AbandonedTurnBuilder> = Vec::new();
     for (at, link) in links.iter().enumerate() {
-        if is_told(at) || link.is_sidechain || places.get(&link.id) != Some(&at) {
+        if is_on_chain(at) || link.is_sidechain || places.get(&link.id) != Some(&at) {
             continue;
         }
         let parent = link.parent.and_then(|parent| places.get(&parent).copied().or_else(|| previous_record(links, at)));
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!(index.damage.damaged_lines, 0);
         let chain = RecordChain::from_index(&index);
         let spans = chain.turn_spans(&index);
-        let say = |stray: &AbandonedSpan| {
-            let links = stray.chain.positions.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
-            format!("{links} at {}{}", stray.fork_index, if stray.span.is_complete { "" } else { ", open" })
+        let say = |abandoned: &AbandonedSpan| {
+            let links = abandoned.chain.positions.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
+            format!("{links} at {}{}", abandoned.fork_index, if abandoned.span.is_complete { "" } else { ", open" })
         };
         find_abandoned_turns(&index, &chain, &spans).iter().map(say).collect()
     }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     /// The leaf correction in a conversation that two agents continued from `b`; `z` wrote the last message.
-    fn led(notes: &[&str]) -> Option<Uuid> {
+    fn leaf_after(notes: &[&str]) -> Option<Uuid> {
         let id = |name: u128| Uuid::from_u128(name);
         let said = |name: u128, parent: u128| {
             let (id, parent) = (id(name), id(parent));
@@ -66,13 +66,13 @@ mod tests {
     fn leaf_is_corrected_when_it_names_an_abandoned_branch() {
         let named = |name: u128| last_prompt_record(Uuid::from_u128(name), "x", Uuid::nil());
         let end = Some(Uuid::from_u128(4));
-        assert_eq!(led(&[]), None, "older builds note nothing");
-        assert_eq!(led(&[&named(4)]), None);
-        assert_eq!(led(&[&named(3)]), end);
-        assert_eq!(led(&[&named(5)]), end, "what is behind the other branch is on it");
-        assert_eq!(led(&[&named(4), &named(3)]), end);
-        assert_eq!(led(&[&named(3), &named(4)]), None, "the last note counts");
-        assert_eq!(led(&[&named(2)]), None, "it goes on from there with what hangs from it");
-        assert_eq!(led(&[&named(9)]), None, "it is not there");
+        assert_eq!(leaf_after(&[]), None, "older builds note nothing");
+        assert_eq!(leaf_after(&[&named(4)]), None);
+        assert_eq!(leaf_after(&[&named(3)]), end);
+        assert_eq!(leaf_after(&[&named(5)]), end, "a record after the other branch belongs to it");
+        assert_eq!(leaf_after(&[&named(4), &named(3)]), end);
+        assert_eq!(leaf_after(&[&named(3), &named(4)]), None, "the last note counts");
+        assert_eq!(leaf_after(&[&named(2)]), None, "the agent continues from there, with its descendants");
+        assert_eq!(leaf_after(&[&named(9)]), None, "it does not exist");
     }
 }

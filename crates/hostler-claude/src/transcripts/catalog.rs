@@ -1,7 +1,7 @@
 //! Lists all conversations of this user: the transcripts below the agent's configuration directory.
 //!
-//! A file that cannot be read now may be readable at the next scan: it is reported, and its last known entry is kept.
-//! Only a deleted file is removed from the list.
+//! A file that cannot be read now may be readable at the next scan: it is reported, and its last known entry is
+//! retained. Only a deleted file is removed from the list.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
@@ -385,8 +385,8 @@ mod tests {
         path
     }
 
-    fn begin(words: &str) -> String {
-        format!("{{\"type\":\"user\",\"uuid\":\"a\",\"cwd\":\"/p\",\"message\":{{\"content\":\"{words}\"}}}}\n")
+    fn begin(text: &str) -> String {
+        format!("{{\"type\":\"user\",\"uuid\":\"a\",\"cwd\":\"/p\",\"message\":{{\"content\":\"{text}\"}}}}\n")
     }
 
     fn names(look: &CatalogScan) -> Vec<&str> {
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_kept_however_much_follows() {
+    fn metadata_is_retained_however_much_follows() {
         let home = tempfile::tempdir().unwrap();
         let title = |title: &str| note("custom-title", "customTitle", title);
         let path = write(home.path(), "-p", 1, &(begin("one") + &title("A") + &filler(100_000)));
@@ -507,22 +507,22 @@ mod tests {
         };
         let was = |name: &str, tag: ConversationTag| (name.to_owned(), name.to_owned(), tag);
         assert_eq!(look(&mut conversations), was("A", ConversationTag::Untagged));
-        append(&path, &(title("B") + &note("tag", "tag", "kept")));
-        let kept = ConversationTag::Tagged("kept".to_owned());
-        assert_eq!(look(&mut conversations), was("B", kept.clone()));
+        append(&path, &(title("B") + &note("tag", "tag", "mine")));
+        let tagged = ConversationTag::Tagged("mine".to_owned());
+        assert_eq!(look(&mut conversations), was("B", tagged.clone()));
         for _ in 0..3 {
             append(&path, &filler(100_000));
-            assert_eq!(look(&mut conversations), was("B", kept.clone()));
+            assert_eq!(look(&mut conversations), was("B", tagged.clone()));
             assert_eq!(
                 look(&mut ConversationCatalog::for_config_directory(home.path())),
-                was("B", kept.clone()),
-                "at the first look as well"
+                was("B", tagged.clone()),
+                "in a first scan too"
             );
         }
         // A partial line has no effect yet.
         let [half, rest] = ["{\"type\":\"tag\",\"ta", "g\":\"\"}\n"];
         append(&path, half);
-        assert_eq!(look(&mut conversations), was("B", kept));
+        assert_eq!(look(&mut conversations), was("B", tagged));
         append(&path, &(rest.to_owned() + &filler(100_000)));
         assert_eq!(look(&mut conversations), was("B", ConversationTag::Untagged));
         // Another file at the same path.
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn temporarily_unreadable_file_keeps_its_last_state() {
+    fn temporarily_unreadable_file_retains_its_last_state() {
         let home = tempfile::tempdir().unwrap();
         let file = write(home.path(), "-p", 1, &begin("one"));
         write(home.path(), "-p", 2, &begin("two"));
@@ -555,7 +555,7 @@ mod tests {
             assert_eq!(names(&ConversationCatalog::for_config_directory(home.path()).scan()), neighbours);
             fs::remove_file(&path).unwrap();
             let look = conversations.scan();
-            assert_eq!((names(&look), &look.unreadable[..]), (neighbours, &[][..]), "what is not there is gone");
+            assert_eq!((names(&look), &look.unreadable[..]), (neighbours, &[][..]), "a deleted file is not listed");
             fs::rename(&aside, &path).unwrap();
             assert_eq!(names(&conversations.scan()), all);
         }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_file_keeps_complete_records() {
+    fn truncated_file_yields_its_complete_records() {
         let text = format!("{RECORD}\n{RECORD}");
         assert_eq!(index(text.as_bytes()).records.len(), 2);
         for cut in RECORD.len() + 2..text.len() {

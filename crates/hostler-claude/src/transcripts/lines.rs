@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 use std::ops::ControlFlow;
 
-/// A larger buffer is not kept for the next line.
+/// A larger buffer is not reused for the next line.
 const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
 
 /// What follows the last line break.
@@ -31,7 +31,7 @@ pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(super) fn for_each_line(
     file: &mut impl BufRead,
     longest: usize,
-    mut hear: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    mut on_line: impl FnMut(&[u8], u64) -> ControlFlow<()>,
 ) -> io::Result<PartialLine> {
     // The start of a line that did not fit into the reader's buffer.
     let mut rest = PartialLine::default();
@@ -53,10 +53,10 @@ pub(super) fn for_each_line(
         };
         let used = line.len() + 1;
         let goes_on = if rest.length == 0 {
-            hear(line.get(..longest).unwrap_or(line), line.len() as u64)
+            on_line(line.get(..longest).unwrap_or(line), line.len() as u64)
         } else {
             append_bounded(&mut rest.start, line, longest);
-            let goes_on = hear(&rest.start, rest.length + line.len() as u64);
+            let goes_on = on_line(&rest.start, rest.length + line.len() as u64);
             rest.start.clear();
             rest.start.shrink_to(MAX_RETAINED_CAPACITY_BYTES);
             rest.length = 0;
@@ -82,13 +82,13 @@ mod tests {
     fn buffer_size_does_not_change_lines_and_long_ones_are_truncated() {
         for capacity in [1, 2, 3, 7, 100] {
             let mut file = io::BufReader::with_capacity(capacity, &b"one\n\nsixteen letters.\nrest"[..]);
-            let mut heard = Vec::new();
-            let hear = |line: &[u8], length| {
-                heard.push((String::from_utf8(line.to_vec()).unwrap(), length));
+            let mut received = Vec::new();
+            let on_line = |line: &[u8], length| {
+                received.push((String::from_utf8(line.to_vec()).unwrap(), length));
                 ControlFlow::Continue(())
             };
-            let rest = for_each_line(&mut file, 7, hear).unwrap();
-            assert_eq!(heard, [("one".to_owned(), 3), (String::new(), 0), ("sixteen".to_owned(), 16)], "{capacity}");
+            let rest = for_each_line(&mut file, 7, on_line).unwrap();
+            assert_eq!(received, [("one".to_owned(), 3), (String::new(), 0), ("sixteen".to_owned(), 16)], "{capacity}");
             assert_eq!((&rest.start[..], rest.length), (&b"rest"[..], 4));
         }
     }

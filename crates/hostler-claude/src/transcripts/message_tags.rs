@@ -6,8 +6,8 @@ use crate::prompt::unwrap_steering_text;
 
 /// The steering text in the context record of a hook.
 pub(super) fn steering_text(contents: &RawValue) -> Option<String> {
-    let told: Vec<String> = serde_json::from_str(contents.get()).ok()?;
-    told.iter().find_map(|told| unwrap_steering_text(told)).map(str::to_owned)
+    let texts: Vec<String> = serde_json::from_str(contents.get()).ok()?;
+    texts.iter().find_map(|text| unwrap_steering_text(text)).map(str::to_owned)
 }
 
 /// The contents of the first such tag.

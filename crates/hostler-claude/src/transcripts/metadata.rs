@@ -56,7 +56,7 @@ impl TranscriptMetadata {
             _ => return,
         };
         let value = value.as_deref().unwrap_or_default();
-        // Titles and tags that a person set are kept unchanged: they may have been set here.
+        // Titles and tags that a person set remain unchanged: they may have been set here.
         let is_name = matches!(&*note.label, "custom-title" | "tag");
         *slot = Some(if is_name { clean_title(value) } else { to_single_line(value) });
     }
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn custom_title_is_kept_unchanged() {
-        let name = format!("two  spaces and {}", "many words ".repeat(30)).trim_end().to_owned();
+    fn custom_title_is_unchanged() {
+        let name = format!("two  spaces and {}", "much text ".repeat(30)).trim_end().to_owned();
         let note = serde_json::json!({ "customTitle": name });
         let line = note.to_string().replacen('{', r#"{"type":"custom-title","#, 1);
         assert_eq!(TranscriptMetadata::from_bytes(line.as_bytes()).custom_title.as_deref(), Some(&*name));

@@ -67,17 +67,17 @@ pub(super) enum CachePolicy {
 impl IndexCache {
     /// Takes the index of a file, if it is the same file and has only grown, together with its policy.
     fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<(CachePolicy, TranscriptIndex)> {
-        let of = |kept: &[CachedIndex]| kept.iter().position(|kept| kept.path == path);
-        let (opened, kept) = match (of(&self.retained), of(&self.scanned)) {
+        let of = |cached: &[CachedIndex]| cached.iter().position(|cached| cached.path == path);
+        let (opened, cached) = match (of(&self.retained), of(&self.scanned)) {
             (Some(at), _) => (CachePolicy::Retain, self.retained.remove(at)),
             (None, Some(at)) => (CachePolicy::Scan, self.scanned.remove(at)),
             (None, None) => return None,
         };
-        let same = kept.identity == (facts.dev(), facts.ino())
-            && kept.index.resume_offset() <= facts.len()
-            && regular_file::read_bytes_before(file, kept.index.resume_offset(), COMPARED_TAIL_BYTES)
-                .is_ok_and(|last| last == kept.last_bytes);
-        same.then(|| (opened, Arc::unwrap_or_clone(kept.index)))
+        let same = cached.identity == (facts.dev(), facts.ino())
+            && cached.index.resume_offset() <= facts.len()
+            && regular_file::read_bytes_before(file, cached.index.resume_offset(), COMPARED_TAIL_BYTES)
+                .is_ok_and(|last| last == cached.last_bytes);
+        same.then(|| (opened, Arc::unwrap_or_clone(cached.index)))
     }
 
     fn insert(
@@ -91,7 +91,7 @@ impl IndexCache {
         let Ok(last) = regular_file::read_bytes_before(file, index.resume_offset(), COMPARED_TAIL_BYTES) else {
             return;
         };
-        let kept = CachedIndex {
+        let cached = CachedIndex {
             path: path.to_owned(),
             identity: (facts.dev(), facts.ino()),
             last_bytes: last,
@@ -103,7 +103,7 @@ impl IndexCache {
         };
         // The same transcript may have been opened concurrently.
         all.retain(|other| other.path != path);
-        all.insert(0, kept);
+        all.insert(0, cached);
         all.truncate(most);
         while all.len() > 1 && cached_record_count(all) > MAX_CACHED_RECORDS {
             all.pop();
@@ -112,8 +112,8 @@ impl IndexCache {
 }
 
 /// Counts capacity, which is the memory in use.
-fn cached_record_count(kept: &[CachedIndex]) -> usize {
-    kept.iter().map(|kept| kept.index.records.capacity()).sum()
+fn cached_record_count(cached: &[CachedIndex]) -> usize {
+    cached.iter().map(|cached| cached.index.records.capacity()).sum()
 }
 
 /// One opened transcript.
@@ -133,40 +133,41 @@ pub(super) struct OpenTranscript {
 }
 
 impl OpenTranscript {
-    pub(super) fn open(found: &CatalogEntry, shelf: &Mutex<IndexCache>, opening: CachePolicy) -> io::Result<Self> {
+    pub(super) fn open(found: &CatalogEntry, cache: &Mutex<IndexCache>, opening: CachePolicy) -> io::Result<Self> {
         let (file, facts) = regular_file::open_regular_file(&found.path)?;
-        let shelf = || shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let (before, index) = shelf().take(&found.path, &file, &facts).unzip();
+        let cache = || cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, index) = cache().take(&found.path, &file, &facts).unzip();
         let mut index = index.unwrap_or_default();
         let mut rest = BufReader::with_capacity(256 * 1024, &file);
         rest.seek(SeekFrom::Start(index.resume_offset()))?;
         index.extend(&mut rest)?;
         let index = Arc::new(index);
         let opening = if before == Some(CachePolicy::Retain) { CachePolicy::Retain } else { opening };
-        shelf().insert(&found.path, &file, &facts, &index, opening);
+        cache().insert(&found.path, &file, &facts, &index, opening);
         let chain = RecordChain::from_index(&index);
         let spans = chain.turn_spans(&index);
-        let strayed = find_abandoned_turns(&index, &chain, &spans);
-        let mut book = Self {
+        let abandoned = find_abandoned_turns(&index, &chain, &spans);
+        let mut transcript = Self {
             directory: PathBuf::from(found.listing.working_directory.as_deref().unwrap_or("/")),
             sub_agents: SubAgentFiles::for_transcript(&found.path),
             damage: damage(&index, &chain),
             turns: Vec::new(),
             abandoned: Vec::new(),
-            abandoned_spans: strayed,
+            abandoned_spans: abandoned,
             first_mentions: first_sub_agent_mentions(&index, &chain, &spans),
             file,
             index,
             chain,
             spans,
         };
-        book.turns = book.spans.iter().map(|span| book.index_entry(&book.chain, span)).collect();
-        let stray = |it: &AbandonedSpan| AbandonedTurn {
-            turn: book.index_entry(&it.chain, &it.span),
+        transcript.turns =
+            transcript.spans.iter().map(|span| transcript.index_entry(&transcript.chain, span)).collect();
+        let to_turn = |it: &AbandonedSpan| AbandonedTurn {
+            turn: transcript.index_entry(&it.chain, &it.span),
             fork_index: it.fork_index,
         };
-        book.abandoned = book.abandoned_spans.iter().map(stray).collect();
-        Ok(book)
+        transcript.abandoned = transcript.abandoned_spans.iter().map(to_turn).collect();
+        Ok(transcript)
     }
 
     fn index_entry(&self, chain: &RecordChain, span: &TurnSpan) -> TurnIndexEntry {
@@ -227,18 +228,18 @@ impl OpenTranscript {
             lost += usize::from(line.is_none());
             Some((link.kind, line?))
         });
-        let mut told = replay_turn(&self.directory, lines, span.continues_in_next, &sub_agent);
-        lost += told.skipped_records;
+        let mut replayed = replay_turn(&self.directory, lines, span.continues_in_next, &sub_agent);
+        lost += replayed.skipped_records;
         if lost > 0 {
-            let end = told.events.len().saturating_sub(1);
-            told.events.insert(end, DriverEvent::Notice(missing_records_notice(lost)));
+            let end = replayed.events.len().saturating_sub(1);
+            replayed.events.insert(end, DriverEvent::Notice(missing_records_notice(lost)));
         }
         LoadedTurn {
             id: span.turn_id,
-            origin: told.origin,
-            started_at: told.started_at,
-            ended_at: told.ended_at,
-            events: told.events,
+            origin: replayed.origin,
+            started_at: replayed.started_at,
+            ended_at: replayed.ended_at,
+            events: replayed.events,
         }
     }
 
@@ -270,7 +271,9 @@ impl Transcript for OpenTranscript {
         self: Arc<Self>,
         place: usize,
     ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
-        read_blocking(move || self.abandoned_spans.get(place).map(|stray| self.load_turn(&stray.chain, &stray.span)))
+        read_blocking(move || {
+            self.abandoned_spans.get(place).map(|abandoned| self.load_turn(&abandoned.chain, &abandoned.span))
+        })
     }
 
     fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
@@ -311,9 +314,9 @@ fn first_sub_agent_mentions(
         return first;
     }
     let from = spans.first().map_or(usize::MAX, |span| span.range.start);
-    let told: HashSet<&usize> = chain.positions.iter().skip(from).collect();
+    let replayed: HashSet<&usize> = chain.positions.iter().skip(from).collect();
     for (at, agent) in &index.sub_agents {
-        if told.contains(at) {
+        if replayed.contains(at) {
             first.entry(*agent).or_insert(*at);
         }
     }
@@ -377,20 +380,20 @@ mod tests {
     #[test]
     fn scanning_does_not_evict_retained_indices() {
         let home = tempfile::tempdir().unwrap();
-        let shelf = Mutex::new(IndexCache::default());
+        let cache = Mutex::new(IndexCache::default());
         let books = ["one", "two", "three"].map(|name| found(home.path(), name));
-        let open = |at: usize, opening| drop(OpenTranscript::open(&books[at], &shelf, opening).unwrap());
+        let open = |at: usize, opening| drop(OpenTranscript::open(&books[at], &cache, opening).unwrap());
         let names = || {
-            let shelf = shelf.lock().unwrap();
-            let name = |kept: &CachedIndex| kept.path.file_name().unwrap().to_string_lossy().into_owned();
-            [&shelf.retained, &shelf.scanned].map(|kept| kept.iter().map(name).collect::<Vec<_>>().join(" "))
+            let cache = cache.lock().unwrap();
+            let name = |cached: &CachedIndex| cached.path.file_name().unwrap().to_string_lossy().into_owned();
+            [&cache.retained, &cache.scanned].map(|cached| cached.iter().map(name).collect::<Vec<_>>().join(" "))
         };
         open(0, CachePolicy::Retain);
         open(1, CachePolicy::Retain);
         open(2, CachePolicy::Scan);
         assert_eq!(names(), ["two one", "three"]);
         open(0, CachePolicy::Scan);
-        assert_eq!(names(), ["one two", "three"], "somebody else is going to open it again");
+        assert_eq!(names(), ["one two", "three"], "a scan does not demote a retained index");
         open(2, CachePolicy::Retain);
         assert_eq!(names(), ["three one two", ""]);
     }
@@ -398,25 +401,25 @@ mod tests {
     #[test]
     fn cache_is_bounded_by_records() {
         let home = tempfile::tempdir().unwrap();
-        let mut shelf = IndexCache::default();
+        let mut cache = IndexCache::default();
         let index = |links: usize| {
             let mut index = TranscriptIndex::default();
             index.records.reserve_exact(links);
             Arc::new(index)
         };
-        let mut keep = |name: &str, links: usize, opening| {
+        let mut insert = |name: &str, links: usize, opening| {
             let path = found(home.path(), name).path;
             let (file, facts) = regular_file::open_regular_file(&path).unwrap();
-            shelf.insert(&path, &file, &facts, &index(links), opening);
-            (shelf.retained.len(), shelf.scanned.len())
+            cache.insert(&path, &file, &facts, &index(links), opening);
+            (cache.retained.len(), cache.scanned.len())
         };
-        assert_eq!(keep("a", MAX_CACHED_RECORDS / 2, CachePolicy::Retain), (1, 0));
-        assert_eq!(keep("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0));
-        assert_eq!(keep("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the same once more");
-        assert_eq!(keep("c", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the oldest one leaves");
+        assert_eq!(insert("a", MAX_CACHED_RECORDS / 2, CachePolicy::Retain), (1, 0));
+        assert_eq!(insert("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0));
+        assert_eq!(insert("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the same once more");
+        assert_eq!(insert("c", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the oldest one is evicted");
         for name in ["d", "e", "f", "g", "h", "i"] {
-            keep(name, 1, CachePolicy::Scan);
+            insert(name, 1, CachePolicy::Scan);
         }
-        assert_eq!(keep("j", MAX_CACHED_RECORDS * 2, CachePolicy::Retain), (1, MAX_SCANNED_INDICES));
+        assert_eq!(insert("j", MAX_CACHED_RECORDS * 2, CachePolicy::Retain), (1, MAX_SCANNED_INDICES));
     }
 }

@@ -242,7 +242,7 @@ mod tests {
             let facts = file.as_file().metadata().unwrap();
             sketch.extended(file.as_file(), &facts).unwrap().map(|grown| grown.tag())
         };
-        assert_eq!(now(""), None, "it has changed, but how?");
+        assert_eq!(now(""), None, "it has changed in an unknown way");
         assert_eq!(
             now("{\"type\":\"tag\",\"tag\":\"y\"}"),
             Some(ConversationTag::Tagged("y".to_owned())),

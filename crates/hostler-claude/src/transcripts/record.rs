@@ -449,8 +449,8 @@ mod tests {
         };
         let said = reading(&line("prompt")).unwrap();
         assert_eq!((said.record.kind, said.queued_message), (RecordKind::QueuedPrompt, Some(RecordId::from_name(id))));
-        let told = reading(&line("task-notification")).unwrap();
-        assert_eq!((told.record.kind, told.queued_message), (RecordKind::Hidden, None));
+        let parsed = reading(&line("task-notification")).unwrap();
+        assert_eq!((parsed.record.kind, parsed.queued_message), (RecordKind::Hidden, None));
     }
 
     #[test]
@@ -462,7 +462,7 @@ mod tests {
             reading(&line).unwrap().sub_agent
         };
         assert_eq!(line(r#"{"status":"completed","agentId":"a1"}"#), Some(RecordId::from_name("a1")));
-        for other in [r#""an \"agentId\" in words""#, r#"{"agentId":7}"#, "null", "[1]", r#"{"stdout":"x"}"#] {
+        for other in [r#""an \"agentId\" in text""#, r#"{"agentId":7}"#, "null", "[1]", r#"{"stdout":"x"}"#] {
             assert_eq!(line(other), None, "{other}");
         }
     }

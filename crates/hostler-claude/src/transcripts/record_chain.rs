@@ -181,8 +181,10 @@ mod tests {
                 "answer" => format!(r#""type":"assistant","message":{{"id":"{answer}","content":[]}}"#),
                 "side" => r#""type":"assistant","isSidechain":true,"message":{"id":"s","content":[]}"#.to_owned(),
                 "steer" => {
-                    let told = serde_json::json!([crate::prompt::wrap_steering_text("in blue")]);
-                    format!(r#""type":"attachment","attachment":{{"type":"hook_additional_context","content":{told}}}"#)
+                    let content = serde_json::json!([crate::prompt::wrap_steering_text("in blue")]);
+                    format!(
+                        r#""type":"attachment","attachment":{{"type":"hook_additional_context","content":{content}}}"#
+                    )
                 }
                 "error" => r#""type":"system","subtype":"api_error""#.to_owned(),
                 "boundary" => {

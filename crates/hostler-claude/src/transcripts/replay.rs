@@ -200,15 +200,15 @@ impl Replay<'_> {
             }
             RecordKind::QueuedPrompt => {
                 self.turn.started_at = facts.timestamp.map(|at| at.to_string());
-                if let Some(words) = facts.attachment.and_then(|attachment| attachment.prompt) {
-                    self.turn.origin = turn_origin(kind, words.get());
+                if let Some(content) = facts.attachment.and_then(|attachment| attachment.prompt) {
+                    self.turn.origin = turn_origin(kind, content.get());
                 }
             }
             RecordKind::Steer => {
                 self.turn.started_at = facts.timestamp.map(|at| at.to_string());
-                let words =
+                let content =
                     facts.attachment.and_then(|attachment| attachment.content).and_then(message_tags::steering_text);
-                let text = words.unwrap_or_default().trim_end().to_owned();
+                let text = content.unwrap_or_default().trim_end().to_owned();
                 self.turn.origin = TurnOrigin::User { text, attachment_count: 0 };
             }
             RecordKind::Answer => self.replay_answer(line, &facts),

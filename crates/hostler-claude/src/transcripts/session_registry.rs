@@ -117,7 +117,7 @@ mod tests {
         };
         assert_eq!(leader("idle", &start), Some(ExternalActivity::Idle));
         assert_eq!(leader("waiting", &start), Some(ExternalActivity::Busy), "a person is asked for permission");
-        assert_eq!(leader("dreaming", &start), Some(ExternalActivity::Unknown), "a word of a later build");
+        assert_eq!(leader("dreaming", &start), Some(ExternalActivity::Unknown), "a status of a later build");
         assert_eq!(leader("busy", "1"), None, "another process had the number");
         say(&format!(r#"{{"pid":{pid},"sessionId":"{id}"}}"#));
         assert_eq!(ask(), Some(ExternalActivity::Unknown), "the older build does not say what it does");

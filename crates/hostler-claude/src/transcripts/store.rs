@@ -52,9 +52,9 @@ impl ClaudeTranscriptStore {
         &self,
         conversation: Uuid,
     ) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let shelf = Arc::clone(&self.index_cache);
+        let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            let note = OpenTranscript::open(found, &shelf, CachePolicy::Retain)?.leaf_correction_record(conversation);
+            let note = OpenTranscript::open(found, &cache, CachePolicy::Retain)?.leaf_correction_record(conversation);
             note.map_or(Ok(()), |note| append_record(&found.path, &note))
         })
     }
@@ -91,11 +91,11 @@ impl TranscriptStore for ClaudeTranscriptStore {
     fn has_transcript(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
         let path = PathBuf::from(&token.0);
         // A transcript that cannot be accessed may still exist.
-        let keeps = move || match path.metadata() {
+        let exists = move || match path.metadata() {
             Ok(facts) => facts.is_file(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         };
-        async move { tokio::task::spawn_blocking(keeps).await.unwrap_or(true) }.boxed()
+        async move { tokio::task::spawn_blocking(exists).await.unwrap_or(true) }.boxed()
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
@@ -150,9 +150,9 @@ impl ClaudeTranscriptStore {
         conversation: Uuid,
         opening: CachePolicy,
     ) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
-        let shelf = Arc::clone(&self.index_cache);
+        let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            Ok(Arc::new(OpenTranscript::open(found, &shelf, opening)?) as Arc<dyn Transcript>)
+            Ok(Arc::new(OpenTranscript::open(found, &cache, opening)?) as Arc<dyn Transcript>)
         })
     }
 
@@ -258,13 +258,13 @@ mod tests {
         assert_eq!(Path::new(&listed.resume_token.0), path);
         assert_eq!(archive.conversation_id(&listed.resume_token), Some(id));
         assert_eq!(archive.conversation_id(&ResumeToken("no name".to_owned())), None);
-        let book = archive.open(id).await.unwrap();
-        assert_eq!(book.turns().len(), 1);
-        let told = Arc::clone(&book).load_turns(0..1).await.unwrap();
-        assert_eq!(told[0].id, book.turns()[0].id);
-        assert_eq!(told[0].origin, TurnOrigin::User { text: "hi".to_owned(), attachment_count: 0 });
+        let transcript = archive.open(id).await.unwrap();
+        assert_eq!(transcript.turns().len(), 1);
+        let loaded = Arc::clone(&transcript).load_turns(0..1).await.unwrap();
+        assert_eq!(loaded[0].id, transcript.turns()[0].id);
+        assert_eq!(loaded[0].origin, TurnOrigin::User { text: "hi".to_owned(), attachment_count: 0 });
         assert_eq!(
-            book.describe_damage().await,
+            transcript.describe_damage().await,
             ["line 2 is not a record (column 2)", "5 bytes at the end are an incomplete record"]
         );
     }

@@ -111,7 +111,7 @@ impl SubAgentFiles {
         &self,
         asked: SubAgentQuery<'_>,
         is_named: impl Fn(RecordId) -> bool,
-        is_told: impl Fn(RecordId) -> bool,
+        is_replayed: impl Fn(RecordId) -> bool,
     ) -> Option<RecordId> {
         let SubAgentQuery::ByCall { call, prompt, message } = asked else { return None };
         let unnamed = self.unnamed.get_or_init(|| {
@@ -119,7 +119,7 @@ impl SubAgentFiles {
             unnamed.sort_by_key(|(_, file)| &file.id);
             unnamed.into_iter().map(|(agent, file)| UnreferencedSubAgent::read(*agent, &file.path)).collect()
         });
-        let made = unnamed.iter().filter(|one| !is_told(one.agent)).find(|one| match &one.call {
+        let made = unnamed.iter().filter(|one| !is_replayed(one.agent)).find(|one| match &one.call {
             Some(made_by) => made_by == call,
             None => one.prompt.as_deref() == Some(prompt) && one.message.as_deref() == message,
         });
@@ -303,19 +303,19 @@ mod tests {
         fs::write(directory.join("agent-a3.meta.json"), "{\"agentType\":\"x\",\"toolUseId\":\"t3\"}").unwrap();
         fs::write(directory.join("agent-a4.jsonl"), first("m1", "\"named\"")).unwrap();
         let files = SubAgentFiles::for_transcript(&home.path().join("c.jsonl"));
-        let but = |told: &str, call: &str, prompt: &str, message: &str| {
+        let but = |replayed: &str, call: &str, prompt: &str, message: &str| {
             let is = |id: &str| {
                 let id = RecordId::from_name(id);
                 move |agent| agent == id
             };
             let asked = SubAgentQuery::ByCall { call, prompt, message: Some(message) };
-            files.find_by_call(asked, is("a4"), is(told)).and_then(|agent| files.id(agent))
+            files.find_by_call(asked, is("a4"), is(replayed)).and_then(|agent| files.id(agent))
         };
         let ask = |call: &str, prompt: &str, message: &str| but("", call, prompt, message);
         assert_eq!(ask("t1", "look", "m1"), Some("a1"));
         assert_eq!(ask("t2", "look", "m2"), Some("a2"));
         assert_eq!(ask("t3", "anything", "m9"), Some("a3"));
-        assert_eq!(but("a1", "t1", "look", "m1"), None, "it was told");
+        assert_eq!(but("a1", "t1", "look", "m1"), None, "it was replayed already");
         for (prompt, message) in [("look", "m3"), ("find", "m1"), ("named", "m1")] {
             assert_eq!(ask("t9", prompt, message), None, "{prompt} {message}");
         }

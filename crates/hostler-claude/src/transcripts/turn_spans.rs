@@ -88,8 +88,8 @@ impl RecordChain {
 
     /// Total size of a turn's displayed records, in bytes.
     pub(super) fn size_bytes(&self, index: &TranscriptIndex, span: &TurnSpan) -> u64 {
-        let told = self.records_of(index, span).filter(|link| link.kind != RecordKind::Hidden);
-        told.map(|link| link.byte_range.end.saturating_sub(link.byte_range.start)).sum()
+        let visible = self.records_of(index, span).filter(|link| link.kind != RecordKind::Hidden);
+        visible.map(|link| link.byte_range.end.saturating_sub(link.byte_range.start)).sum()
     }
 
     fn records_of<'a>(

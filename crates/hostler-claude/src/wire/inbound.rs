@@ -239,12 +239,12 @@ mod tests {
 
     #[test]
     fn invalid_json_is_an_error_without_the_line() {
-        for line in ["", "secret words", "{\"type\":\"user\"", "[1]", "\u{7f}{}", "{}"] {
+        for line in ["", "secret text", "{\"type\":\"user\"", "[1]", "\u{7f}{}", "{}"] {
             let text = match parse(line) {
                 Err(error) => error.to_string(),
                 Ok(message) => format!("parsed as {message:?}"),
             };
-            assert!(text.starts_with("a line of "), "{text}");
+            assert!(text.starts_with("invalid JSON message of "), "{text}");
             assert!(!text.contains("secret"), "{text}");
         }
     }

@@ -38,9 +38,9 @@ impl PromptContent<'_> {
 
 impl Serialize for PromptContent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let words = self.has_text();
-        let mut content = serializer.serialize_seq(Some(usize::from(words) + self.blocks.len()))?;
-        if words {
+        let has_text = self.has_text();
+        let mut content = serializer.serialize_seq(Some(usize::from(has_text) + self.blocks.len()))?;
+        if has_text {
             content.serialize_element(&TextBlock { kind: "text", text: &self.text })?;
         }
         for block in &self.blocks {

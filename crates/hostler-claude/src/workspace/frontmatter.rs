@@ -60,7 +60,7 @@ pub(super) fn reduce_header(text: &str) -> Option<ReducedText> {
     }
     let mut header = String::from("---\n");
     let mut left_out = Vec::new();
-    let mut keeps = false;
+    let mut is_allowed = false;
     let mut lines = rest.split('\n');
     loop {
         let line = lines.next()?;
@@ -70,12 +70,12 @@ pub(super) fn reduce_header(text: &str) -> Option<ReducedText> {
         let continues = line.trim().is_empty() || line.starts_with([' ', '\t', '#']) || line.starts_with("- ");
         if !continues {
             let key = line.split_once(':').map_or(line, |(key, _)| key).trim_end();
-            keeps = ALLOWED_KEYS.contains(&key) && !line.contains("---");
-            if !keeps {
+            is_allowed = ALLOWED_KEYS.contains(&key) && !line.contains("---");
+            if !is_allowed {
                 left_out.push(key.chars().take(40).collect());
             }
         }
-        if keeps {
+        if is_allowed {
             header.push_str(line);
             header.push('\n');
         }

@@ -1,7 +1,7 @@
 //! Collects a folder's instructions for the model, for a build that reads none of them by itself in an untrusted
 //! folder.
 //!
-//! A build imports files only from below its working directory, so those files are imported and keep their own
+//! A build imports files only from below its working directory, so those files are imported and retain their own
 //! imports; instructions of parent directories are copied.
 
 use std::fmt::Write as _;

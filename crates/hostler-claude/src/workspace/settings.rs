@@ -98,10 +98,10 @@ impl FolderSettings {
         match file.get("mcpServers").and_then(Value::as_object) {
             Some(servers) => {
                 for (name, server) in servers {
-                    let words = ["command", "url"].iter().filter_map(|key| server.get(key)?.as_str());
+                    let parts = ["command", "url"].iter().filter_map(|key| server.get(key)?.as_str());
                     let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
-                    let words: Vec<_> = words.map(str::to_owned).chain(arguments.map(display_value)).collect();
-                    let name = format!("{name}: {}", words.join(" "));
+                    let parts: Vec<_> = parts.map(str::to_owned).chain(arguments.map(display_value)).collect();
+                    let name = format!("{name}: {}", parts.join(" "));
                     self.push(ConfigurationKind::McpServer, source, name, server, Some(SERVERS_BLOCKED_REASON));
                 }
             }

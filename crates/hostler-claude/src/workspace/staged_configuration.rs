@@ -24,7 +24,7 @@ const RANDOM_NAME_CHARS: usize = 22;
 /// The plugin name of the folder's items with [`ConfigIsolation::UserOnly`]: `/project:deploy`.
 const PLUGIN_NAME: &str = "project";
 
-/// How a build is kept from reading the folder's configuration.
+/// How a build is prevented from reading the folder's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConfigIsolation {
     /// The build reads the folder's configuration from another directory. Newer builds support it.

@@ -1,3 +1,5 @@
+//! Unit tests of reading and staging a folder's configuration.
+
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::os::unix::fs::symlink;

@@ -103,7 +103,7 @@ impl OrderCheck {
             | DriverEvent::CompactionFinished { .. }
             | DriverEvent::CompactionFailed(_) => {}
             DriverEvent::BackgroundTaskChanged(task) => {
-                assert!(self.background.insert(task.id.clone()), "{} was told already", task.id);
+                assert!(self.background.insert(task.id.clone()), "{} was reported already", task.id);
                 self.usage_is_last = usage_was_last;
             }
             DriverEvent::BackgroundTaskEnded { id } => {

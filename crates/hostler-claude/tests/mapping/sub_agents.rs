@@ -40,10 +40,10 @@ fn notified(task: &str, status: &str) -> String {
     format!(r#"{{"type":"system","subtype":"task_notification","task_id":"{task}","status":"{status}","summary":"s"}}"#)
 }
 
-fn returned(task: &str, words: &str) -> String {
+fn returned(task: &str, text: &str) -> String {
     let result = tool_result(r#""handed back""#, false);
     let outcome = format!(
-        r#""tool_use_result":{{"status":"completed","agentId":"{task}","content":[{{"type":"text","text":"a note"}},{{"type":"text","text":"{words}"}}],"usage":{{"input_tokens":9,"output_tokens":5}}}}"#
+        r#""tool_use_result":{{"status":"completed","agentId":"{task}","content":[{{"type":"text","text":"a note"}},{{"type":"text","text":"{text}"}}],"usage":{{"input_tokens":9,"output_tokens":5}}}}"#
     );
     result.replacen('{', &format!("{{{outcome},"), 1)
 }
@@ -95,9 +95,9 @@ fn sub_agent_runs_and_its_call_returns() {
 #[test]
 fn unprinted_final_text_comes_from_the_result() {
     let events = sub_agents(&[&started("a1", "T", ""), &said("T", "H", &bash("B")), &returned("a1", "found")]);
-    let words = events.iter().position(|event| event == r#"a1: part 1 + "found""#).unwrap();
+    let answer = events.iter().position(|event| event == r#"a1: part 1 + "found""#).unwrap();
     assert_eq!(events.last().unwrap(), "a1 Completed");
-    assert!(events[words..].iter().any(|event| event.starts_with("a1: tool B Failed")), "{events:?}");
+    assert!(events[answer..].iter().any(|event| event.starts_with("a1: tool B Failed")), "{events:?}");
 }
 
 #[test]
@@ -153,16 +153,16 @@ fn calls_of_an_unprinted_sub_agent_come_from_hooks() {
     };
     let mut mapper = EventMapper::default();
     replay(&mut mapper, &[INIT, &whole("M", CALL), &started("a1", "T", "")]);
-    let mut hear = |line: &str| {
+    let mut map_line = |line: &str| {
         let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!() };
         mapper.on_hook(&ask.body).iter().map(show).collect::<Vec<_>>()
     };
     let before = hook("PreToolUse", "");
-    assert_eq!(hear(&before), ["a1: tool B Bash", r#"a1: tool B ready {"command":"ls"}"#]);
-    assert_eq!(hear(&before), [""; 0], "once");
-    assert_eq!(hear(&hook("PostToolUse", "")), ["a1: tool B Succeeded: "]);
+    assert_eq!(map_line(&before), ["a1: tool B Bash", r#"a1: tool B ready {"command":"ls"}"#]);
+    assert_eq!(map_line(&before), [""; 0], "once");
+    assert_eq!(map_line(&hook("PostToolUse", "")), ["a1: tool B Succeeded: "]);
     let again = before.replace("\"B\"", "\"C\"");
-    assert_eq!(hear(&again).len(), 2);
+    assert_eq!(map_line(&again).len(), 2);
     let gated = mapper.on_gate_decision(Some(("C".into(), GateDecision::Allow)));
     assert_eq!(gated.iter().map(show).collect::<Vec<_>>(), ["a1: tool C gated Allow"]);
     // The agent prints the call later: it is not started again, and its result counts.

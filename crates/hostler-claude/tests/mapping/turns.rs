@@ -155,9 +155,9 @@ fn usage_has_context_size_and_turn_cost() {
     assert_eq!(usage(&[INIT, START, &counted]), (Some(1135), None), "100 and 25, and what was cached");
     assert_eq!(usage(&[START, &result(r#""total_cost_usd":0.5"#)]), (Some(101), Some(0.5)), "the latest answer counts");
     assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.75"#)]), (Some(101), Some(0.25)), "without an answer");
-    let told =
+    let message =
         result(r#""total_cost_usd":9,"model_usage_since_last_result":{"m":{"costUSD":0.5},"n":{"costUSD":0.25}}"#);
-    assert_eq!(usage(&[INIT, &told]), (Some(101), Some(0.75)), "what the agent says itself");
+    assert_eq!(usage(&[INIT, &message]), (Some(101), Some(0.75)), "what the agent says itself");
     assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.125"#)]).1, Some(0.125), "after it was cleared");
     let boundary =
         r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
@@ -166,13 +166,13 @@ fn usage_has_context_size_and_turn_cost() {
 
 #[test]
 fn model_change_is_no_turn_and_no_notice() {
-    let told = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
+    let message = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
     let mut mapper = EventMapper::default();
     mapper.set_model_change_pending(true);
-    assert_eq!(replay(&mut mapper, &[told]), [""; 0], "outside of a turn");
-    assert_eq!(replay(&mut mapper, &[INIT, told]), ["began unasked"], "within one");
+    assert_eq!(replay(&mut mapper, &[message]), [""; 0], "outside of a turn");
+    assert_eq!(replay(&mut mapper, &[INIT, message]), ["began unasked"], "within one");
     mapper.set_model_change_pending(false);
-    let typed = mapper.on_message(&WireMessage::parse(told.as_bytes()).unwrap());
+    let typed = mapper.on_message(&WireMessage::parse(message.as_bytes()).unwrap());
     assert!(
         matches!(&typed[..], [DriverEvent::Notice(text)] if text == "Set model to x"),
         "what a person typed is shown"

@@ -1,3 +1,5 @@
+//! Unit tests of the replay of stored turns and of their sub-agents.
+
 use std::fmt::Write as _;
 use std::io::Cursor;
 
@@ -95,12 +97,12 @@ fn calls_without_results_are_cut_off() {
     ];
     let turns = turns(&lines.join("\n"));
     let seen = seen(&turns[0]);
-    let told = "| call t1 | call t2 | t2 Failed | t1 Succeeded | call t3 | t3 Failed |";
-    assert!(seen.contains(told), "{seen}");
+    let replayed = "| call t1 | call t2 | t2 Failed | t1 Succeeded | call t3 | t3 Failed |";
+    assert!(seen.contains(replayed), "{seen}");
 }
 
 #[test]
-fn interrupted_failed_and_empty_turns_keep_their_outcome() {
+fn interrupted_failed_and_empty_turns_have_their_outcome() {
     let interrupted = prompt("c", "b", "[Request interrupted by user]");
     let lines = [prompt("a", "", "hi"), answer("b", "a", "1", &text("hel")), interrupted];
     assert!(matches!(
@@ -187,11 +189,12 @@ fn terminal_commands_are_turns_with_their_output() {
 
 #[test]
 fn agent_initiated_turn_has_a_reason() {
-    let told = prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
-    assert_eq!(turns(&told)[0].origin, TurnOrigin::Agent("Agent \"look\" finished".to_owned()));
-    let words = prompt("a", "", "what is <bash-input>ls</bash-input>?");
+    let replayed =
+        prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
+    assert_eq!(turns(&replayed)[0].origin, TurnOrigin::Agent("Agent \"look\" finished".to_owned()));
+    let content = prompt("a", "", "what is <bash-input>ls</bash-input>?");
     let said = TurnOrigin::User { text: "what is <bash-input>ls</bash-input>?".to_owned(), attachment_count: 0 };
-    assert_eq!(turns(&words)[0].origin, said);
+    assert_eq!(turns(&content)[0].origin, said);
     let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
     assert_eq!(turns(&shell)[0].origin, TurnOrigin::User { text: "!ls -l".to_owned(), attachment_count: 0 });
 }
@@ -204,38 +207,38 @@ fn steering_text_starts_a_turn_after_all_calls_of_its_answer() {
             "message": {"content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]}})
         .to_string()
     };
-    let beside = |words: &str| {
+    let beside = |content: &str| {
         json!({"type": "attachment", "uuid": "e", "parentUuid": "d", "timestamp": "2026-01-01T00:00:03Z",
-            "attachment": {"type": "hook_additional_context", "content": [words]}})
+            "attachment": {"type": "hook_additional_context", "content": [content]}})
         .to_string()
     };
-    let lines = |words: &str| {
+    let lines = |content: &str| {
         let lines = [
             prompt("a", "", "go"),
             answer("b", "a", "1", &call("t1")),
             answer("c", "b", "1", &call("t2")),
             result("d", "c", "t1"),
-            beside(words),
+            beside(content),
             result("f", "e", "t2"),
             answer("g", "f", "2", &text("blue it is")),
         ];
         lines.join("\n")
     };
-    let told: Vec<_> = turns(&lines(&crate::prompt::wrap_steering_text("in blue"))).iter().map(seen).collect();
+    let replayed: Vec<_> = turns(&lines(&crate::prompt::wrap_steering_text("in blue"))).iter().map(seen).collect();
     let expected = [
         "> go | call t1 | call t2 | t1 Succeeded | t2 Succeeded | Completed { empty: false }",
         "> in blue | blue it is | Completed { empty: false }",
     ];
-    assert_eq!(told, expected);
-    assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");
+    assert_eq!(replayed, expected);
+    assert_eq!(turns(&lines("in blue")).len(), 1, "the context of another hook is not a user message");
 }
 
 /// The events of sub-agents.
 fn sub_agents_of(turn: &TranscriptReplay) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut replayed = Vec::new();
     for event in &turn.events {
         if let DriverEvent::SubAgent { agent, event } = event {
-            told.push(match event {
+            replayed.push(match event {
                 SubAgentEvent::Started(start) => format!("{} by {}: {}", agent.0, start.call_id, start.prompt.expose()),
                 SubAgentEvent::Activity(event) => match &**event {
                     DriverEvent::PartDelta { text, .. } => text.clone(),
@@ -245,7 +248,7 @@ fn sub_agents_of(turn: &TranscriptReplay) -> Vec<String> {
             });
         }
     }
-    told
+    replayed
 }
 
 #[test]
@@ -295,13 +298,13 @@ fn sub_agent_of_an_interrupted_call_is_replayed() {
         Some(SubAgentTranscript { id: "a1".to_owned(), transcript: Ok(own.clone().into_bytes()) })
     };
     let cut_off = vec![began, answer("b", "a", "1", &call)];
-    let told = turns_with(&cut_off.join("\n"), &sub_agents);
-    assert_eq!(sub_agents_of(&told[0]), ["a1 by t1: look", "so far", "Stopped"]);
+    let replayed = turns_with(&cut_off.join("\n"), &sub_agents);
+    assert_eq!(sub_agents_of(&replayed[0]), ["a1 by t1: look", "so far", "Stopped"]);
     let lines = [cut_off, vec![interrupted.to_string(), prompt("d", "c", "[Request interrupted by user]")]].concat();
-    let told = turns_with(&lines.join("\n"), &sub_agents);
-    let seen = sub_agents_of(&told[0]);
+    let replayed = turns_with(&lines.join("\n"), &sub_agents);
+    let seen = sub_agents_of(&replayed[0]);
     assert_eq!(seen[..2], ["a1 by t1: look", "so far"]);
-    assert_eq!(seen.len(), 3, "it is told once, and ends: {seen:?}");
+    assert_eq!(seen.len(), 3, "it is replayed once, and ends: {seen:?}");
 }
 
 #[test]
@@ -313,9 +316,9 @@ fn unreadable_sub_agent_is_reported() {
         let error = SubAgentTranscriptError::Unreadable("torn".to_owned());
         Some(SubAgentTranscript { id: "a1".to_owned(), transcript: Err(error) })
     };
-    let told = seen(&turns_with(&lines, &torn)[0]);
+    let replayed = seen(&turns_with(&lines, &torn)[0]);
     assert!(
-        told.contains("| note The work of a sub-agent cannot be shown: failed to read its transcript: torn."),
-        "{told}"
+        replayed.contains("| note The work of a sub-agent cannot be shown: failed to read its transcript: torn."),
+        "{replayed}"
     );
 }

@@ -99,15 +99,15 @@ fn repositories_that_run_programs_or_share_parts_are_detected() {
     type Change = fn(&Path);
     let changes: &[(&str, Change)] = &[
         ("configuration", |top| git(top, &["config", "core.fsmonitor", "./x"])),
-        ("work tree", |top| std::fs::write(top.join(".git/config.worktree"), "").unwrap()),
-        ("reading can run", |top| std::fs::write(top.join(".git/hooks/post-index-change"), "").unwrap()),
+        ("worktree-specific", |top| std::fs::write(top.join(".git/config.worktree"), "").unwrap()),
+        ("read-only commands can run", |top| std::fs::write(top.join(".git/hooks/post-index-change"), "").unwrap()),
         ("shares", |top| std::fs::write(top.join(".git/commondir"), "/x").unwrap()),
         ("shares", |top| std::fs::write(top.join(".git/objects/info/alternates"), "/x").unwrap()),
-        ("somewhere else", |top| {
+        ("another directory", |top| {
             std::fs::rename(top.join(".git"), top.join("moved")).unwrap();
             std::fs::write(top.join(".git"), "gitdir: moved").unwrap();
         }),
-        ("somewhere else", |top| {
+        ("another directory", |top| {
             std::fs::rename(top.join(".git"), top.join("moved")).unwrap();
             std::os::unix::fs::symlink("moved", top.join(".git")).unwrap();
         }),
@@ -124,12 +124,12 @@ fn repositories_that_run_programs_or_share_parts_are_detected() {
             }
             std::fs::create_dir(top.join(".git")).unwrap();
         }),
-        ("not complete", |top| std::fs::write(top.join(".git/HEAD"), "").unwrap()),
-        ("not complete", |top| std::fs::rename(top.join(".git/refs"), top.join("refs")).unwrap()),
-        ("not complete", |top| {
+        ("incomplete", |top| std::fs::write(top.join(".git/HEAD"), "").unwrap()),
+        ("incomplete", |top| std::fs::rename(top.join(".git/refs"), top.join("refs")).unwrap()),
+        ("incomplete", |top| {
             std::fs::rename(top.join(".git/objects"), top.join("objects")).unwrap();
         }),
-        ("not complete", |top| link(top, "HEAD", "moved")),
+        ("incomplete", |top| link(top, "HEAD", "moved")),
         ("shares", |top| link(top, "logs", "moved")),
         ("shares", |top| link(top, "logs/HEAD", "moved")),
         ("shares", |top| link(top, "refs/heads", "moved")),
@@ -140,11 +140,11 @@ fn repositories_that_run_programs_or_share_parts_are_detected() {
             link(top, "packed-refs", "moved");
         }),
         ("shares", |top| std::os::unix::fs::symlink("/x", top.join(".git/objects/pack/a.pack")).unwrap()),
-        ("is a link", |top| {
+        ("is a symbolic link", |top| {
             std::fs::rename(top.join("sub/deep"), top.join("moved")).unwrap();
             std::os::unix::fs::symlink("../moved", top.join("sub/deep")).unwrap();
         }),
-        ("leads elsewhere", |top| {
+        ("outside the repository", |top| {
             let index = std::fs::read(top.join(".git/index")).unwrap();
             let at = index.windows(10).position(|bytes| bytes == b"sub/deep/a").unwrap();
             let changed = [index.get(..at).unwrap(), b"../", index.get(at + 3..).unwrap()].concat();

@@ -215,14 +215,14 @@ fn classify_git(arguments: &[ShellWord]) -> CommandKind {
 
 /// An awk program can run other programs and write files, and so can one in a file.
 fn classify_awk(arguments: &[ShellWord]) -> CommandKind {
-    let telling = ["system", "getline", "|", ">", "@", "close("];
-    let tells = |word: &ShellWord| {
+    let unsafe_marks = ["system", "getline", "|", ">", "@", "close("];
+    let is_unsafe = |word: &ShellWord| {
         !word.is_literal()
-            || telling.iter().any(|mark| word.text.contains(mark))
+            || unsafe_marks.iter().any(|mark| word.text.contains(mark))
             || short_option_letters(word).contains(['f', 'E', 'i', 'l', 'e'])
             || word.text.starts_with("--")
     };
-    if arguments.iter().any(tells) {
+    if arguments.iter().any(is_unsafe) {
         CommandKind::Launcher("an awk program can run other programs")
     } else {
         CommandKind::Plain

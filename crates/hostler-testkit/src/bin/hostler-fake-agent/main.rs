@@ -74,7 +74,7 @@ fn run() -> Result<ExitCode> {
         "refuse-handshake" => {
             let mut input = HostInput::start();
             if let Some(request) = input.wait_for_handshake()? {
-                output::print_error_response(&request, "the handshake is not to my liking")?;
+                output::print_error_response(&request, "the fake agent rejects the handshake")?;
             }
             return input.drain();
         }

@@ -24,7 +24,7 @@ pub(crate) fn print_response(request_id: &str, body: &Value) -> Result<()> {
     print_message(&json!({"type": "control_response", "response": response}))
 }
 
-/// Refuses a request of the host.
+/// Rejects a request of the host.
 pub(crate) fn print_error_response(request_id: &str, error: &str) -> Result<()> {
     let response = json!({"subtype": "error", "request_id": request_id, "error": error});
     print_message(&json!({"type": "control_response", "response": response}))

@@ -21,8 +21,8 @@ impl FakeAgentLoop {
             "interrupt" => output::print_response(id, &json!({})),
             "set_model" => {
                 self.model = string_or_empty(&body["model"]);
-                let told = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
-                self.print_user(&json!(told))?;
+                let output = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
+                self.print_user(&json!(output))?;
                 output::print_response(id, &json!({}))
             }
             "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => {

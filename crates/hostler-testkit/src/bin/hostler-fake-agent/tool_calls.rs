@@ -35,7 +35,7 @@ impl FakeToolCall {
 impl FakeAgentLoop {
     /// Calls a tool several times in a row, and repeats the received context.
     pub(crate) fn call_tools(&mut self, call: &FakeToolCall, count: u64, sub_agent: Option<&str>) -> Result<TurnFlow> {
-        let mut told = Vec::new();
+        let mut context = Vec::new();
         for number in 0..count {
             let id = if number == 0 { "toolu_fake".to_owned() } else { format!("toolu_fake_{number}") };
             if sub_agent.is_none() {
@@ -50,14 +50,14 @@ impl FakeAgentLoop {
                     &json!([{"type": "tool_result", "tool_use_id": id, "is_error": is_error, "content": output}]),
                 )?;
             }
-            told.extend(called.added_context);
+            context.extend(called.added_context);
             if sub_agent.is_none() {
-                told.extend(self.take_joining_prompts());
+                context.extend(self.take_joining_prompts());
             }
         }
-        match told.is_empty() {
+        match context.is_empty() {
             true => self.print_answer(&["no tool, then"])?,
-            false => self.print_answer(&[&format!("told: {}", told.join(" / "))])?,
+            false => self.print_answer(&[&format!("received: {}", context.join(" / "))])?,
         }
         Ok(TurnFlow::Continue)
     }
@@ -81,15 +81,16 @@ impl FakeAgentLoop {
 
     /// Hook, permission request, run, hook. `None` if the host has disconnected.
     fn call_tool(&mut self, call: &FakeToolCall, id: &str, sub_agent: Option<&str>) -> Result<Option<FakeToolResult>> {
-        let mut told = Vec::new();
-        let Some(decision) = self.call_hook("PreToolUse", call, id, sub_agent, &mut told)? else { return Ok(None) };
+        let mut context = Vec::new();
+        let Some(decision) = self.call_hook("PreToolUse", call, id, sub_agent, &mut context)? else { return Ok(None) };
         let FakeToolCall { name, input } = call;
         let mut output = "done".to_owned();
-        let refused = |output: String, told| Ok(Some(FakeToolResult { is_error: true, output, added_context: told }));
+        let refused =
+            |output: String, context| Ok(Some(FakeToolResult { is_error: true, output, added_context: context }));
         match decision["permissionDecision"].as_str() {
             Some("deny") => {
                 let reason = string_or_empty(&decision["permissionDecisionReason"]);
-                return refused(format!("PreToolUse:{name} hook error: {reason}"), told);
+                return refused(format!("PreToolUse:{name} hook error: {reason}"), context);
             }
             Some("allow") => {}
             _ => {
@@ -97,15 +98,15 @@ impl FakeAgentLoop {
                     "tool_use_id": id, "agent_id": sub_agent});
                 let Some(verdict) = self.request_host(&request)? else { return Ok(None) };
                 if verdict["response"]["behavior"] != "allow" {
-                    return refused(string_or_empty(&verdict["response"]["message"]), told);
+                    return refused(string_or_empty(&verdict["response"]["message"]), context);
                 }
                 if let Some(updated) = verdict["response"].get("updatedInput").filter(|updated| *updated != input) {
                     output = updated.to_string();
                 }
             }
         }
-        let ran = self.call_hook("PostToolUse", call, id, sub_agent, &mut told)?;
-        Ok(ran.map(|_| FakeToolResult { is_error: false, output, added_context: told }))
+        let ran = self.call_hook("PostToolUse", call, id, sub_agent, &mut context)?;
+        Ok(ran.map(|_| FakeToolResult { is_error: false, output, added_context: context }))
     }
 
     fn call_hook(
@@ -114,7 +115,7 @@ impl FakeAgentLoop {
         FakeToolCall { name, input }: &FakeToolCall,
         id: &str,
         sub_agent: Option<&str>,
-        told: &mut Vec<String>,
+        context: &mut Vec<String>,
     ) -> Result<Option<Value>> {
         let mut fields = json!({"hook_event_name": event, "tool_name": name, "tool_input": input, "tool_use_id": id,
             "session_id": self.store.conversation_id, "transcript_path": self.store.path});
@@ -124,7 +125,7 @@ impl FakeAgentLoop {
         let request = json!({"subtype": "hook_callback", "callback_id": event, "tool_use_id": id, "input": fields});
         let Some(answer) = self.request_host(&request)? else { return Ok(None) };
         let output = answer["response"]["hookSpecificOutput"].clone();
-        told.extend(output["additionalContext"].as_str().map(str::to_owned));
+        context.extend(output["additionalContext"].as_str().map(str::to_owned));
         Ok(Some(output))
     }
 }

@@ -184,8 +184,8 @@ impl Bed {
         let gateway = Arc::new(FakeGateway::default());
         let (engine, starts) = host(dir.path(), &gateway).await;
         let config = config.as_object().cloned();
-        let wish = CreateSession { uri: SESSION.into(), config, ..CreateSession::default() };
-        engine.create_session(wish).unwrap();
+        let request = CreateSession { uri: SESSION.into(), config, ..CreateSession::default() };
+        engine.create_session(request).unwrap();
         let client = Client::subscribe(&engine).await;
         Self { engine, gateway, starts, client, dir }
     }

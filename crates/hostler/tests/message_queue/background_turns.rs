@@ -79,10 +79,10 @@ async fn message_at_the_end_of_background_work_is_answered_once() {
         let ends = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatTurnComplete(end) if end.turn_id == turn);
         bench.client.wait_for(&chat, ends).await;
         // The agent's response about its work comes before, in or after that turn.
-        let told = |bench: &SessionFixture| {
+        let is_reported = |bench: &SessionFixture| {
             bench.count_in_model_requests("<task-notification>").iter().any(|times| *times > 0)
         };
-        wait_until("the model is told of the work", || told(&bench)).await;
+        wait_until("the model receives the result of the work", || is_reported(&bench)).await;
         // An agent that turns to its work at the same time answers that; then it is asked again.
         let mut answer = bench.client.send_and_wait(&chat, "!say last").await;
         if answer.contains("<task-notification>") {

@@ -33,7 +33,7 @@ async fn files_complete_the_word_at_the_cursor() {
     }
     std::fs::write(rig.work.join(".gitignore"), "out/\n").unwrap();
     let items = offered(&rig, "🐎 see @main").await;
-    assert_eq!(texts(&items), ["@src/Main.rs"], "whatever the case, and nothing that is ignored");
+    assert_eq!(texts(&items), ["@src/Main.rs"], "case-insensitive, and without ignored files");
     let item = &items[0];
     assert_eq!((&item["rangeStart"], &item["rangeEnd"]), (&json!(7), &json!(12)));
     assert_eq!(item["attachment"]["type"], "resource");

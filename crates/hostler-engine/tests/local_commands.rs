@@ -37,7 +37,7 @@ async fn command_runs_in_the_session_directory_without_an_agent() {
     assert_eq!(turn["state"], "complete");
     assert_eq!(turn.get("usage"), None, "no model was asked");
     assert_eq!(rig.starts.open_count(), 0, "no agent was started");
-    assert!(listener.events.contains(&"added".to_owned()), "it is there for everybody");
+    assert!(listener.events.contains(&"added".to_owned()), "the session is announced");
     assert_eq!(listener.session.as_ref().unwrap().lifecycle, SessionLifecycle::Ready);
     let log = rig.engine.audit(SESSION, 0, 10).await.unwrap();
     assert_eq!(log.len(), 1);
@@ -47,7 +47,7 @@ async fn command_runs_in_the_session_directory_without_an_agent() {
 
     let rig = rig.restart().await;
     let again = rig.listen(SESSION).await;
-    assert_eq!(last(&again), turn, "it comes back as it was");
+    assert_eq!(last(&again), turn, "the turn is restored unchanged");
     assert_eq!(rig.listed(), [SESSION]);
     rig.engine.shutdown().await;
 }

@@ -462,7 +462,7 @@ async fn shutdown_ends_all_sessions_and_is_idempotent() {
     listener.until("chat/turnCancelled").await;
     assert!(rig.engine.create_session(CreateSession { uri: "claude:/new".into(), ..Default::default() }).is_err());
     let rig = rig.restart().await;
-    assert_eq!(rig.listed(), ["claude:/running"], "what was announced is still there, what never started is not");
+    assert_eq!(rig.listed(), ["claude:/running"], "an announced session still exists; one that never started does not");
     rig.engine.shutdown().await;
 }
 

@@ -179,7 +179,7 @@ async fn sub_agent_work_is_displayed_in_a_separate_chat() {
     listener.until("session/chatUpdated").await;
     let line = listener.session.as_ref().unwrap().chats.iter().find(|line| line.resource == chat_of(CALL)).unwrap();
     assert!(!in_progress(&serde_json::to_value(line).unwrap()) && !in_progress(&self::listed(&rig)[1]));
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
 
     agent.emit(returned(CALL)).await;
     agent.emit_answer(8, "do", "ne").await;

@@ -182,7 +182,7 @@ async fn snapshot_has_the_last_turns_and_pages_go_to_the_requesting_client() {
         let viewer = viewer(&rig, extent).await;
         assert_eq!(viewer.chat.as_ref().unwrap(), &whole, "{extent:?}");
     }
-    assert_eq!(ids(&viewer(&rig, SnapshotTurns::Last(0)).await), ["t250"], "the last one can be taken up again");
+    assert_eq!(ids(&viewer(&rig, SnapshotTurns::Last(0)).await), ["t250"], "the last turn can be resumed");
     assert!(!listener.events.iter().any(|event| event.starts_with("chat/turnsLoaded")));
     rig.engine.shutdown().await;
 }

@@ -84,7 +84,7 @@ async fn idle_agent_is_closed_with_its_process_tree_and_the_next_message_resumes
             agents(&host, 0).await;
             let deadline = Instant::now() + TEST_TIMEOUT;
             while !(host.process_tree().is_empty() && home.locks().is_empty()) {
-                assert!(Instant::now() < deadline, "{build}: left behind {:?} {:?}", host.process_tree(), home.locks());
+                assert!(Instant::now() < deadline, "{build}: remaining {:?} {:?}", host.process_tree(), home.locks());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

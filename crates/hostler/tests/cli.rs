@@ -465,7 +465,7 @@ async fn demo_prints_every_hop_in_order_and_cleans_up() {
     user.assert_nothing_left();
     let left: Vec<_> =
         ["state", "claude", "work", "home"].iter().flat_map(|name| list_files(&user.home.path(name))).collect();
-    assert!(left.is_empty(), "the demo touches nothing of the user's: {left:?}");
+    assert!(left.is_empty(), "the demo does not change the user's files: {left:?}");
     let scratch = std::fs::read_dir(user.home.path("run")).unwrap().flatten().map(|entry| entry.file_name());
     let scratch: Vec<_> = scratch.filter(|name| name.to_string_lossy().starts_with("hostler-demo-")).collect();
     assert!(scratch.is_empty(), "{scratch:?}");

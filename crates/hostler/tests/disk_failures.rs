@@ -198,7 +198,7 @@ async fn message_is_rejected_if_its_attachments_do_not_fit_on_the_disk() {
     let started = |e: &ActionEnvelope| matches!(&e.action, StateAction::ChatTurnStarted(_));
     let refused = peer.wait_for(&uris.chat, started).await.pop().unwrap().rejection_reason.expect("no room");
     assert!(refused.contains("the disk is full"), "{refused}");
-    assert_eq!(peer.chat_state(&uris.chat).await.turns.len(), 1, "nothing of it is left");
+    assert_eq!(peer.chat_state(&uris.chat).await.turns.len(), 1, "nothing of the message is stored");
     disk.run_command("free").await;
     peer.dispatch(&uris.chat, action).await;
     let accepted = peer.wait_for_turn_end(&uris.chat).await;

@@ -273,7 +273,7 @@ async fn untrusted_folder_runs_nothing_and_its_instructions_are_read() {
         }
         agent.run_turn("hi").await;
         let first = scene.model.requests().first().unwrap().body.to_string();
-        assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no turn begins by itself");
+        assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no agent-initiated turn starts");
         for text in [PLANTED_INSTRUCTIONS, "planted-import"] {
             assert!(first.contains(text), "{build}: {text} is not read");
         }

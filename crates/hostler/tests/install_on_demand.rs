@@ -205,7 +205,7 @@ async fn install_processes_end_when_the_host_is_killed() {
     host.wait_for_exit().await;
     let tree: Vec<_> = tree.into_iter().map(|process| process.pid).collect();
     let left = processes::wait_for_exit(&tree).await;
-    assert!(left.is_empty(), "left behind: {left:#?}");
+    assert!(left.is_empty(), "remaining: {left:#?}");
 
     // The next host installs it, and removes the unfinished install of the killed one.
     std::fs::write(home.path("bin").join("go"), "").unwrap();

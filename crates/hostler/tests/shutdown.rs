@@ -252,7 +252,7 @@ async fn host_killed(work: AgentWork) {
     assert_eq!(chat.turns.len(), 1, "{work:?}");
     assert_eq!(chat.turns[0].state, TurnState::Error, "{work:?}");
     assert_eq!(content(&chat.turns[0]), (work.streamed_text().to_owned(), Some("interrupted".to_owned())), "{work:?}");
-    assert!(host.agents().is_empty(), "{work:?}: nothing is sent again by itself");
+    assert!(host.agents().is_empty(), "{work:?}: no message is sent again automatically");
     assert_chat_continues(&mut peer, &scene.uris.chat, work).await;
     if let AgentWork::Fake(_) = work {
         let command = host.only_agent().command;
@@ -390,7 +390,7 @@ async fn turn_continues_without_clients_and_a_later_client_sees_its_end() {
     cable.cut().await;
 
     let mut second = host.connect().await;
-    assert!(second.chat_state(&uris.chat).await.active_turn.is_some(), "the turn goes on");
+    assert!(second.chat_state(&uris.chat).await.active_turn.is_some(), "the turn continues");
     std::fs::write(&gate, "").unwrap();
     let envelopes = second.wait_for_turn_end(&uris.chat).await;
     assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{:?}", envelopes.last());

@@ -86,7 +86,7 @@ async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
         // The session list is updated a little later; after that no resource of the past hour remains.
         let now = (clock.count_sleepers(), open_files());
         let (sleepers, files) = *flat.get_or_insert(now);
-        assert_eq!(now.0, sleepers, "no sleeper is left behind");
+        assert_eq!(now.0, sleepers, "no timer remains");
         assert!(now.1 <= files + 1, "no file is left open: {} after {files}", now.1);
     }
     until(|| tasks() <= SESSIONS + 8).await;

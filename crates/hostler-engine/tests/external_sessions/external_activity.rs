@@ -51,7 +51,7 @@ async fn reported_activity_overrides_the_age_of_the_last_entry() {
     transcript_store
         .update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Idle));
     run_own_turn(&mut rig, &transcript_store, &mut listener, None, 4).await;
-    assert_eq!(turns(&listener), expected(1..=4), "it was left as it was");
+    assert_eq!(turns(&listener), expected(1..=4), "the unfinished turn is imported unchanged");
     rig.engine.shutdown().await;
 }
 

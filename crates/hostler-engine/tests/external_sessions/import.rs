@@ -46,7 +46,7 @@ async fn reader_of_an_older_turn_waits_for_its_import() {
     assert!(futures::poll!(fetching.as_mut()).is_pending());
     transcript_store.allow_loads(1);
     fetching.await;
-    assert_eq!(turns(&viewer), expected(235..=300), "the first piece");
+    assert_eq!(turns(&viewer), expected(235..=300), "the first batch");
     transcript_store.allow_loads(usize::MAX);
     while viewer.chat.as_ref().unwrap().turns_next_cursor.is_some() {
         fetch(&rig, &mut viewer).await;

@@ -132,7 +132,7 @@ async fn conversation_of_a_stored_session_is_not_listed_separately() {
     rig.run_first_turn().await;
     let ours = Uuid::try_parse(SESSION.strip_prefix("claude:/").unwrap()).unwrap();
     transcript_store.add_conversation(ours, &std::env::temp_dir(), 1);
-    assert_eq!(titles(&rig).await, ["hi"], "once, and by the name that it has here");
+    assert_eq!(titles(&rig).await, ["hi"], "once, with its title in this host");
     let rig = rig.restart().await;
     assert_eq!(titles(&rig).await, ["hi"], "after a restart, too");
     rig.engine.shutdown().await;
@@ -449,7 +449,7 @@ async fn host_setting_overrides_the_client_filter() {
     rig.engine.dispatch(dispatch_json(ROOT_CHANNEL_URI, 1, action, None)).await;
     assert_eq!(titles(&rig).await, [""; 0]);
     rig.listen(EXTERNAL_SESSION).await;
-    assert_eq!(titles(&rig).await, ["message 1"], "what was opened here is listed");
+    assert_eq!(titles(&rig).await, ["message 1"], "an imported session is listed");
     rig.engine.shutdown().await;
 }
 

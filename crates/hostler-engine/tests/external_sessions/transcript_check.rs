@@ -26,7 +26,7 @@ async fn healthy_transcripts_yield_no_findings() {
     let (rig, _transcript_store) = start_with_external_session(1, 3).await;
     assert_eq!(wrong(&rig).await, (1, Vec::new()));
     rig.listen(EXTERNAL_SESSION).await;
-    assert_eq!(wrong(&rig).await, (1, Vec::new()), "taken in, it is read once");
+    assert_eq!(wrong(&rig).await, (1, Vec::new()), "an imported session is read once");
     rig.engine.shutdown().await;
 }
 

@@ -96,7 +96,7 @@ async fn bypass_requires_host_permission_and_is_not_sent_to_the_agent() {
     assert!(bench.agent.permission_modes.try_recv().is_err(), "it stays in its default mode");
     let rules = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(rm:*)\" }]\n";
     std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
-    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules hold all the same");
+    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules apply nevertheless");
 
     // A host that no longer allows bypass asks.
     let bench = Bench::again(bench.rig.restart().await, "t2").await;
@@ -171,7 +171,7 @@ async fn session_follows_the_agent_into_plan_mode_and_back() {
     assert!(matches!(answer, Answer::Deny { .. }), "what waits is decided by the stricter mode: {answer:?}");
     assert_eq!(mode(&bench), "plan");
     assert!(matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)));
-    assert!(bench.agent.permission_modes.try_recv().is_err(), "the agent is there already");
+    assert!(bench.agent.permission_modes.try_recv().is_err(), "the agent is already in this mode");
 
     bench.change_mode("default").await;
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "default");

@@ -40,11 +40,11 @@ async fn rejected_end_is_stored_later() {
     let refusing = Refusing::begin(&rig, "chat/turnComplete");
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     seen(&mut listener, &agent, 7).await;
-    assert!(sub_agent_chat(&listener, CALL).active_turn.is_some(), "nothing is shown that is not stored");
+    assert!(sub_agent_chat(&listener, CALL).active_turn.is_some(), "nothing is published before it is stored");
     refusing.end();
     listener.until("chat/turnComplete").await;
     assert_eq!(serde_json::to_value(sub_agent_chat(&listener, CALL).turns[0].state).unwrap(), "complete");
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
     rig.engine.shutdown().await;
 }
 
@@ -114,7 +114,7 @@ async fn background_sub_agent_is_stopped_in_its_own_chat() {
     listener.until("chat/backgroundWorkRemoved").await;
     seen(&mut listener, &agent, 8).await;
     assert!(!listener.events.iter().any(|event| event.contains("late")));
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
     stop(&rig, CALL, 4, &turn).await;
     listener.until("chat/turnCancelled rejected: no turn is running").await;
     rig.engine.shutdown().await;

@@ -58,7 +58,7 @@ impl CrashPoint {
                 let host = bench.host.pid;
                 let runs =
                     || processes::agent_processes(host).iter().any(|agent| agent.command.contains("stream-json"));
-                wait_until("the agent's process is there", runs).await;
+                wait_until("the agent's process has started", runs).await;
             }
             Self::Waiting => wait_until("the model was asked", || !bench.upstream.requests().is_empty()).await,
             Self::Speaking => drop(bench.wait_for_action("chat/delta").await.unwrap()),

@@ -111,7 +111,7 @@ async fn existing_conversation_is_resumed_and_not_started_anew() {
                 .into_iter()
                 .find(|agent| agent.command.contains("--session-id="))
         };
-        wait_until("the agent's process is there", || started().is_some()).await;
+        wait_until("the agent's process has started", || started().is_some()).await;
         let command = started().unwrap().command;
         let id = command.split("--session-id=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         bench.kill_agent().await;

@@ -82,7 +82,10 @@ async fn oversized_image_reaches_the_model_resized() {
         }
         assert!(stored[0] == original, "{build}: the original is stored unchanged");
         let sent: Vec<_> = images(&bench).into_iter().flatten().collect();
-        assert!(!sent.is_empty() && sent.iter().all(|sent| *sent == stored[1]), "{build}: the agent changes nothing");
+        assert!(
+            !sent.is_empty() && sent.iter().all(|sent| *sent == stored[1]),
+            "{build}: the agent does not change the image"
+        );
         bench.stop().await;
     }
 }
@@ -97,7 +100,7 @@ async fn queued_message_has_its_image_after_the_host_is_killed() {
         let mut bench = bench.kill_host().await;
         let queued = bench.chat_state().await["queuedMessages"].clone();
         assert_eq!(queued[0]["message"]["attachments"][0]["type"], "resource", "{build}: {queued:#}");
-        assert!(images(&bench).iter().all(Vec::is_empty), "{build}: nothing starts by itself");
+        assert!(images(&bench).iter().all(Vec::is_empty), "{build}: no queued message starts automatically");
         bench.client.send_message(&bench.uris.chat, "!say here again").await;
         bench.wait_for_turn_end().await;
         bench.wait_for_turn_end().await;

@@ -134,7 +134,7 @@ impl DeliveryChecker {
                 (MessageFate::Accepted(_), false) => count == 1,
                 (MessageFate::Unknown, _) => count <= 1,
             };
-            assert!(right, "{message:?} is there {count} times\n{}", show());
+            assert!(right, "{message:?} occurs {count} times\n{}", show());
         }
         for (text, is_persons) in &places {
             let known = self.messages.iter().any(|message| text.ends_with(&message.tag));
@@ -155,7 +155,7 @@ impl DeliveryChecker {
         let mut ids: Vec<_> = chat.turns.iter().map(|turn| &turn.id).collect();
         ids.sort();
         ids.dedup();
-        assert_eq!(ids.len(), chat.turns.len(), "a turn is there twice");
+        assert_eq!(ids.len(), chat.turns.len(), "a turn occurs twice");
         let is_retained = |message: &&Message| matches!(message.fate, MessageFate::Accepted(_)) && !message.withdrawn;
         self.messages.iter().filter(is_retained).count()
     }

@@ -362,9 +362,13 @@ impl ChaosRun {
             let (then, stream) = &before.seen[who];
             let client = &self.clients[who];
             delivery_checker::check_past(then, &client.state);
-            assert!(client.state.active_turn.is_none(), "nothing runs by itself: {:#?}", client.state.active_turn);
+            assert!(
+                client.state.active_turn.is_none(),
+                "no turn runs after the restart: {:#?}",
+                client.state.active_turn
+            );
             if let Some(StreamedTurn { turn, received_text, durable_bytes }) = stream {
-                let stored = client.text(turn).expect("the running turn is there");
+                let stored = client.text(turn).expect("the running turn exists");
                 assert!(
                     received_text.starts_with(&stored) || stored.starts_with(received_text),
                     "{stored:?} was stored of {received_text:?}"
@@ -377,7 +381,7 @@ impl ChaosRun {
             }
         }
         self.delivery_checker.check_chat(&self.clients[0].state);
-        assert!(self.host.agents().is_empty(), "nothing is sent again by itself");
+        assert!(self.host.agents().is_empty(), "no message is sent again automatically");
         let last = self.clients[0].state.turns.last();
         let interrupted = last.filter(|turn| turn.state == TurnState::Error && is_interrupted(&turn.response_parts));
         assert!(

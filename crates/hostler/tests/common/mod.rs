@@ -283,7 +283,7 @@ impl HostProcess {
         self.stdout.read_to_string(&mut rest).await.unwrap();
         assert_eq!(rest, "", "stdout holds the READY line alone");
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "left behind: {left:#?}");
+        assert!(left.is_empty(), "remaining processes: {left:#?}");
         self.stderr_text()
     }
 }

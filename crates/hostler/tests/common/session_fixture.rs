@@ -122,7 +122,7 @@ impl SessionFixture {
         host.signal(Signal::SIGKILL);
         host.wait_for_exit().await;
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "{build}: left behind: {left:#?}");
+        assert!(left.is_empty(), "{build}: remaining processes: {left:#?}");
         Self::reopen(build, home, upstream, uris).await
     }
 
@@ -147,7 +147,7 @@ impl SessionFixture {
         let tree = self.host.process_tree();
         kill(Pid::from_raw(i32::try_from(self.host.only_agent().pid).unwrap()), Signal::SIGKILL).unwrap();
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "{}: left behind: {left:#?}", self.build);
+        assert!(left.is_empty(), "{}: remaining processes: {left:#?}", self.build);
     }
 
     pub async fn stop(self) {

@@ -59,7 +59,7 @@ async fn assert_conversation_is_listed_synced_and_deleted(build: &str) {
     assert!(listed(&home, "other", build).await.is_empty());
     assert_eq!(listed(&home, "state", build).await.len(), 1, "the owning host still lists its stored session");
     std::fs::write(&path, saved).unwrap();
-    assert!(listed(&home, "other", build).await.is_empty(), "what was deleted stays hidden");
+    assert!(listed(&home, "other", build).await.is_empty(), "a deleted session stays hidden");
 }
 
 #[tokio::test]

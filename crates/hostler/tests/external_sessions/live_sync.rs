@@ -123,7 +123,7 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
         assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
         let turn = last_turn(&mut second, &bench, since).await;
         assert_eq!(turn["message"]["text"], script, "{build}");
-        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: it is over");
+        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: the external turn has ended");
         second.peer.send_and_wait(&bench.uris.chat, "!say four").await;
         assert_eq!(
             bench.count_in_model_requests("!say three").last(),

@@ -112,7 +112,7 @@ async fn client_stops_background_work_and_its_processes_end() {
         assert_eq!(removed["id"], one, "{build}");
         assert_eq!(work(&bench.chat_state().await), [two.as_str()], "{build}");
         wait_until("its shell is gone", || shells(host, "one") == 0).await;
-        assert!(shells(host, "two") > 0, "{build}: the other one goes on");
+        assert!(shells(host, "two") > 0, "{build}: the other one continues");
         let params = json!({ "channel": bench.uris.chat, "id": one });
         let again = bench.client.client.request::<_, Value>("hostler/stopBackgroundWork", params).await;
         assert!(again.unwrap_err().to_string().contains(&one), "{build}");

@@ -100,7 +100,10 @@ async fn queue_survives_a_killed_host_and_does_not_start_by_itself() {
         let chat = bench.chat_state().await;
         assert_eq!(waiting(&chat), ["!say steer", "!say one", "!say two"], "{build}");
         assert!(chat["activeTurn"].is_null() && chat["steeringMessage"].is_null(), "{build}: {chat:#}");
-        assert!(is_paused(&bench).await && bench.host.agents().is_empty(), "{build}: nothing starts by itself");
+        assert!(
+            is_paused(&bench).await && bench.host.agents().is_empty(),
+            "{build}: no queued message starts automatically"
+        );
         assert_eq!(bench.client.send_and_wait(&bench.uris.chat, "!say back").await, "back", "{build}");
         for _ in 0..3 {
             bench.wait_for_turn_end().await;

@@ -71,7 +71,7 @@ impl HostFixture {
         self.host.signal(nix::sys::signal::Signal::SIGKILL);
         self.host.wait_for_exit().await;
         let left = hostler_testkit::processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "left behind: {left:#?}");
+        assert!(left.is_empty(), "remaining processes: {left:#?}");
         let host = self.home.serve_fake(&RESTARTED_HOST_ENV).await;
         Self { home: self.home, host }
     }

@@ -86,7 +86,7 @@ async fn cancel_ends_a_command_and_its_children(case: ProtocolCase) {
     client.wait_for_output(&uris.chat).await;
     assert!(runs(&case, mark));
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
-    crate::common::session_fixture::wait_until("nothing of it is left", || !runs(&case, mark)).await;
+    crate::common::session_fixture::wait_until("no process of the command remains", || !runs(&case, mark)).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"][0]["state"], "cancelled");
 }
 

@@ -307,7 +307,7 @@ async fn steer_reaches_the_model_with_the_next_call(case: ProtocolCase) {
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "look left")).await;
     go(&case);
     let texts = turns(&mut client, &uris.chat, 2).await;
-    assert_eq!(texts[1], "look left", "the answer to them is a turn of its own");
+    assert_eq!(texts[1], "look left", "the answer to the steer is a separate turn");
     let state = client.subscribe(&uris.chat).await;
     assert!(
         markdown_text(&state["turns"][1]).contains("told: ") && markdown_text(&state["turns"][1]).contains("look left"),

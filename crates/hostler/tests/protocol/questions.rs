@@ -135,7 +135,7 @@ async fn decline_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
-    assert_eq!(turn["state"], "complete", "the agent goes on without an answer: {turn:#}");
+    assert_eq!(turn["state"], "complete", "the agent continues without an answer: {turn:#}");
 }
 
 async fn cancelled_question_reaches_the_agent(case: ProtocolCase) {

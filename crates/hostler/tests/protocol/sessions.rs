@@ -279,7 +279,7 @@ async fn disposed_uri_can_be_reused(case: ProtocolCase) {
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     let params = json!({"channel": uris.session, "workingDirectories": [case.uri("")]});
     client.call_ok("createSession", params).await;
-    assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]), "nothing of the other one is in it");
+    assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]), "it contains no data of the other session");
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "new").await), "echo: new");
 }
 

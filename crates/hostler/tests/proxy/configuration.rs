@@ -147,7 +147,7 @@ async fn limits_apply_at_once_follow_the_file_and_survive_restarts() {
     proxy.stop().await;
 
     let proxy = start(&home, &limited(3)).await;
-    assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "what was used before the restart counts");
+    assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "usage before the restart counts");
     std::fs::write(config(&home), "upstream = 'scripted'\n").unwrap();
     proxy.wait_for_log("was read anew", 1).await;
     proxy.answer_text("m", "four").await;

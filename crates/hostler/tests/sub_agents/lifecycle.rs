@@ -74,7 +74,7 @@ async fn background_sub_agent_ends_during_the_turn_that_started_it() {
         let turn = ended(&bench).await;
         assert_eq!(turn["state"], "complete", "{build}: {turn:#}");
         if build == "native" {
-            assert!(!bench.chat_state().await["activeTurn"].is_null(), "its parent goes on");
+            assert!(!bench.chat_state().await["activeTurn"].is_null(), "its parent continues");
             front.release();
         }
         bench.wait_for_turn_end().await;

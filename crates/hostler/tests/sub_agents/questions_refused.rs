@@ -27,7 +27,7 @@ async fn sub_agent_questions_and_plans_are_refused_with_a_reason() {
                 "{build}: {sentence}"
             );
             assert!(sentence.ends_with('.') && !sentence.contains('<'), "{build}: {sentence}");
-            assert_eq!(turn["responseParts"][1]["content"], "asked", "{build}: it goes on: {turn:#}");
+            assert_eq!(turn["responseParts"][1]["content"], "asked", "{build}: the sub-agent continues: {turn:#}");
             assert_no_pending_requests(&bench).await;
             bench.stop().await;
         }

@@ -106,7 +106,7 @@ async fn session_asks_which_background_work_to_stop() {
         bench.wait_for_action("chat/inputCompleted").await.unwrap();
         until_listed(&bench, &[remaining]).await;
         wait_until("its shell is gone", || !runs(&bench, "job")).await;
-        assert!(runs(&bench, "inner"), "{build}: what was not chosen goes on");
+        assert!(runs(&bench, "inner"), "{build}: work that was not chosen continues");
         assert_no_pending_requests(&bench).await;
         assert_same_process_answers(&bench, pid).await;
         bench.stop().await;

@@ -71,7 +71,7 @@ async fn file_is_written_after_approval_and_its_edit_is_shown() {
         let read: serde_json::Value =
             bench.client.client.request("resourceRead", json!({ "channel": "ahp-root://", "uri": uri })).await.unwrap();
         assert_eq!(read["data"], "one\ntwo\n", "{build}");
-        assert_eq!(preview["after"], edit["after"], "{build}: what was shown is what was done");
+        assert_eq!(preview["after"], edit["after"], "{build}: the displayed input was executed");
 
         let change = json!({ "file_path": file, "old_string": "two", "new_string": "2\n3" });
         let script = format!("!tool Read {}\n!say then\n!tool Edit {change}\n!say done", json!({ "file_path": file }));
@@ -86,7 +86,7 @@ async fn file_is_written_after_approval_and_its_edit_is_shown() {
         assert_eq!(
             (&preview["before"], &preview["after"], &preview["diff"]),
             (&edit["before"], &edit["after"], &edit["diff"]),
-            "{build}: what was shown is what was done"
+            "{build}: the displayed input was executed"
         );
         bench.stop().await;
     }

@@ -23,7 +23,7 @@ async fn command_output_is_not_reported_before_its_end() {
         bench.wait_for_turn_end().await;
         let recording = std::fs::read_to_string(&wire).unwrap();
         let first =
-            recording.lines().find(|line| line.contains("output-1")).expect("the output is reported in the end");
+            recording.lines().find(|line| line.contains("output-1")).expect("the output is reported at the end");
         let first: Value = serde_json::from_str(first).unwrap();
         let hook = first["request"]["input"]["hook_event_name"] == "PostToolUse";
         assert!(first["type"] == "user" || hook, "{build} reports it earlier: {first:#}");

@@ -111,9 +111,9 @@ async fn no_client_setting_names_a_program() {
     assert!(known.iter().any(|name| name == "permissionMode"), "{known:?}");
     for name in &known {
         let name = name.to_lowercase();
-        let verbs =
+        let program_terms =
             ["path", "command", "executable", "binary", "shell", "hook", "env", "helper", "cli", "server", "program"];
-        assert!(!verbs.iter().any(|verb| name.contains(verb)), "{name} sounds like a program");
+        assert!(!program_terms.iter().any(|term| name.contains(term)), "{name} seems to name a program");
     }
 
     let env = json!({"PATH": home.root(), "SHELL": evil, "BASH_ENV": evil, "LD_PRELOAD": evil, "ENV": evil});

@@ -14,7 +14,7 @@ area! { HostFixture::with_fake_agent();
     two_turns_run_in_one_agent_process,
     second_turn_during_a_turn_is_rejected,
     used_turn_id_is_rejected,
-    overlong_turn_id_is_rejected,
+    empty_or_overlong_turn_id_is_rejected,
     empty_message_is_rejected,
     message_of_another_origin_is_rejected,
     invalid_start_time_is_tolerated,
@@ -191,7 +191,7 @@ async fn used_turn_id_is_rejected(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1);
 }
 
-async fn overlong_turn_id_is_rejected(case: ProtocolCase) {
+async fn empty_or_overlong_turn_id_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for id in [String::new(), "x".repeat(257)] {
         let mut action = turn_started_action("hello");

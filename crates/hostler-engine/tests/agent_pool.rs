@@ -32,21 +32,21 @@ fn uri(number: usize) -> String {
 }
 
 /// Starts a host with these limits and a manual clock.
-async fn fleet(caps: AgentPoolLimits, warm: bool) -> (Rig, ManualClock) {
+async fn start_pool(limits: AgentPoolLimits, prewarm: bool) -> (Rig, ManualClock) {
     let clock = ManualClock::new();
-    let fleet = AgentPoolConfig {
+    let agent_pool = AgentPoolConfig {
         idle_timeout: IDLE,
         max_idle_timeout: IDLE_MAX,
         stall_timeout: Duration::ZERO,
-        limits: caps,
-        prewarm: warm,
+        limits,
+        prewarm,
     };
-    let options = Options { clock: Arc::new(clock.clone()), fleet, ..Options::default() };
+    let options = Options { clock: Arc::new(clock.clone()), agent_pool, ..Options::default() };
     (Rig::start_with(options).await, clock)
 }
 
-fn seats(live: usize) -> AgentPoolLimits {
-    AgentPoolLimits { max_agents: live, max_prewarmed: 2 }
+fn max_agents(count: usize) -> AgentPoolLimits {
+    AgentPoolLimits { max_agents: count, max_prewarmed: 2 }
 }
 
 /// Creates a session and starts its first turn, `t1`.
@@ -54,7 +54,7 @@ async fn begin(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
     let uri = uri(number);
     rig.create(&uri);
     let listener = rig.listen(&uri).await;
-    rig.say(&uri, "t1", "hi").await;
+    rig.send_message(&uri, "t1", "hi").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "hi");
     (listener, agent)
@@ -98,7 +98,7 @@ async fn idle_session(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
     (listener, agent)
 }
 
-async fn say_with_model(rig: &Rig, number: usize, turn: &str, text: &str, model: &str) {
+async fn send_message_with_model(rig: &Rig, number: usize, turn: &str, text: &str, model: &str) {
     let mut action = started(turn, text);
     action.message = message(text, Some(model));
     rig.engine.dispatch(dispatch(&uri(number), StateAction::ChatTurnStarted(action))).await;

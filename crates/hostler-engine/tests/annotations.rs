@@ -5,7 +5,7 @@ mod common;
 
 use ahp::reducers::apply_action_to_annotations;
 use ahp_types::state::AnnotationsState;
-use common::{Rig, SESSION, wish};
+use common::{Rig, SESSION, dispatch_json};
 use hostler_engine::{ChannelState, Delivery, EngineError, Subscriber, annotations_uri};
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ async fn annotations_exist_from_the_start_and_all_five_actions_apply() {
         json!({"type": "annotations/entryRemoved", "annotationId": "a", "entryId": "1"}),
         json!({"type": "annotations/removed", "annotationId": "b"}),
     ] {
-        rig.engine.dispatch(wish(&channel, 0, action, None)).await;
+        rig.engine.dispatch(dispatch_json(&channel, 0, action, None)).await;
         assert_eq!(reader.next().await, None);
     }
     let expected = json!({"annotations": [{"id": "a", "origin": {"session": SESSION}, "resolved": true,
@@ -70,17 +70,17 @@ async fn annotations_exist_from_the_start_and_all_five_actions_apply() {
         (json!({"type": "annotations/removed", "annotationId": "b"}), "no annotation"),
         (json!({"type": "annotations/entryRemoved", "annotationId": "a", "entryId": "2"}), "remove the annotation"),
     ] {
-        rig.engine.dispatch(wish(&channel, 0, bad, None)).await;
+        rig.engine.dispatch(dispatch_json(&channel, 0, bad, None)).await;
         assert!(reader.next().await.unwrap().contains(reason));
     }
     // Annotations from before the first message are stored with it, and counted in the session list.
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
     let crashed = rig.engine.clone();
     let rig = rig.crash().await;
     assert_eq!(Reader::of(&rig).await.json(), expected, "from the beginning's record");
-    rig.engine.dispatch(wish(&channel, 0, set("c", "more"), None)).await;
+    rig.engine.dispatch(dispatch_json(&channel, 0, set("c", "more"), None)).await;
     let rig = rig.restart().await;
     assert_eq!(Reader::of(&rig).await.json()["annotations"].as_array().unwrap().len(), 2);
     let summary = rig.engine.list_sessions(None, None).unwrap().summaries().remove(0).annotations.unwrap();

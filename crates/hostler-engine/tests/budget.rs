@@ -113,7 +113,7 @@ impl Client {
         while !content(self) {
             let wait = tokio::time::timeout(Duration::from_secs(60), self.deliveries.recv()).await;
             let delivery = wait.unwrap_or_else(|_| panic!("nothing more came: {:#?}\n{:#?}", self.session, self.chat));
-            match delivery.expect("the hub is alive") {
+            match delivery.expect("the broadcaster is alive") {
                 Delivery::Snapshot { snapshot, .. } => match snapshot.state {
                     ChannelState::Chat(chat) => self.chat = Some((*chat).clone()),
                     ChannelState::Session(session) => self.session = Some((*session).clone()),
@@ -184,8 +184,8 @@ impl Bed {
         let gateway = Arc::new(FakeGateway::default());
         let (engine, starts) = host(dir.path(), &gateway).await;
         let config = config.as_object().cloned();
-        let wish = CreateSession { uri: SESSION.into(), config, ..CreateSession::default() };
-        engine.create_session(wish).unwrap();
+        let request = CreateSession { uri: SESSION.into(), config, ..CreateSession::default() };
+        engine.create_session(request).unwrap();
         let client = Client::subscribe(&engine).await;
         Self { engine, gateway, starts, client, dir }
     }

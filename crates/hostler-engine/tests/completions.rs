@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Rig, SESSION, wish};
+use common::{Rig, SESSION, dispatch_json};
 use hostler_driver::SlashCommand;
 use hostler_engine::{EngineError, annotations_uri, default_chat_uri};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ async fn files_complete_the_word_at_the_cursor() {
     }
     std::fs::write(rig.work.join(".gitignore"), "out/\n").unwrap();
     let items = offered(&rig, "🐎 see @main").await;
-    assert_eq!(texts(&items), ["@src/Main.rs"], "whatever the case, and nothing that is ignored");
+    assert_eq!(texts(&items), ["@src/Main.rs"], "case-insensitive, and without ignored files");
     let item = &items[0];
     assert_eq!((&item["rangeStart"], &item["rangeEnd"]), (&json!(7), &json!(12)));
     assert_eq!(item["attachment"]["type"], "resource");
@@ -44,7 +44,7 @@ async fn files_complete_the_word_at_the_cursor() {
     let items = offered(&rig, "#mod").await;
     assert_eq!(texts(&items), ["#lib/mod.rs", "#src/deep/mod.rs"]);
     let labels: Vec<_> = items.as_array().unwrap().iter().map(|item| item["attachment"]["label"].clone()).collect();
-    assert_eq!(labels, ["lib/mod.rs", "src/deep/mod.rs"], "told apart by where they are");
+    assert_eq!(labels, ["lib/mod.rs", "src/deep/mod.rs"], "the paths distinguish them");
     assert_eq!(texts(&offered(&rig, "@two").await), ["@\"two words.md\""]);
     assert_eq!(texts(&offered(&rig, "@deep/mo").await), ["@src/deep/mod.rs"]);
     for nothing in ["me@main", "main", "", "@main ", "see /rename"] {
@@ -72,7 +72,7 @@ async fn commands_include_local_and_reported_ones_and_outlive_the_agent() {
     rig.create(SESSION);
     assert_eq!(texts(&offered(&rig, "/").await), ["/rename"]);
     let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let compact = SlashCommand { name: "compact".into(), description: "Shorten".into(), argument_hint: String::new() };
     let mut agent = rig.starts.next_start().await.succeed_with_commands(vec![compact]);
     agent.next_prompt().await;
@@ -90,9 +90,9 @@ async fn commands_include_local_and_reported_ones_and_outlive_the_agent() {
 #[tokio::test]
 async fn other_non_empty_chats_are_offered() {
     let mut rig = Rig::start().await;
-    let mut listener = rig.talk().await;
+    let mut listener = rig.run_first_turn().await;
     let title = json!({"type": "session/titleChanged", "title": "Two\nlines"});
-    rig.engine.dispatch(wish(SESSION, 0, title, None)).await;
+    rig.engine.dispatch(dispatch_json(SESSION, 0, title, None)).await;
     listener.until("session/titleChanged").await;
     assert_eq!(texts(&offered(&rig, "#chat:").await), [""; 0]);
     // As seen from another chat; the session's own channel stands for its default chat.

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Options, Rig, SESSION, wish};
+use common::{Options, Rig, SESSION, dispatch_json};
 use hostler_engine::{CreateSession, EngineError, ROOT_CHANNEL_URI, SessionConfigRequest};
 use serde_json::{Value, json};
 
@@ -53,9 +53,9 @@ async fn branch_comes_from_git_and_is_read_only() {
 async fn property_values_can_be_searched() {
     let rig = Rig::start().await;
     repository(&rig);
-    let wish = at(&rig, json!({}));
+    let request = at(&rig, json!({}));
     let search = async |property: &str, query: &str| {
-        let items = rig.engine.config_values(&wish, property, query).await.unwrap();
+        let items = rig.engine.config_values(&request, property, query).await.unwrap();
         items.into_iter().map(|item| item.value).collect::<Vec<_>>()
     };
     assert_eq!(search("branch", "").await, ["main", "feature/Login"], "the current one first");
@@ -85,7 +85,7 @@ async fn session_branch_is_updated_every_turn() {
     while branch(&listener) != Some(json!("main")) {
         listener.next().await;
     }
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
     git(&rig.work, &["checkout", "--quiet", "feature/Login"]);
@@ -100,23 +100,23 @@ async fn session_branch_is_updated_every_turn() {
 #[tokio::test]
 async fn vs_code_config_keys_change_the_permission_mode_and_all_three_are_published() {
     let mut rig = Rig::start().await;
-    let (mut listener, mut agent) = rig.ask().await;
+    let (mut listener, mut agent) = rig.start_first_turn().await;
     let change = |config: Value, replace: bool| {
-        wish(SESSION, 0, json!({"type": "session/configChanged", "config": config, "replace": replace}), None)
+        dispatch_json(SESSION, 0, json!({"type": "session/configChanged", "config": config, "replace": replace}), None)
     };
     let now = |listener: &common::Listener| {
         let values = &listener.session.as_ref().unwrap().config.as_ref().unwrap().values;
         ["permissionMode", "mode", "autoApprove"].map(|key| values[key].as_str().unwrap().to_owned())
     };
     assert_eq!(now(&listener), ["default", "interactive", "default"]);
-    for (wanted, replace, told, expected) in [
+    for (wanted, replace, sent, expected) in [
         (json!({"autoApprove": "assisted"}), false, "acceptEdits", ["acceptEdits", "interactive", "assisted"]),
         (json!({"mode": "plan"}), false, "plan", ["plan", "plan", "assisted"]),
         (json!({"mode": "interactive"}), true, "acceptEdits", ["acceptEdits", "interactive", "assisted"]),
         (json!({"mode": "autopilot"}), false, "default", ["dontAsk", "autopilot", "assisted"]),
     ] {
         rig.engine.dispatch(change(wanted, replace)).await;
-        assert_eq!(agent.permission_modes.recv().await.unwrap(), told, "the agent is told first");
+        assert_eq!(agent.permission_modes.recv().await.unwrap(), sent, "the agent receives it first");
         listener.until("session/configChanged").await;
         assert_eq!(now(&listener), expected);
     }
@@ -124,11 +124,11 @@ async fn vs_code_config_keys_change_the_permission_mode_and_all_three_are_publis
     for (bad, reason) in [
         (json!({"autoApprove": "autoApprove"}), "autoApprove cannot be"),
         (json!({"isolation": "worktree"}), "cannot be changed"),
-        (json!({"model": "unheard-of"}), "one of the models on offer"),
+        (json!({"model": "unknown"}), "one of the models on offer"),
     ] {
         rig.engine.dispatch(change(bad, false)).await;
         listener.until("session/configChanged rejected").await;
-        assert!(listener.heard.last().unwrap().contains(reason), "{:?}", listener.heard.last());
+        assert!(listener.events.last().unwrap().contains(reason), "{:?}", listener.events.last());
     }
     rig.engine.shutdown().await;
 }
@@ -139,18 +139,18 @@ async fn session_model_applies_to_messages_without_a_model() {
     let config = json!({"model": "m", "effort": "low"}).as_object().cloned();
     rig.engine.create_session(CreateSession { uri: SESSION.into(), config, ..CreateSession::default() }).unwrap();
     let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
     assert_eq!((start.spec.model.as_str(), start.spec.effort.as_deref()), ("m", Some("low")));
     let mut agent = start.succeed();
     agent.next_prompt().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
-    // Cleared: the agent keeps its present settings.
+    // Cleared: the agent continues with its present settings.
     let clear = json!({"type": "session/configChanged", "config": {"model": null, "effort": null}});
-    rig.engine.dispatch(wish(SESSION, 0, clear, None)).await;
+    rig.engine.dispatch(dispatch_json(SESSION, 0, clear, None)).await;
     listener.until("session/configChanged").await;
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     let change = agent.policy_changes.recv().await.unwrap();
     assert_eq!(change, hostler_driver::AgentSettingChange::Effort(None));
     rig.engine.shutdown().await;
@@ -159,15 +159,16 @@ async fn session_model_applies_to_messages_without_a_model() {
 #[tokio::test]
 async fn client_defaults_are_stored_and_host_settings_override_them() {
     let mut rig = Rig::start().await;
-    let write =
-        |config: Value| wish(ROOT_CHANNEL_URI, 0, json!({"type": "root/configChanged", "config": config}), None);
+    let write = |config: Value| {
+        dispatch_json(ROOT_CHANNEL_URI, 0, json!({"type": "root/configChanged", "config": config}), None)
+    };
     let written = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
     rig.engine.dispatch(write(written)).await;
     rig.engine.dispatch(write(json!({"permissionMode": "bypassPermissions", "lost": 1}))).await;
     let root = rig.engine.root_state().await;
     let config = root.config.as_ref().unwrap();
-    let kept = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
-    assert_eq!(Value::Object(config.values.clone()), kept, "a bad value refuses the whole change");
+    let expected = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
+    assert_eq!(Value::Object(config.values.clone()), expected, "a bad value refuses the whole change");
     assert!(config.schema.properties.contains_key("permissionMode"));
     let now = values(&rig, json!({})).await;
     assert_eq!((&now["permissionMode"], &now["effort"]), (&json!("plan"), &json!("high")));

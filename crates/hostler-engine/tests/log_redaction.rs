@@ -10,12 +10,12 @@ use common::{Rig, SESSION, turn_started};
 use hostler_engine::{Delivery, ResourceContents, StoredContent, Subscriber, WriteResource, default_chat_uri};
 
 /// A text that a person has written.
-const PLANTED: &str = "planted-word";
+const PLANTED: &str = "planted-text";
 
 /// Damages a store, starts a host on it and opens the session; returns the log.
 async fn logged_after(damage: impl FnOnce(&Rig)) -> String {
     let mut rig = Rig::start().await;
-    rig.talk().await;
+    rig.run_first_turn().await;
     rig.engine.shutdown().await;
     damage(&rig);
     let (log, _guard) = Log::begin();
@@ -63,7 +63,7 @@ async fn unreadable_grants_are_logged_without_their_paths() {
 #[tokio::test]
 async fn debug_output_omits_texts_and_contents() {
     let (rig, listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", PLANTED).await;
+    rig.send_message(SESSION, "t1", PLANTED).await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
     rig.engine.subscribe(&default_chat_uri(SESSION), &subscriber, 1).await.unwrap();
     let snapshot = deliveries.recv().await.unwrap();

@@ -25,7 +25,7 @@ use self::common::Rig;
 use self::model::{Tally, World};
 
 /// Maximum duration of a step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn unapproved_tool_calls_never_run() {
@@ -34,16 +34,16 @@ fn unapproved_tool_calls_never_run() {
     let rig = RefCell::new(None);
     let tally = RefCell::new(Vec::<Tally>::new());
     let config = ProptestConfig { cases: 256, max_shrink_iters: 400, failure_persistence: None, ..Default::default() };
-    let story = prop::collection::vec(steps::any_step(), 1..24);
-    let verdict = TestRunner::new(config).run(&story, |story| {
+    let steps = prop::collection::vec(steps::any_step(), 1..24);
+    let result = TestRunner::new(config).run(&steps, |steps| {
         runtime.block_on(async {
             let host = match rig.take() {
                 Some(host) => host,
                 None => Rig::start().await,
             };
             let mut world = World::begin(host).await;
-            for step in &story {
-                let taken = tokio::time::timeout(PATIENCE, world.take(step)).await;
+            for step in &steps {
+                let taken = tokio::time::timeout(STEP_TIMEOUT, world.take(step)).await;
                 taken.map_err(|_| TestCaseError::fail(format!("{step:?} does not end")))??;
             }
             let (host, answered) = world.end().await?;
@@ -55,7 +55,7 @@ fn unapproved_tool_calls_never_run() {
     if let Some(host) = rig.take() {
         runtime.block_on(host.engine.shutdown());
     }
-    if let Err(error) = verdict {
+    if let Err(error) = result {
         panic!("{error}");
     }
     // The cases cover both approvals and denials.

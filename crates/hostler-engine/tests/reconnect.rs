@@ -5,7 +5,7 @@ mod common;
 
 use ahp_types::StateAction;
 use ahp_types::state::SessionStatus;
-use common::{Rig, SESSION, started, wish};
+use common::{Rig, SESSION, dispatch_json, started};
 use hostler_driver::{DriverEvent, PartId, PartKind};
 use hostler_engine::{Delivery, EngineError, ROOT_CHANNEL_URI, ReconnectOutcome, Subscriber, default_chat_uri};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn reconnect_replays_exactly_the_missed_envelopes() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
-    let listener = rig.talk().await;
+    let listener = rig.run_first_turn().await;
     let chat = default_chat_uri(SESSION);
     let all = listener.numbers.clone();
     let (seqs, missing) =
@@ -45,7 +45,7 @@ async fn oversized_replay_becomes_snapshots() {
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
-    let (mut listener, agent) = rig.ask().await;
+    let (mut listener, agent) = rig.start_first_turn().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     for _ in 0..20 {
         agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "x".repeat(1 << 20) }).await;
@@ -65,14 +65,14 @@ async fn after_a_restart_known_clients_get_replay_and_clients_ahead_get_snapshot
     let mut rig = Rig::start().await;
     let _me = rig.engine.connect_client("me", "").await;
     let before = rig.engine.current_seq();
-    let listener = rig.talk().await;
+    let listener = rig.run_first_turn().await;
     let all = listener.numbers.clone();
     let rig = rig.restart().await;
     let chat = default_chat_uri(SESSION);
     let (seqs, missing) = rig.missed(before, &[SESSION, &chat]).await.unwrap();
     assert_eq!(missing, Vec::<String>::new());
     let old: Vec<_> = seqs.iter().copied().filter(|seq| *seq <= *all.last().unwrap()).collect();
-    assert_eq!(old, all, "what an earlier life said is said again, under its old numbers");
+    assert_eq!(old, all, "actions of an earlier run are replayed under their old numbers");
     let last = *all.last().unwrap();
     assert_eq!(rig.missed(last + 40_000, &[SESSION]).await, None, "that number never became durable");
     let (subscriber, _deliveries) = Subscriber::new(10);
@@ -88,7 +88,7 @@ async fn repeated_dispatch_is_answered_by_its_first_envelope() {
     let mut listener = rig.listen(SESSION).await;
     let chat = default_chat_uri(SESSION);
     let start = serde_json::to_value(StateAction::ChatTurnStarted(started("t1", "hi"))).unwrap();
-    rig.engine.dispatch(wish(&chat, 5, start.clone(), None)).await;
+    rig.engine.dispatch(dispatch_json(&chat, 5, start.clone(), None)).await;
     listener.until("chat/turnStarted").await;
     let first = *listener.numbers.last().unwrap();
     let mut agent = rig.starts.next_start().await.succeed();
@@ -97,24 +97,25 @@ async fn repeated_dispatch_is_answered_by_its_first_envelope() {
     listener.until("chat/turnComplete").await;
 
     let (asking, mut answers) = Subscriber::new(10);
-    rig.engine.dispatch(wish(&chat, 5, start.clone(), Some(&asking))).await;
+    rig.engine.dispatch(dispatch_json(&chat, 5, start.clone(), Some(&asking))).await;
     let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
     assert_eq!(again.seq, first);
     assert!(again.rejection.is_none());
 
     let rig = rig.restart().await;
     let _me = rig.engine.connect_client("me", "").await;
-    rig.engine.dispatch(wish(&chat, 5, start.clone(), Some(&asking))).await;
+    rig.engine.dispatch(dispatch_json(&chat, 5, start.clone(), Some(&asking))).await;
     let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
     assert_eq!(again.seq, first, "also after a restart");
-    let rename = |seq| wish(SESSION, seq, json!({"type": "session/titleChanged", "title": "T"}), Some(&asking));
+    let rename =
+        |seq| dispatch_json(SESSION, seq, json!({"type": "session/titleChanged", "title": "T"}), Some(&asking));
     rig.engine.dispatch(rename(6)).await;
     let mut listener = rig.listen(SESSION).await;
     rig.engine.dispatch(rename(7)).await;
     listener.until("session/titleChanged").await;
-    rig.engine.dispatch(wish(&chat, 5, start, Some(&asking))).await;
+    rig.engine.dispatch(dispatch_json(&chat, 5, start, Some(&asking))).await;
     let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
-    assert_eq!(again.seq, first, "also after it has said newer things");
+    assert_eq!(again.seq, first, "also after newer dispatches");
     let listener = rig.listen(SESSION).await;
     assert_eq!(listener.chat.unwrap().turns.len(), 1);
     rig.engine.shutdown().await;
@@ -128,25 +129,25 @@ async fn different_dispatches_with_one_number_are_not_repetitions() {
     rig.engine.subscribe(ROOT_CHANNEL_URI, &subscriber, 1).await.unwrap();
     for (key, seq) in [("a", 0), ("b", 0), ("b", 0), ("c", 1)] {
         let change = json!({"type": "root/configChanged", "config": {key: true}});
-        rig.engine.dispatch(wish(ROOT_CHANNEL_URI, seq, change, Some(&subscriber))).await;
+        rig.engine.dispatch(dispatch_json(ROOT_CHANNEL_URI, seq, change, Some(&subscriber))).await;
     }
-    let mut heard = Vec::new();
-    while heard.len() < 4 {
+    let mut seqs = Vec::new();
+    while seqs.len() < 4 {
         if let Delivery::Envelope(item) = deliveries.recv().await.unwrap() {
-            heard.push(item.seq);
+            seqs.push(item.seq);
         }
     }
-    assert_eq!(heard[1], heard[2], "the same wish under the same number is answered by the same envelope");
+    assert_eq!(seqs[1], seqs[2], "a repeated dispatch is answered with the same envelope");
     let rig = rig.restart().await;
     let values = rig.engine.root_state().await.config.clone().unwrap().values;
-    assert_eq!(Value::Object(values), json!({"a": true, "b": true, "c": true}), "kept across restarts");
+    assert_eq!(Value::Object(values), json!({"a": true, "b": true, "c": true}), "stored across restarts");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn title_flags_draft_clients_and_config_changes_are_stored() {
     let mut rig = Rig::start().await;
-    let mut listener = rig.talk().await;
+    let mut listener = rig.run_first_turn().await;
     let chat = default_chat_uri(SESSION);
     assert_eq!(
         listener.session.as_ref().unwrap().status & SessionStatus::IsRead.bits(),
@@ -165,9 +166,9 @@ async fn title_flags_draft_clients_and_config_changes_are_stored() {
         (&chat, json!({"type": "session/titleChanged", "title": "The chat"})),
     ] {
         let kind = change["type"].as_str().unwrap().to_owned();
-        rig.engine.dispatch(wish(channel, 0, change, None)).await;
+        rig.engine.dispatch(dispatch_json(channel, 0, change, None)).await;
         listener.until(&kind).await;
-        assert!(!listener.heard.last().unwrap().contains("rejected"), "{:?}", listener.heard.last());
+        assert!(!listener.events.last().unwrap().contains("rejected"), "{:?}", listener.events.last());
     }
     listener.until("changed").await;
     let rig = rig.restart().await;
@@ -188,7 +189,7 @@ async fn title_flags_draft_clients_and_config_changes_are_stored() {
 #[tokio::test]
 async fn invalid_changes_are_refused() {
     let mut rig = Rig::start().await;
-    let mut listener = rig.talk().await;
+    let mut listener = rig.run_first_turn().await;
     for (change, reason) in [
         (json!({"type": "session/titleChanged", "title": " "}), "a title has"),
         (json!({"type": "session/configChanged", "config": {"permissionMode": "bypassPermissions"}}), "cannot be"),
@@ -197,10 +198,10 @@ async fn invalid_changes_are_refused() {
         (json!({"type": "session/activeClientRemoved", "clientId": "me"}), "not active"),
     ] {
         let kind = change["type"].as_str().unwrap().to_owned();
-        rig.engine.dispatch(wish(SESSION, 0, change, None)).await;
+        rig.engine.dispatch(dispatch_json(SESSION, 0, change, None)).await;
         listener.until(&kind).await;
-        let heard = listener.heard.last().unwrap();
-        assert!(heard.contains("rejected") && heard.contains(reason), "{heard}");
+        let event = listener.events.last().unwrap();
+        assert!(event.contains("rejected") && event.contains(reason), "{event}");
     }
     rig.engine.shutdown().await;
 }
@@ -208,11 +209,11 @@ async fn invalid_changes_are_refused() {
 #[tokio::test]
 async fn changed_permission_mode_applies_to_the_next_process() {
     let mut rig = Rig::start().await;
-    let mut listener = rig.talk().await;
+    let mut listener = rig.run_first_turn().await;
     let change = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
-    rig.engine.dispatch(wish(SESSION, 0, change, None)).await;
+    rig.engine.dispatch(dispatch_json(SESSION, 0, change, None)).await;
     listener.until("session/configChanged").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.permission_mode, "plan");
     rig.engine.shutdown().await;
@@ -221,7 +222,7 @@ async fn changed_permission_mode_applies_to_the_next_process() {
 #[tokio::test]
 async fn session_is_restored_unchanged() {
     let mut rig = Rig::start().await;
-    rig.talk().await;
+    rig.run_first_turn().await;
     let before = rig.listen(SESSION).await;
     let rig = rig.restart().await;
     let after = rig.listen(SESSION).await;
@@ -239,7 +240,7 @@ async fn active_clients_of_a_session_are_limited() {
     let join = |client: usize| {
         let active = serde_json::json!({"clientId": format!("c{client}"), "tools": []});
         let action = serde_json::json!({"type": "session/activeClientSet", "activeClient": active});
-        rig.engine.dispatch(wish(SESSION, 0, action, None))
+        rig.engine.dispatch(dispatch_json(SESSION, 0, action, None))
     };
     for client in 0..64 {
         join(client).await;
@@ -249,7 +250,7 @@ async fn active_clients_of_a_session_are_limited() {
     listener.until("session/activeClientSet rejected: a session can have 64 active clients").await;
     join(63).await;
     listener.until("session/activeClientSet").await;
-    assert!(!listener.heard.last().unwrap().contains("rejected"), "who is there may say so again");
+    assert!(!listener.events.last().unwrap().contains("rejected"), "a present client may send it again");
     assert_eq!(listener.session.unwrap().active_clients.len(), 64);
     rig.engine.shutdown().await;
 }

@@ -19,31 +19,31 @@ use hostler_testkit::fake_driver::FakeAgent;
 use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
 use uuid::Uuid;
 
-const ELSEWHERE: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3700";
+const EXTERNAL_SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3700";
 
 fn options() -> Options {
     Options { search: true, ..Options::default() }
 }
 
-fn wish(query: &str) -> SearchRequest {
+fn search_request(query: &str) -> SearchRequest {
     SearchRequest { query: query.to_owned(), limit: 20, wait_for_index: true, ..SearchRequest::default() }
 }
 
 /// Searches after everything is indexed.
-async fn look(rig: &Rig, query: &str) -> SearchResults {
-    rig.engine.search(wish(query)).await.unwrap()
+async fn search(rig: &Rig, query: &str) -> SearchResults {
+    rig.engine.search(search_request(query)).await.unwrap()
 }
 
 /// The matching sessions and turns.
-async fn found(rig: &Rig, query: &str) -> Vec<(String, Vec<String>)> {
+async fn matching_turns(rig: &Rig, query: &str) -> Vec<(String, Vec<String>)> {
     let turn =
         |hit: &hostler_engine::SearchHit| hit.turn.as_ref().map_or("the title".to_owned(), |(_, turn)| turn.clone());
-    let sessions = look(rig, query).await.sessions;
+    let sessions = search(rig, query).await.sessions;
     sessions.iter().map(|session| (session.session.clone(), session.hits.iter().map(turn).collect())).collect()
 }
 
-async fn in_session(rig: &Rig, query: &str) -> Vec<String> {
-    let mut sessions = found(rig, query).await;
+async fn matches_in_one_session(rig: &Rig, query: &str) -> Vec<String> {
+    let mut sessions = matching_turns(rig, query).await;
     assert!(sessions.len() <= 1, "{sessions:?}");
     let mut turns = sessions.pop().map(|(_, turns)| turns).unwrap_or_default();
     turns.sort();
@@ -52,12 +52,12 @@ async fn in_session(rig: &Rig, query: &str) -> Vec<String> {
 
 /// A turn's end is published a moment before its row is written.
 async fn until_found(rig: &Rig, query: &str, turns: &[&str]) {
-    while in_session(rig, query).await != turns {
+    while matches_in_one_session(rig, query).await != turns {
         tokio::task::yield_now().await;
     }
 }
 
-async fn say(
+async fn run_turn(
     rig: &mut Rig,
     listener: &mut Listener,
     agent: &mut Option<FakeAgent>,
@@ -65,7 +65,7 @@ async fn say(
     text: &str,
     answer: &str,
 ) {
-    rig.say(SESSION, turn, text).await;
+    rig.send_message(SESSION, turn, text).await;
     if agent.is_none() {
         let opened = rig.starts.next_start().await.succeed();
         opened.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
@@ -79,13 +79,13 @@ async fn say(
 }
 
 /// Starts a host with a session of two turns: about apples, and about pears.
-async fn orchard(options: Options) -> (Rig, Listener, Option<FakeAgent>) {
+async fn start_with_two_turns(options: Options) -> (Rig, Listener, Option<FakeAgent>) {
     let mut rig = Rig::start_with(options).await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let mut agent = None;
-    say(&mut rig, &mut listener, &mut agent, "t1", "Where do apples grow?", "On trees.").await;
-    say(&mut rig, &mut listener, &mut agent, "t2", "And pears?", "On trees as well, my foo_bar.").await;
+    run_turn(&mut rig, &mut listener, &mut agent, "t1", "Where do apples grow?", "On trees.").await;
+    run_turn(&mut rig, &mut listener, &mut agent, "t2", "And pears?", "On trees as well, my foo_bar.").await;
     if rig.options.search {
         until_found(&rig, "pears", &["t2"]).await;
     }
@@ -93,25 +93,25 @@ async fn orchard(options: Options) -> (Rig, Listener, Option<FakeAgent>) {
 }
 
 fn id() -> Uuid {
-    Uuid::try_parse(ELSEWHERE.strip_prefix("claude:/").unwrap()).unwrap()
+    Uuid::try_parse(EXTERNAL_SESSION.strip_prefix("claude:/").unwrap()).unwrap()
 }
 
-async fn elsewhere(turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
+async fn start_with_external_conversation(turns: u32) -> (Rig, Arc<FakeTranscriptStore>) {
     let directory = std::env::temp_dir();
-    let archive = FakeTranscriptStore::new(&directory);
-    archive.add_conversation(id(), &directory, turns);
-    let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
-    (rig, archive)
+    let transcript_store = FakeTranscriptStore::new(&directory);
+    transcript_store.add_conversation(id(), &directory, turns);
+    let rig = Rig::start_with(Options { transcript_store: Some(Arc::clone(&transcript_store)), ..options() }).await;
+    (rig, transcript_store)
 }
 
 #[tokio::test]
 async fn completed_turn_is_found() {
-    let (rig, _listener, _agent) = orchard(options()).await;
-    assert_eq!(in_session(&rig, "grow").await, ["t1", "the title"]);
-    assert_eq!(in_session(&rig, "foo_bar").await, ["t2"]);
-    assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
-    assert!(in_session(&rig, "cherries").await.is_empty());
-    let hit = look(&rig, "from:agent foo_bar").await.sessions.remove(0);
+    let (rig, _listener, _agent) = start_with_two_turns(options()).await;
+    assert_eq!(matches_in_one_session(&rig, "grow").await, ["t1", "the title"]);
+    assert_eq!(matches_in_one_session(&rig, "foo_bar").await, ["t2"]);
+    assert_eq!(matches_in_one_session(&rig, "trees").await, ["t1", "t2"]);
+    assert!(matches_in_one_session(&rig, "cherries").await.is_empty());
+    let hit = search(&rig, "from:agent foo_bar").await.sessions.remove(0);
     assert_eq!(
         (hit.hits[0].kind, hit.hits[0].turn.clone()),
         (TextKind::Answer, Some((default_chat_uri(SESSION), "t2".to_owned())))
@@ -122,7 +122,7 @@ async fn completed_turn_is_found() {
 
 #[tokio::test]
 async fn renamed_session_is_found_by_its_new_title_only() {
-    let (rig, mut listener, _agent) = orchard(options()).await;
+    let (rig, mut listener, _agent) = start_with_two_turns(options()).await;
     let title = SessionTitleChangedAction { title: "Plums".to_owned() };
     let mut renamed = dispatch(SESSION, StateAction::SessionTitleChanged(title));
     renamed.channel = SESSION.to_owned();
@@ -130,51 +130,51 @@ async fn renamed_session_is_found_by_its_new_title_only() {
     listener.until("session/titleChanged").await;
     // The session list is updated a moment later; then the title is indexed.
     until_found(&rig, "plums", &["the title"]).await;
-    assert_eq!(in_session(&rig, "workspace:/ grow").await, ["t1"], "the old title is forgotten");
+    assert_eq!(matches_in_one_session(&rig, "workspace:/ grow").await, ["t1"], "the old title is forgotten");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn deleted_session_is_not_found() {
-    let (rig, _listener, _agent) = orchard(options()).await;
-    assert_eq!(found(&rig, "pears").await.len(), 1);
+    let (rig, _listener, _agent) = start_with_two_turns(options()).await;
+    assert_eq!(matching_turns(&rig, "pears").await.len(), 1);
     rig.engine.dispose_session(SESSION).await.unwrap();
-    assert!(found(&rig, "pears").await.is_empty() && found(&rig, "apples").await.is_empty());
+    assert!(matching_turns(&rig, "pears").await.is_empty() && matching_turns(&rig, "apples").await.is_empty());
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn turns_from_before_the_index_are_indexed_at_start() {
     // The first host has no index.
-    let (mut rig, listener, agent) = orchard(Options::default()).await;
-    let refused = rig.engine.search(wish("pears")).await.unwrap_err();
+    let (mut rig, listener, agent) = start_with_two_turns(Options::default()).await;
+    let refused = rig.engine.search(search_request("pears")).await.unwrap_err();
     assert!(matches!(refused, EngineError::Search(SearchError::Disabled)), "{refused}");
     assert!(!rig.state.join("search.db").exists());
     drop((listener, agent));
     rig.options.search = true;
     let rig = rig.restart().await;
-    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
-    assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
+    assert_eq!(matches_in_one_session(&rig, "pears").await, ["t2"]);
+    assert_eq!(matches_in_one_session(&rig, "trees").await, ["t1", "t2"]);
     // The index survives the next start, whichever host wrote it.
     let rig = rig.restart().await;
-    let known = rig.engine.search(SearchRequest { wait_for_index: false, ..wish("pears") }).await.unwrap();
+    let known = rig.engine.search(SearchRequest { wait_for_index: false, ..search_request("pears") }).await.unwrap();
     assert_eq!(known.sessions.len(), 1);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn missing_or_damaged_index_is_rebuilt() {
-    let (rig, listener, agent) = orchard(options()).await;
-    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    let (rig, listener, agent) = start_with_two_turns(options()).await;
+    assert_eq!(matches_in_one_session(&rig, "pears").await, ["t2"]);
     drop((listener, agent));
     rig.engine.shutdown().await;
     std::fs::remove_file(rig.state.join("search.db")).unwrap();
     let rig = rig.crash().await;
-    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    assert_eq!(matches_in_one_session(&rig, "pears").await, ["t2"]);
     rig.engine.shutdown().await;
     std::fs::write(rig.state.join("search.db"), "nothing".repeat(2_000)).unwrap();
     let rig = rig.crash().await;
-    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    assert_eq!(matches_in_one_session(&rig, "pears").await, ["t2"]);
     rig.engine.shutdown().await;
 }
 
@@ -188,16 +188,16 @@ async fn unusable_index_is_reported_to_searches_only() {
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let mut agent = None;
-    say(&mut rig, &mut listener, &mut agent, "t1", "hello", "you").await;
-    let refused = rig.engine.search(wish("hello")).await.unwrap_err();
+    run_turn(&mut rig, &mut listener, &mut agent, "t1", "hello", "you").await;
+    let refused = rig.engine.search(search_request("hello")).await.unwrap_err();
     assert!(matches!(refused, EngineError::Search(SearchError::NoAccess)), "{refused}");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn resumed_turn_is_reindexed() {
-    let (rig, mut listener, mut agent) = orchard(options()).await;
-    rig.say(SESSION, "t3", "And cherries?").await;
+    let (rig, mut listener, mut agent) = start_with_two_turns(options()).await;
+    rig.send_message(SESSION, "t3", "And cherries?").await;
     agent.as_mut().unwrap().next_prompt().await;
     let failure =
         TurnFailure { category: ApiErrorCategory::Overloaded, message: "Overloaded.".to_owned(), status: Some(529) };
@@ -215,38 +215,44 @@ async fn resumed_turn_is_reindexed() {
 
 #[tokio::test]
 async fn external_conversation_is_found_without_an_import() {
-    let (rig, archive) = elsewhere(100).await;
+    let (rig, transcript_store) = start_with_external_conversation(100).await;
     let turn = |n: u128| Uuid::from_u128(n).to_string();
-    assert_eq!(found(&rig, "\"answer 77\"").await, [(ELSEWHERE.to_owned(), vec![turn(77)])]);
+    assert_eq!(matching_turns(&rig, "\"answer 77\"").await, [(EXTERNAL_SESSION.to_owned(), vec![turn(77)])]);
     // Another process continues it, and its new contents are indexed.
-    archive.update_conversation(id(), |conversation| {
+    transcript_store.update_conversation(id(), |conversation| {
         conversation.listing.modified += Duration::from_secs(1);
         conversation.turns.push(FakeTurn::new(101, "And cherries?", "In gardens."));
     });
-    assert_eq!(found(&rig, "cherries").await, [(ELSEWHERE.to_owned(), vec![turn(101)])]);
-    archive.remove_conversation(id());
-    assert!(found(&rig, "cherries").await.is_empty() && found(&rig, "\"answer 77\"").await.is_empty());
+    assert_eq!(matching_turns(&rig, "cherries").await, [(EXTERNAL_SESSION.to_owned(), vec![turn(101)])]);
+    transcript_store.remove_conversation(id());
+    assert!(
+        matching_turns(&rig, "cherries").await.is_empty() && matching_turns(&rig, "\"answer 77\"").await.is_empty()
+    );
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn missing_conversation_stays_indexed_while_transcripts_are_unreadable() {
-    let (rig, archive) = elsewhere(3).await;
-    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
-    archive.set_listing_enabled(false);
-    archive.add_unreadable_file(&std::env::temp_dir(), "the disk is torn");
-    archive.remove_conversation(id());
+    let (rig, transcript_store) = start_with_external_conversation(3).await;
+    assert_eq!(matching_turns(&rig, "\"answer 2\"").await.len(), 1);
+    transcript_store.set_listing_enabled(false);
+    transcript_store.add_unreadable_file(&std::env::temp_dir(), "the disk failed");
+    transcript_store.remove_conversation(id());
     let rig = rig.restart().await;
-    archive.set_listing_enabled(true);
-    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1, "nobody knows whether it is gone");
-    archive.clear_unreadable_files();
-    assert!(found(&rig, "\"answer 2\"").await.is_empty());
+    transcript_store.set_listing_enabled(true);
+    assert_eq!(
+        matching_turns(&rig, "\"answer 2\"").await.len(),
+        1,
+        "it is unknown whether the transcript still exists"
+    );
+    transcript_store.clear_unreadable_files();
+    assert!(matching_turns(&rig, "\"answer 2\"").await.is_empty());
     rig.engine.shutdown().await;
 }
 
 /// Waits until the index has this many matching sessions, without requesting a scan.
-async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
-    let known = SearchRequest { wait_for_index: false, ..wish(query) };
+async fn until_indexed(rig: &Rig, query: &str, sessions: usize) {
+    let known = SearchRequest { wait_for_index: false, ..search_request(query) };
     while rig.engine.search(known.clone()).await.unwrap().sessions.len() != sessions {
         tokio::task::yield_now().await;
     }
@@ -254,62 +260,62 @@ async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
 
 #[tokio::test]
 async fn scanned_conversations_are_indexed_before_a_search() {
-    let (rig, archive) = elsewhere(3).await;
-    until_noted(&rig, "\"answer 2\"", 1).await;
-    archive.update_conversation(id(), |conversation| {
+    let (rig, transcript_store) = start_with_external_conversation(3).await;
+    until_indexed(&rig, "\"answer 2\"", 1).await;
+    transcript_store.update_conversation(id(), |conversation| {
         conversation.turns.push(FakeTurn::new(4, "And cherries?", "In gardens."))
     });
     let other = Uuid::new_v4();
-    archive.add_conversation(other, &std::env::temp_dir(), 9);
+    transcript_store.add_conversation(other, &std::env::temp_dir(), 9);
     rig.engine.scan_external_sessions().await;
-    until_noted(&rig, "cherries", 1).await;
-    until_noted(&rig, "\"answer 9\"", 1).await;
-    archive.remove_conversation(other);
+    until_indexed(&rig, "cherries", 1).await;
+    until_indexed(&rig, "\"answer 9\"", 1).await;
+    transcript_store.remove_conversation(other);
     rig.engine.scan_external_sessions().await;
-    until_noted(&rig, "\"answer 9\"", 0).await;
+    until_indexed(&rig, "\"answer 9\"", 0).await;
     // Deleted without an import.
-    rig.engine.dispose_session(ELSEWHERE).await.unwrap();
-    until_noted(&rig, "cherries", 0).await;
+    rig.engine.dispose_session(EXTERNAL_SESSION).await.unwrap();
+    until_indexed(&rig, "cherries", 0).await;
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn imported_session_is_found_once() {
-    let (rig, archive) = elsewhere(10).await;
-    let before = found(&rig, "\"answer 7\"").await;
-    let mut viewer = Listener::new(ELSEWHERE);
+    let (rig, transcript_store) = start_with_external_conversation(10).await;
+    let before = matching_turns(&rig, "\"answer 7\"").await;
+    let mut viewer = Listener::new(EXTERNAL_SESSION);
     rig.engine
-        .subscribe_with_turns(&default_chat_uri(ELSEWHERE), SnapshotTurns::All, &viewer.subscriber, 7)
+        .subscribe_with_turns(&default_chat_uri(EXTERNAL_SESSION), SnapshotTurns::All, &viewer.subscriber, 7)
         .await
         .unwrap();
     viewer.snapshot().await;
-    assert_eq!(found(&rig, "\"answer 7\"").await, before);
-    rig.engine.dispose_session(ELSEWHERE).await.unwrap();
-    archive.remove_conversation(id());
-    assert!(found(&rig, "\"answer 7\"").await.is_empty());
+    assert_eq!(matching_turns(&rig, "\"answer 7\"").await, before);
+    rig.engine.dispose_session(EXTERNAL_SESSION).await.unwrap();
+    transcript_store.remove_conversation(id());
+    assert!(matching_turns(&rig, "\"answer 7\"").await.is_empty());
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn older_turns_are_found_during_an_import() {
-    let (rig, archive) = elsewhere(300).await;
-    let before = found(&rig, "\"answer 7\"").await;
+    let (rig, transcript_store) = start_with_external_conversation(300).await;
+    let before = matching_turns(&rig, "\"answer 7\"").await;
     assert_eq!(before.len(), 1);
     // Only the last turns are loaded.
-    archive.allow_loads(1);
-    let mut viewer = Listener::new(ELSEWHERE);
-    rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
+    transcript_store.allow_loads(1);
+    let mut viewer = Listener::new(EXTERNAL_SESSION);
+    rig.engine.subscribe(EXTERNAL_SESSION, &viewer.subscriber, 7).await.unwrap();
     viewer.snapshot().await;
-    archive.wait_for_loads().await;
-    assert_eq!(found(&rig, "\"answer 7\"").await, before);
-    assert_eq!(found(&rig, "\"answer 300\"").await.len(), 1);
-    archive.allow_loads(usize::MAX);
+    transcript_store.wait_for_loads().await;
+    assert_eq!(matching_turns(&rig, "\"answer 7\"").await, before);
+    assert_eq!(matching_turns(&rig, "\"answer 300\"").await.len(), 1);
+    transcript_store.allow_loads(usize::MAX);
     rig.engine
-        .subscribe_with_turns(&default_chat_uri(ELSEWHERE), SnapshotTurns::All, &viewer.subscriber, 8)
+        .subscribe_with_turns(&default_chat_uri(EXTERNAL_SESSION), SnapshotTurns::All, &viewer.subscriber, 8)
         .await
         .unwrap();
     viewer.snapshot().await;
-    assert_eq!(found(&rig, "\"answer 7\"").await, before);
+    assert_eq!(matching_turns(&rig, "\"answer 7\"").await, before);
     rig.engine.shutdown().await;
 }
 
@@ -317,100 +323,98 @@ async fn older_turns_are_found_during_an_import() {
 async fn running_external_turn_is_reindexed_periodically_and_at_once_for_waiting_searches() {
     const PAUSE: Duration = Duration::from_secs(10);
     let (clock, directory) = (ManualClock::new(), std::env::temp_dir());
-    let archive = FakeTranscriptStore::new(&directory);
-    archive.add_conversation(id(), &directory, 3);
+    let transcript_store = FakeTranscriptStore::new(&directory);
+    transcript_store.add_conversation(id(), &directory, 3);
     let goes_on = |length: usize, over: bool, answer: &str| {
-        archive.update_conversation(id(), |conversation| {
+        transcript_store.update_conversation(id(), |conversation| {
             let mut turn = FakeTurn::new(3, "message 3", answer);
             (turn.mark.record_count, turn.mark.is_complete) = (length, over);
             conversation.turns.splice(2.., [turn]);
         });
     };
     goes_on(1, false, "apples");
-    let archived = Some(Arc::clone(&archive));
-    let rig = Rig::start_with(Options { archive: archived, clock: Arc::new(clock.clone()), ..options() }).await;
-    until_noted(&rig, "apples", 1).await;
+    let archived = Some(Arc::clone(&transcript_store));
+    let rig =
+        Rig::start_with(Options { transcript_store: archived, clock: Arc::new(clock.clone()), ..options() }).await;
+    until_indexed(&rig, "apples", 1).await;
     goes_on(2, false, "apples and pears");
     rig.engine.scan_external_sessions().await;
     clock.wait_for_sleeper(PAUSE).await;
-    let noted = rig.engine.search(SearchRequest { wait_for_index: false, ..wish("pears") }).await.unwrap();
+    let noted = rig.engine.search(SearchRequest { wait_for_index: false, ..search_request("pears") }).await.unwrap();
     assert!(noted.sessions.is_empty(), "it was read a moment ago");
     clock.advance(PAUSE);
-    until_noted(&rig, "pears", 1).await;
+    until_indexed(&rig, "pears", 1).await;
     goes_on(3, false, "apples and plums");
-    assert_eq!(found(&rig, "plums").await.len(), 1, "somebody waits for it");
+    assert_eq!(matching_turns(&rig, "plums").await.len(), 1, "a search that waits for the index includes it");
     goes_on(4, true, "apples and cherries");
     rig.engine.scan_external_sessions().await;
-    until_noted(&rig, "cherries", 1).await;
+    until_indexed(&rig, "cherries", 1).await;
     // A turn whose end was never seen before the next one started.
-    archive.update_conversation(id(), |conversation| {
+    transcript_store.update_conversation(id(), |conversation| {
         let mut turn = FakeTurn::new(4, "message 4", "quinces");
         turn.mark.is_complete = false;
         conversation.turns.push(turn);
     });
     rig.engine.scan_external_sessions().await;
-    until_noted(&rig, "quinces", 1).await;
-    archive.update_conversation(id(), |conversation| {
+    until_indexed(&rig, "quinces", 1).await;
+    transcript_store.update_conversation(id(), |conversation| {
         conversation.turns.splice(3.., [FakeTurn::new(4, "message 4", "medlars"), FakeTurn::new(5, "message 5", "")]);
     });
     rig.engine.scan_external_sessions().await;
-    until_noted(&rig, "medlars", 1).await;
+    until_indexed(&rig, "medlars", 1).await;
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn unlisted_sessions_are_marked_or_excluded_by_the_filter() {
     let directory = std::env::temp_dir();
-    let archive = FakeTranscriptStore::new(&directory);
+    let transcript_store = FakeTranscriptStore::new(&directory);
     for n in 0..3 {
-        archive.add_conversation(Uuid::from_u128(id().as_u128() + n), &directory, 2);
+        transcript_store.add_conversation(Uuid::from_u128(id().as_u128() + n), &directory, 2);
     }
     let start = async |show| {
-        let archive = Some(Arc::clone(&archive));
-        Rig::start_with(Options { archive, show_external: Some(show), ..options() }).await
+        let transcript_store = Some(Arc::clone(&transcript_store));
+        Rig::start_with(Options { transcript_store, show_external: Some(show), ..options() }).await
     };
     let rig = start(ExternalSessionFilter::Recent).await;
-    let some = look(&rig, "\"answer 2\"").await;
+    let some = search(&rig, "\"answer 2\"").await;
     assert_eq!((some.sessions.len(), some.unlisted.len(), rig.listed().len()), (3, 1, 2));
     assert!(some.unlisted.iter().all(|hidden| !rig.listed().contains(hidden)));
     rig.engine.shutdown().await;
 
     let rig = start(ExternalSessionFilter::None).await;
-    assert!(found(&rig, "\"answer 2\"").await.is_empty());
-    let all = SearchRequest { include_unlisted: true, ..wish("\"answer 2\"") };
+    assert!(matching_turns(&rig, "\"answer 2\"").await.is_empty());
+    let all = SearchRequest { include_unlisted: true, ..search_request("\"answer 2\"") };
     let hidden = rig.engine.search(all.clone()).await.unwrap();
     assert_eq!((hidden.sessions.len(), hidden.unlisted.len()), (3, 3));
     // An imported session is listed, whatever the filter for external ones.
-    let mut viewer = Listener::new(ELSEWHERE);
-    rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
+    let mut viewer = Listener::new(EXTERNAL_SESSION);
+    rig.engine.subscribe(EXTERNAL_SESSION, &viewer.subscriber, 7).await.unwrap();
     viewer.snapshot().await;
-    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
+    assert_eq!(matching_turns(&rig, "\"answer 2\"").await.len(), 1);
     assert_eq!(rig.engine.search(all).await.unwrap().unlisted.len(), 2);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn index_that_rejects_writes_still_answers_and_reports_the_error() {
-    let (mut rig, mut listener, mut agent) = orchard(options()).await;
+    let (mut rig, mut listener, mut agent) = start_with_two_turns(options()).await;
     let full = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'no room'); END";
     let index = rusqlite::Connection::open(rig.state.join("search.db")).unwrap();
     index.execute_batch(full).unwrap();
-    say(&mut rig, &mut listener, &mut agent, "t3", "And cherries?", "In gardens.").await;
+    run_turn(&mut rig, &mut listener, &mut agent, "t3", "And cherries?", "In gardens.").await;
     let known = loop {
         // A turn's end is published a moment before its row is written.
-        let known = look(&rig, "pears").await;
+        let known = search(&rig, "pears").await;
         if known.index_error.is_some() {
             break known;
         }
     };
     assert_eq!(known.sessions.len(), 1);
-    assert_eq!(
-        (known.index_error.as_deref(), known.pending_sessions),
-        (Some("the search index failed: no room"), 1)
-    );
+    assert_eq!((known.index_error.as_deref(), known.pending_sessions), (Some("the search index failed: no room"), 1));
     index.execute_batch("DROP TRIGGER full").unwrap();
     until_found(&rig, "cherries", &["t3"]).await;
-    let well = look(&rig, "pears").await;
+    let well = search(&rig, "pears").await;
     assert_eq!((well.index_error, well.pending_sessions), (None, 0));
     rig.engine.shutdown().await;
 }
@@ -418,9 +422,10 @@ async fn index_that_rejects_writes_still_answers_and_reports_the_error() {
 #[tokio::test]
 async fn unreadable_session_does_not_hide_others() {
     let directory = std::env::temp_dir();
-    let archive = FakeTranscriptStore::new(&directory);
-    archive.add_conversation(id(), &directory, 3);
-    let (rig, listener, agent) = orchard(Options { archive: Some(archive), ..options() }).await;
+    let transcript_store = FakeTranscriptStore::new(&directory);
+    transcript_store.add_conversation(id(), &directory, 3);
+    let (rig, listener, agent) =
+        start_with_two_turns(Options { transcript_store: Some(transcript_store), ..options() }).await;
     drop((listener, agent));
     rig.engine.shutdown().await;
     std::fs::remove_file(rig.state.join("search.db")).unwrap();
@@ -428,7 +433,7 @@ async fn unreadable_session_does_not_hide_others() {
     assert_eq!(store.execute("UPDATE turns SET body = x'ff' WHERE id = 't1'", []).unwrap(), 1);
     drop(store);
     let rig = rig.crash().await;
-    let known = look(&rig, "\"answer 2\"").await;
+    let known = search(&rig, "\"answer 2\"").await;
     assert_eq!((known.sessions.len(), known.pending_sessions), (1, 1));
     let trouble = known.index_error.unwrap();
     assert!(trouble.starts_with("not all sessions could be read: "), "{trouble}");
@@ -437,26 +442,26 @@ async fn unreadable_session_does_not_hide_others() {
 
 #[tokio::test]
 async fn unreadable_conversation_is_found_by_its_title() {
-    let (rig, archive) = elsewhere(1).await;
+    let (rig, transcript_store) = start_with_external_conversation(1).await;
     let broken = Uuid::new_v4();
-    archive.add_conversation(broken, &std::env::temp_dir(), 3);
-    archive.update_conversation(broken, |conversation| {
+    transcript_store.add_conversation(broken, &std::env::temp_dir(), 3);
+    transcript_store.update_conversation(broken, |conversation| {
         conversation.listing.title = "Quinces".to_owned();
         conversation.read_error = Some(hostler_driver::TranscriptStoreError::Failed("it is torn".to_owned()));
     });
-    assert_eq!(found(&rig, "quinces").await, [(format!("claude:/{broken}"), vec!["the title".to_owned()])]);
-    assert_eq!(found(&rig, "\"answer 1\"").await.len(), 1);
+    assert_eq!(matching_turns(&rig, "quinces").await, [(format!("claude:/{broken}"), vec!["the title".to_owned()])]);
+    assert_eq!(matching_turns(&rig, "\"answer 1\"").await.len(), 1);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn search_reports_pending_sessions() {
     let directory = std::env::temp_dir();
-    let archive = FakeTranscriptStore::new(&directory);
-    archive.add_conversation(id(), &directory, 3);
-    archive.allow_loads(0);
-    let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
-    let known = SearchRequest { wait_for_index: false, ..wish("\"answer 2\"") };
+    let transcript_store = FakeTranscriptStore::new(&directory);
+    transcript_store.add_conversation(id(), &directory, 3);
+    transcript_store.allow_loads(0);
+    let rig = Rig::start_with(Options { transcript_store: Some(Arc::clone(&transcript_store)), ..options() }).await;
+    let known = SearchRequest { wait_for_index: false, ..search_request("\"answer 2\"") };
     loop {
         let found = rig.engine.search(known.clone()).await.unwrap();
         assert!(found.sessions.is_empty());
@@ -465,7 +470,7 @@ async fn search_reports_pending_sessions() {
         }
         tokio::task::yield_now().await;
     }
-    archive.allow_loads(usize::MAX);
-    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
+    transcript_store.allow_loads(usize::MAX);
+    assert_eq!(matching_turns(&rig, "\"answer 2\"").await.len(), 1);
     rig.engine.shutdown().await;
 }

@@ -28,7 +28,7 @@ async fn provisional_session_starts_and_stores_nothing_and_is_not_listed() {
 #[tokio::test]
 async fn first_message_materializes_and_announces_once_after_the_handshake() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi there\nsecond line").await;
+    rig.send_message(SESSION, "t1", "hi there\nsecond line").await;
     listener.until("chat/turnStarted").await;
     let start = rig.starts.next_start().await;
     assert_eq!(
@@ -43,7 +43,7 @@ async fn first_message_materializes_and_announces_once_after_the_handshake() {
     listener.until("chat/turnComplete").await;
     assert_eq!(rig.listed(), [SESSION]);
 
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     assert_eq!(agent.next_prompt().await, "again");
     agent.emit_answer(2, "x", "y").await;
     listener.until("chat/turnComplete").await;
@@ -55,9 +55,9 @@ async fn first_message_materializes_and_announces_once_after_the_handshake() {
     assert_eq!(summary.title, "hi there");
     assert_eq!(summary.working_directories.as_ref().unwrap().len(), 1);
     assert!(summary.project.is_none());
-    let ready = listener.heard.iter().position(|word| word == "session/ready").unwrap();
-    let added = listener.heard.iter().position(|word| word == "added").unwrap();
-    let first_delta = listener.heard.iter().position(|word| word.starts_with("chat/delta")).unwrap();
+    let ready = listener.events.iter().position(|event| event == "session/ready").unwrap();
+    let added = listener.events.iter().position(|event| event == "added").unwrap();
+    let first_delta = listener.events.iter().position(|event| event.starts_with("chat/delta")).unwrap();
     assert!(ready < added && added < first_delta);
     assert_eq!(listener.session.unwrap().lifecycle, SessionLifecycle::Ready);
     rig.engine.shutdown().await;
@@ -65,7 +65,7 @@ async fn first_message_materializes_and_announces_once_after_the_handshake() {
 
 #[tokio::test]
 async fn parts_precede_their_deltas_and_usage_precedes_the_end() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     for (part, kind, text) in [(7, PartKind::Reasoning, "hmm"), (8, PartKind::Text, "one"), (9, PartKind::Text, "two")]
     {
         agent.emit(DriverEvent::PartStarted { part: PartId(part), kind }).await;
@@ -77,7 +77,7 @@ async fn parts_precede_their_deltas_and_usage_precedes_the_end() {
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     listener.until("chat/turnComplete").await;
     assert_eq!(
-        listener.chat_words(),
+        listener.chat_events(),
         [
             "chat/turnStarted",
             "chat/responsePart reasoning p1",
@@ -99,8 +99,8 @@ async fn parts_precede_their_deltas_and_usage_precedes_the_end() {
 
 #[tokio::test]
 async fn second_turn_during_a_running_one_is_refused() {
-    let (rig, mut listener, agent) = Rig::asked().await;
-    rig.say(SESSION, "t2", "too early").await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
+    rig.send_message(SESSION, "t2", "too early").await;
     listener.until("chat/turnStarted rejected: a turn is running").await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
@@ -152,7 +152,7 @@ async fn unreadable_start_time_does_not_prevent_the_end() {
 #[tokio::test]
 async fn failed_start_reports_the_reason_and_the_next_message_retries() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     rig.starts.next_start().await.fail(OpenErrorKind::ExitedEarly, "it fell over", "boom on stderr");
     listener.until("chat/error agentExited").await;
     assert_eq!(rig.listed(), Vec::<String>::new());
@@ -164,7 +164,7 @@ async fn failed_start_reports_the_reason_and_the_next_message_retries() {
     assert_eq!(listener.session.as_ref().unwrap().lifecycle, SessionLifecycle::Creating);
     assert_eq!(chat.activity, None);
 
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "again");
     agent.emit_answer(1, "a", "b").await;
@@ -177,13 +177,13 @@ async fn failed_start_reports_the_reason_and_the_next_message_retries() {
 #[tokio::test]
 async fn cancel_during_the_start_aborts_it_and_announces_nothing() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let mut start = rig.starts.next_start().await;
     rig.cancel(SESSION, "t1").await;
     start.wait_abandoned().await;
     listener.until("chat/turnCancelled").await;
     assert_eq!(rig.listed(), Vec::<String>::new());
-    rig.say(SESSION, "t2", "now").await;
+    rig.send_message(SESSION, "t2", "now").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "now");
     rig.engine.shutdown().await;
@@ -192,13 +192,13 @@ async fn cancel_during_the_start_aborts_it_and_announces_nothing() {
 
 #[tokio::test]
 async fn late_output_after_a_cancel_is_dropped_and_the_next_turn_waits() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "partial".into() }).await;
     listener.until("chat/delta").await;
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     listener.until("chat/turnStarted").await;
     agent.wait_interrupted().await;
     agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "late".into() }).await;
@@ -208,7 +208,7 @@ async fn late_output_after_a_cancel_is_dropped_and_the_next_turn_waits() {
     listener.until("chat/turnComplete").await;
     let chat = listener.chat.as_ref().unwrap();
     assert_eq!(chat.turns[0].state, TurnState::Cancelled);
-    let ResponsePart::Markdown(part) = &chat.turns[0].response_parts[0] else { panic!("partial text is kept") };
+    let ResponsePart::Markdown(part) = &chat.turns[0].response_parts[0] else { panic!("no partial text") };
     assert_eq!(part.content, "partial");
     assert_eq!(chat.turns[1].response_parts.len(), 1);
     assert_eq!(rig.starts.open_count(), 1, "the process survives an interrupt");
@@ -218,14 +218,14 @@ async fn late_output_after_a_cancel_is_dropped_and_the_next_turn_waits() {
 #[tokio::test]
 async fn agent_that_ignores_an_interrupt_is_replaced() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let mut stubborn = rig.starts.next_start().await.succeed();
     stubborn.next_prompt().await;
     stubborn.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     stubborn.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     listener.until("chat/responsePart").await;
     rig.cancel(SESSION, "t1").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(stubborn.wait_closed().await, CloseMode::Now);
     let start = rig.starts.next_start().await;
     assert!(matches!(&start.spec.conversation, ConversationStart::Resume { token, .. } if token.0 == "tok"));
@@ -260,25 +260,25 @@ async fn cancel_of_a_turn_that_is_not_running_is_refused() {
 }
 
 #[tokio::test]
-async fn agent_crash_fails_the_turn_with_stderr_and_the_next_message_resumes() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+async fn agent_crash_fails_the_turn_and_the_next_message_resumes() {
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-    agent.exit("signal 9", "last words").await;
+    agent.exit("signal 9", "last stderr line").await;
     listener.until("chat/error agentExited").await;
-    rig.say(SESSION, "t2", "go on").await;
+    rig.send_message(SESSION, "t2", "go on").await;
     let start = rig.starts.next_start().await;
     assert!(matches!(start.spec.conversation, ConversationStart::Resume { .. }));
     let mut agent = start.succeed();
     assert_eq!(agent.next_prompt().await, "go on");
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
-    assert_eq!(listener.added.len(), 1, "announced once, ever");
+    assert_eq!(listener.added.len(), 1, "the session is announced once");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn refused_credential_fails_the_turn_at_once() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     let retry = |category, status| DriverEvent::Retrying {
         attempt: 1,
         max_attempts: 10,
@@ -302,7 +302,7 @@ async fn refused_credential_fails_the_turn_at_once() {
 
 #[tokio::test]
 async fn refused_tool_is_displayed_as_a_refused_call() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     let id = || "toolu_1".to_owned();
     let input = serde_json::value::RawValue::from_string(r#"{"command":"ls"}"#.into()).unwrap();
     agent.emit(DriverEvent::ToolStarted { id: id(), name: "Bash".into(), display: ToolDisplay::default() }).await;
@@ -329,7 +329,7 @@ async fn refused_tool_is_displayed_as_a_refused_call() {
 
 #[tokio::test]
 async fn empty_answer_is_displayed_as_such() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: true })).await;
     listener.until("chat/responsePart systemNotification").await;
     listener.until("chat/turnComplete").await;
@@ -338,17 +338,17 @@ async fn empty_answer_is_displayed_as_such() {
 
 #[tokio::test]
 async fn agent_initiated_work_is_a_separate_turn() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     agent.emit(DriverEvent::TurnStarted(TurnCause::Agent("A task is done.".to_owned()))).await;
     agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
     listener.until("chat/responsePart markdown").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     listener.until("chat/turnStarted rejected: a turn is running").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     listener.until("chat/turnComplete").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(agent.next_prompt().await, "next");
     agent.emit_answer(3, "c", "d").await;
     listener.until("chat/turnComplete").await;
@@ -362,7 +362,7 @@ async fn agent_initiated_work_is_a_separate_turn() {
 #[tokio::test]
 async fn model_change_reopens_the_agent_with_the_same_conversation() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.model, "fake-model");
     let mut first = start.succeed();
@@ -383,7 +383,7 @@ async fn model_change_reopens_the_agent_with_the_same_conversation() {
 
 #[tokio::test]
 async fn disposing_a_session_closes_its_agent_and_removes_it() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     listener.until("chat/responsePart").await;
     rig.engine.dispose_session(SESSION).await.unwrap();
@@ -404,20 +404,20 @@ async fn provisional_session_can_be_disposed_of() {
     rig.engine.dispose_session(SESSION).await.unwrap();
     assert_eq!(rig.starts.open_count(), 0);
     rig.create("claude:/other");
-    rig.say("claude:/other", "t", "hi").await;
+    rig.send_message("claude:/other", "t", "hi").await;
     let _agent = rig.starts.next_start().await.succeed();
     listener.until("added").await;
-    assert_eq!(listener.heard, ["added"], "nobody was told of the one that nobody knew");
+    assert_eq!(listener.events, ["added"], "the removal of a provisional session is not announced");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn used_uri_is_refused_and_the_first_session_is_unchanged() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
-    let wish = CreateSession { uri: SESSION.into(), ..CreateSession::default() };
-    assert!(matches!(rig.engine.create_session(wish), Err(EngineError::SessionExists(_))));
+    let request = CreateSession { uri: SESSION.into(), ..CreateSession::default() };
+    assert!(matches!(rig.engine.create_session(request), Err(EngineError::SessionExists(_))));
     assert!(!start.is_abandoned());
     let mut agent = start.succeed();
     agent.next_prompt().await;
@@ -429,16 +429,16 @@ async fn used_uri_is_refused_and_the_first_session_is_unchanged() {
 #[tokio::test]
 async fn invalid_session_requests_are_refused_with_a_reason() {
     let rig = Rig::start().await;
-    let wish = |uri: &str| CreateSession { uri: uri.into(), ..CreateSession::default() };
-    let refused = |wish: CreateSession| rig.engine.create_session(wish).unwrap_err().to_string();
-    assert!(refused(wish("nonsense")).contains("cannot name a session"));
-    assert!(refused(wish("codex:/1")).contains("does not offer"));
-    let mut gone = wish("claude:/1");
+    let request = |uri: &str| CreateSession { uri: uri.into(), ..CreateSession::default() };
+    let refused = |request: CreateSession| rig.engine.create_session(request).unwrap_err().to_string();
+    assert!(refused(request("nonsense")).contains("cannot name a session"));
+    assert!(refused(request("codex:/1")).contains("does not offer"));
+    let mut gone = request("claude:/1");
     gone.working_directories = vec!["file:///does/not/exist".into()];
     assert!(refused(gone.clone()).contains("there is no directory"));
     gone.working_directories = vec!["https://example.org/".into()];
     assert!(refused(gone.clone()).contains("not a file URI"));
-    let mut bypass = wish("claude:/1");
+    let mut bypass = request("claude:/1");
     bypass.config = serde_json::json!({"permissionMode": "bypassPermissions"}).as_object().cloned();
     assert!(refused(bypass).contains("permissionMode cannot be"));
     rig.engine.shutdown().await;
@@ -451,10 +451,10 @@ async fn shutdown_ends_all_sessions_and_is_idempotent() {
         rig.create(uri);
     }
     let mut listener = rig.listen("claude:/running").await;
-    rig.say("claude:/running", "t1", "hi").await;
+    rig.send_message("claude:/running", "t1", "hi").await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
-    rig.say("claude:/starting", "t2", "hi").await;
+    rig.send_message("claude:/starting", "t2", "hi").await;
     let mut starting = rig.starts.next_start().await;
     tokio::join!(rig.engine.shutdown(), rig.engine.shutdown());
     assert_eq!(agent.wait_closed().await, CloseMode::Now);
@@ -462,17 +462,17 @@ async fn shutdown_ends_all_sessions_and_is_idempotent() {
     listener.until("chat/turnCancelled").await;
     assert!(rig.engine.create_session(CreateSession { uri: "claude:/new".into(), ..Default::default() }).is_err());
     let rig = rig.restart().await;
-    assert_eq!(rig.listed(), ["claude:/running"], "what was announced is still there, what never started is not");
+    assert_eq!(rig.listed(), ["claude:/running"], "an announced session still exists; one that never started does not");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn restart_restores_acknowledged_state_and_ends_interrupted_turns() {
-    let (mut rig, mut listener, mut agent) = Rig::asked().await;
+    let (mut rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     agent.emit_answer(1, "hel", "lo").await;
     listener.until("chat/turnComplete").await;
-    rig.say(SESSION, "t2", "more").await;
+    rig.send_message(SESSION, "t2", "more").await;
     agent.next_prompt().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
     agent.emit(DriverEvent::PartDelta { part: PartId(2), text: "partial".into() }).await;
@@ -480,7 +480,7 @@ async fn restart_restores_acknowledged_state_and_ends_interrupted_turns() {
 
     // The streamed part is committed within the window; a durable write of another session forces the commit.
     rig.create("claude:/other");
-    rig.say("claude:/other", "x", "y").await;
+    rig.send_message("claude:/other", "x", "y").await;
     rig.starts.next_start().await.fail(OpenErrorKind::Other, "no", "");
     let mut other = rig.listen("claude:/other").await;
     if other.chat.as_ref().unwrap().turns.is_empty() {
@@ -497,7 +497,7 @@ async fn restart_restores_acknowledged_state_and_ends_interrupted_turns() {
     let Some(ResponsePart::Error(error)) = chat.turns[1].response_parts.last() else { panic!("an error") };
     assert_eq!(error.error.error_type, "interrupted");
     assert!(rig.listed().contains(&SESSION.to_owned()));
-    rig.say(SESSION, "t3", "go on").await;
+    rig.send_message(SESSION, "t3", "go on").await;
     let start = rig.starts.next_start().await;
     assert!(matches!(&start.spec.conversation, ConversationStart::Resume { token, .. } if token.0 == "tok"));
     rig.engine.shutdown().await;
@@ -533,16 +533,16 @@ async fn session_list_is_paged_newest_first() {
 }
 
 /// Changes the store's file with SQL.
-fn harm(rig: &Rig, sql: &str) {
+fn execute_sql(rig: &Rig, sql: &str) {
     rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]
 async fn unloadable_session_reports_an_error_and_can_be_deleted() {
     let mut rig = Rig::start().await;
-    rig.talk().await;
+    rig.run_first_turn().await;
     rig.engine.shutdown().await;
-    harm(&rig, "UPDATE snapshots SET body = '{'");
+    execute_sql(&rig, "UPDATE snapshots SET body = '{'");
     let rig = rig.restart().await;
     let listener = common::Listener::new(SESSION);
     for _ in 0..2 {
@@ -562,15 +562,15 @@ async fn unloadable_session_reports_an_error_and_can_be_deleted() {
 #[tokio::test]
 async fn temporarily_unreadable_session_recovers() {
     let mut rig = Rig::start().await;
-    rig.talk().await;
+    rig.run_first_turn().await;
     let rig = rig.restart().await;
-    harm(&rig, "ALTER TABLE snapshots RENAME TO away");
+    execute_sql(&rig, "ALTER TABLE snapshots RENAME TO away");
     let listener = common::Listener::new(SESSION);
     let refused = rig.engine.subscribe(SESSION, &listener.subscriber, 1).await.unwrap_err();
     assert!(matches!(refused, EngineError::Store(_)), "{refused:?}");
     let refused = rig.engine.dispose_session(SESSION).await.unwrap_err();
     assert!(matches!(refused, EngineError::Store(_)), "{refused:?}");
-    harm(&rig, "ALTER TABLE away RENAME TO snapshots");
+    execute_sql(&rig, "ALTER TABLE away RENAME TO snapshots");
     assert_eq!(rig.listen(SESSION).await.chat.unwrap().turns.len(), 1);
     rig.engine.dispose_session(SESSION).await.unwrap();
     rig.engine.shutdown().await;

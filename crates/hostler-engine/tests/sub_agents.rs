@@ -16,7 +16,7 @@ mod termination;
 use std::sync::Arc;
 
 use ahp_types::state::{ChatState, SessionStatus};
-use common::{Listener, Rig, SESSION, wish};
+use common::{Listener, Rig, SESSION, dispatch_json};
 use hostler_driver::{
     BackgroundTask, BackgroundTaskKind, DriverEvent, GateDecision, PartId, PartKind, Prompt, SubAgentEvent, SubAgentId,
     SubAgentOutcome, SubAgentStart, TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome,
@@ -39,16 +39,16 @@ fn raw(value: &Value) -> Arc<RawValue> {
     RawValue::from_string(value.to_string()).unwrap().into()
 }
 
-fn happens(agent: &str, event: SubAgentEvent) -> DriverEvent {
+fn sub_agent_event(agent: &str, event: SubAgentEvent) -> DriverEvent {
     DriverEvent::SubAgent { agent: SubAgentId(agent.into()), event }
 }
 
-fn did(agent: &str, event: DriverEvent) -> DriverEvent {
-    happens(agent, SubAgentEvent::Activity(Box::new(event)))
+fn event_of(agent: &str, event: DriverEvent) -> DriverEvent {
+    sub_agent_event(agent, SubAgentEvent::Activity(Box::new(event)))
 }
 
 fn started(agent: &str, call: &str, parent: Option<&str>) -> DriverEvent {
-    happens(
+    sub_agent_event(
         agent,
         SubAgentEvent::Started(SubAgentStart {
             call_id: call.into(),
@@ -61,7 +61,7 @@ fn started(agent: &str, call: &str, parent: Option<&str>) -> DriverEvent {
 }
 
 fn finished(agent: &str, outcome: SubAgentOutcome) -> DriverEvent {
-    happens(agent, SubAgentEvent::Finished(outcome))
+    sub_agent_event(agent, SubAgentEvent::Finished(outcome))
 }
 
 fn in_background(agent: &str, call: &str) -> DriverEvent {
@@ -94,15 +94,15 @@ fn text(part: u64, text: &str) -> [DriverEvent; 2] {
 }
 
 /// Starts a session whose agent runs a sub-agent, and a client that is subscribed to its chat as well.
-async fn at_work() -> (Rig, Listener, FakeAgent) {
-    let (rig, mut listener, agent) = Rig::asked().await;
-    let_work(&agent, AGENT, CALL).await;
+async fn start_with_sub_agent() -> (Rig, Listener, FakeAgent) {
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
+    start_sub_agent(&agent, AGENT, CALL).await;
     listener.until("session/chatAdded").await;
     watch(&rig, &mut listener, CALL).await;
     (rig, listener, agent)
 }
 
-async fn let_work(agent: &FakeAgent, id: &str, by: &str) {
+async fn start_sub_agent(agent: &FakeAgent, id: &str, by: &str) {
     for event in call(by, "Agent") {
         agent.emit(event).await;
     }
@@ -114,8 +114,8 @@ async fn watch(rig: &Rig, listener: &mut Listener, call: &str) {
     listener.snapshot().await;
 }
 
-fn worker<'a>(listener: &'a Listener, call: &str) -> &'a ChatState {
-    &listener.workers[&chat_of(call)]
+fn sub_agent_chat<'a>(listener: &'a Listener, call: &str) -> &'a ChatState {
+    &listener.sub_agent_chats[&chat_of(call)]
 }
 
 /// A call of the default chat's last turn, as JSON.
@@ -143,13 +143,13 @@ fn in_progress(line: &Value) -> bool {
 
 #[tokio::test]
 async fn sub_agent_work_is_displayed_in_a_separate_chat() {
-    let (rig, mut listener, agent) = at_work().await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
     let line = listener.session.as_ref().unwrap().chats.iter().find(|line| line.resource == chat_of(CALL)).unwrap();
     let line = serde_json::to_value(line).unwrap();
     assert_eq!(line["interactivity"], "read-only");
     assert_eq!(line["title"], "looks around");
     assert_eq!(line["origin"], json!({ "kind": "tool", "chat": default_chat_uri(SESSION), "toolCallId": CALL }));
-    let turn = worker(&listener, CALL).active_turn.as_ref().unwrap();
+    let turn = sub_agent_chat(&listener, CALL).active_turn.as_ref().unwrap();
     assert_eq!(turn.message.text, "look around");
     assert_eq!(serde_json::to_value(&turn.message.origin).unwrap()["kind"], "tool");
     let linked =
@@ -162,24 +162,24 @@ async fn sub_agent_work_is_displayed_in_a_separate_chat() {
     assert_eq!((&listed[1]["interactivity"], in_progress(&listed[1])), (&json!("read-only"), true));
 
     for event in text(7, "I look") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     for event in call("B", "Read") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
-    agent.emit(did(AGENT, returned("B"))).await;
+    agent.emit(event_of(AGENT, returned("B"))).await;
     let usage = TokenUsage { input: 30, output: 4, ..TokenUsage::default() };
-    agent.emit(did(AGENT, DriverEvent::Usage(usage))).await;
+    agent.emit(event_of(AGENT, DriverEvent::Usage(usage))).await;
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     listener.until("chat/turnComplete").await;
-    let turn = serde_json::to_value(&worker(&listener, CALL).turns[0]).unwrap();
+    let turn = serde_json::to_value(&sub_agent_chat(&listener, CALL).turns[0]).unwrap();
     assert_eq!(turn["responseParts"][0]["content"], "I look");
     assert_eq!(turn["responseParts"][1]["toolCall"]["status"], "completed");
     assert_eq!((&turn["state"], &turn["usage"]["inputTokens"]), (&json!("complete"), &json!(30)), "{turn:#}");
     listener.until("session/chatUpdated").await;
     let line = listener.session.as_ref().unwrap().chats.iter().find(|line| line.resource == chat_of(CALL)).unwrap();
     assert!(!in_progress(&serde_json::to_value(line).unwrap()) && !in_progress(&self::listed(&rig)[1]));
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
 
     agent.emit(returned(CALL)).await;
     agent.emit_answer(8, "do", "ne").await;
@@ -191,24 +191,24 @@ async fn sub_agent_work_is_displayed_in_a_separate_chat() {
 
 #[tokio::test]
 async fn sub_agent_chats_are_read_only() {
-    let (rig, mut listener, _agent) = at_work().await;
+    let (rig, mut listener, _agent) = start_with_sub_agent().await;
     let message = json!({ "type": "chat/turnStarted", "turnId": "mine", "startedAt": "2026-01-01T00:00:00.000Z",
         "message": { "text": "hi", "origin": { "kind": "user" } } });
-    rig.engine.dispatch(wish(&chat_of(CALL), 1, message.clone(), None)).await;
+    rig.engine.dispatch(dispatch_json(&chat_of(CALL), 1, message.clone(), None)).await;
     listener.until("chat/turnStarted rejected: this chat is a sub-agent's").await;
     let read = json!({ "type": "chat/isReadChanged", "isRead": true });
-    rig.engine.dispatch(wish(&chat_of(CALL), 2, read, None)).await;
+    rig.engine.dispatch(dispatch_json(&chat_of(CALL), 2, read, None)).await;
     listener.until("chat/isReadChanged").await;
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn parallel_and_nested_sub_agents_have_separate_chats() {
-    let (rig, mut listener, agent) = at_work().await;
-    let_work(&agent, "a2", "U").await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
+    start_sub_agent(&agent, "a2", "U").await;
     listener.until("session/chatAdded").await;
     for event in call("N", "Agent") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     agent.emit(started("a3", "N", Some(AGENT))).await;
     listener.until("session/chatAdded").await;
@@ -224,21 +224,21 @@ async fn parallel_and_nested_sub_agents_have_separate_chats() {
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     listener.until("chat/turnCancelled").await;
     listener.until("chat/turnComplete").await;
-    let state = |call| serde_json::to_value(worker(&listener, call).turns[0].state).unwrap();
+    let state = |call| serde_json::to_value(sub_agent_chat(&listener, call).turns[0].state).unwrap();
     assert_eq!([state(CALL), state("U"), state("N")], ["complete", "complete", "cancelled"]);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn subscribe_waits_for_a_sub_agent_chat() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     let (engine, subscriber) = (rig.engine.clone(), listener.subscriber.clone());
     let waits =
         tokio::spawn(async move { engine.subscribe_or_wait(&chat_of(CALL), SnapshotTurns::All, &subscriber, 9).await });
-    let_work(&agent, AGENT, CALL).await;
+    start_sub_agent(&agent, AGENT, CALL).await;
     waits.await.unwrap().unwrap();
     listener.snapshot().await;
-    assert!(worker(&listener, CALL).active_turn.is_some());
+    assert!(sub_agent_chat(&listener, CALL).active_turn.is_some());
     rig.engine.shutdown().await;
 }
 
@@ -247,7 +247,7 @@ async fn subscribe_to_a_chat_that_never_starts_times_out() {
     let clock = ManualClock::new();
     let options = common::Options { clock: Arc::new(clock.clone()), ..common::Options::default() };
     let mut rig = Rig::start_with(options).await;
-    let (_listener, _agent) = rig.ask().await;
+    let (_listener, _agent) = rig.start_first_turn().await;
     let (engine, (subscriber, _deliveries)) = (rig.engine.clone(), Subscriber::new(8));
     let waits =
         tokio::spawn(
@@ -263,8 +263,8 @@ async fn subscribe_to_a_chat_that_never_starts_times_out() {
 
 #[tokio::test]
 async fn turn_ids_are_unique_over_all_chats_of_a_session() {
-    let (rig, mut listener, agent) = at_work().await;
-    let of_worker = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
+    let of_worker = sub_agent_chat(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     agent.emit(returned(CALL)).await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
@@ -272,7 +272,7 @@ async fn turn_ids_are_unique_over_all_chats_of_a_session() {
         listener.next().await;
     }
     for used in ["t1", &*of_worker] {
-        rig.say(SESSION, used, "once more").await;
+        rig.send_message(SESSION, used, "once more").await;
         listener.until("chat/turnStarted rejected: the turn's id").await;
     }
     rig.engine.shutdown().await;

@@ -12,7 +12,7 @@ use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim}
 use common::{Options, Rig, SESSION};
 use hostler_engine::{CreateTerminal, Delivery, Engine, EngineError, Subscriber, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
-use scripted_shell::{Puppet, Puppets};
+use scripted_shell::{ScriptedShell, ScriptedShells};
 
 const T: &str = "ahp-terminal:/one";
 
@@ -36,19 +36,18 @@ async fn is_gone(engine: &Engine) -> bool {
 
 #[tokio::test]
 async fn terminal_is_disposed_of_although_a_process_never_ends() {
-    let (clock, mut puppets) = (ManualClock::new(), Puppets::new());
-    let options =
-        Options { clock: Arc::new(clock.clone()), shells: Some(puppets.shells.clone()), ..Options::default() };
+    let (clock, mut shells) = (ManualClock::new(), ScriptedShells::new());
+    let options = Options { clock: Arc::new(clock.clone()), shells: Some(shells.shells.clone()), ..Options::default() };
     let rig = Rig::start_with(options).await;
     rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
-    let mut stubborn: Puppet = puppets.next().await;
+    let mut stubborn: ScriptedShell = shells.next().await;
     let engine = rig.engine.clone();
     let disposing = tokio::spawn(async move { engine.dispose_terminal(T).await });
-    stubborn.ending().await;
+    stubborn.wait_until_terminated().await;
     // Its URI is free, and no client has to wait for it.
     assert!(is_gone(&rig.engine).await && !disposing.is_finished());
     rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
-    puppets.next().await.end();
+    shells.next().await.end();
     while !disposing.is_finished() {
         clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
@@ -59,42 +58,43 @@ async fn terminal_is_disposed_of_although_a_process_never_ends() {
 
 #[tokio::test]
 async fn marks_without_effect_do_not_stop_reading() {
-    let mut puppets = Puppets::new();
-    let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
+    let mut shells = ScriptedShells::new();
+    let rig = Rig::start_with(Options { shells: Some(shells.shells.clone()), ..Options::default() }).await;
     rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
-    let puppet = puppets.next().await;
+    let shell = shells.next().await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
     rig.engine.subscribe(T, &subscriber, 1).await.unwrap();
     // Ends of a command that never started, as many as fit into one read. Output after a pause is published at once, so
     // these arrive while the following output is collected.
-    let mark = format!("\x1b]633;D;{};0\x07", puppet.nonce.expose()).into_bytes();
+    let mark = format!("\x1b]633;D;{};0\x07", shell.nonce.expose()).into_bytes();
     let most: Vec<u8> = mark.iter().copied().cycle().take(64 * 1024).collect();
-    puppet.say(&[&mark[..], b"first"].concat());
-    puppet.say(&most);
-    puppet.say(b"\x07last");
+    shell.print(&[&mark[..], b"first"].concat());
+    shell.print(&most);
+    shell.print(b"\x07last");
     loop {
-        let heard = tokio::time::timeout(Duration::from_secs(30), deliveries.recv()).await.expect("it goes on");
-        if let Some(Delivery::Envelope(item)) = heard
+        let delivery =
+            tokio::time::timeout(Duration::from_secs(30), deliveries.recv()).await.expect("the output continues");
+        if let Some(Delivery::Envelope(item)) = delivery
             && item.action_json.contains("last")
         {
             break;
         }
     }
-    puppet.end();
+    shell.end();
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn terminal_ends_if_its_session_is_deleted_during_the_start() {
-    let mut puppets = Puppets::that_wait();
-    let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
+    let mut shells = ScriptedShells::with_delayed_start();
+    let rig = Rig::start_with(Options { shells: Some(shells.shells.clone()), ..Options::default() }).await;
     rig.create(SESSION);
-    let (engine, wish) = (rig.engine.clone(), terminal(of_session()));
-    let creating = tokio::spawn(async move { engine.create_terminal("me", wish).await });
-    let puppet = puppets.next().await;
+    let (engine, request) = (rig.engine.clone(), terminal(of_session()));
+    let creating = tokio::spawn(async move { engine.create_terminal("me", request).await });
+    let shell = shells.next().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
-    puppet.end();
-    puppet.starts.add_permits(1);
+    shell.end();
+    shell.starts.add_permits(1);
     let refused = creating.await.unwrap().unwrap_err();
     assert!(refused.to_string().contains(SESSION), "{refused}");
     assert!(is_gone(&rig.engine).await);

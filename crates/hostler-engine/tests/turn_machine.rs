@@ -122,7 +122,7 @@ impl World {
     fn effect(&mut self, effect: TurnEffect<()>) -> Option<TurnInput<()>> {
         match effect {
             TurnEffect::StartQueued(message) => {
-                assert!(!self.stopped && !self.quiet, "nothing that waits starts by itself now");
+                assert!(!self.stopped && !self.quiet, "no queued message starts automatically");
                 assert_eq!(self.queue.front(), Some(&message), "the first comes first");
                 if self.full {
                     return Some(TurnInput::StartFailed);
@@ -349,7 +349,7 @@ proptest! {
             world.apply(step);
         }
         world.settle();
-        prop_assert_eq!(&world.local, &None, "nothing of the host's own is left");
+        prop_assert_eq!(&world.local, &None, "no local work remains");
         prop_assert_eq!(&world.over, &world.accepted);
         prop_assert_eq!(world.machine.turn_phase(), &TurnPhase::None);
         prop_assert!(matches!(world.machine.agent_phase(), AgentPhase::Absent | AgentPhase::Idle));

@@ -20,27 +20,27 @@ fn chat() -> String {
 }
 
 /// Starts a host with this turn window, and a session with this many turns.
-async fn host(turns_in_memory: usize, turns: usize) -> (Rig, Listener, Talk) {
+async fn host(turns_in_memory: usize, turns: usize) -> (Rig, Listener, Conversation) {
     let rig = Rig::start_with(Options { turns_in_memory, ..Options::default() }).await;
     rig.create(SESSION);
-    let mut talk = Talk { rig: Some(rig), ..Talk::default() };
-    let mut listener = talk.rig().listen(SESSION).await;
+    let mut conversation = Conversation { rig: Some(rig), ..Conversation::default() };
+    let mut listener = conversation.rig().listen(SESSION).await;
     for _ in 0..turns {
-        talk.complete(&mut listener).await;
+        conversation.complete(&mut listener).await;
     }
-    let rig = talk.rig.take().unwrap();
-    (rig, listener, talk)
+    let rig = conversation.rig.take().unwrap();
+    (rig, listener, conversation)
 }
 
 /// The turns of a chat, one after the other.
 #[derive(Default)]
-struct Talk {
+struct Conversation {
     rig: Option<Rig>,
     agent: Option<FakeAgent>,
     turns: usize,
 }
 
-impl Talk {
+impl Conversation {
     fn rig(&mut self) -> &mut Rig {
         self.rig.as_mut().unwrap()
     }
@@ -49,13 +49,13 @@ impl Talk {
     async fn begin(&mut self) -> String {
         self.turns += 1;
         let (turn, text) = (format!("t{}", self.turns), format!("message {}", self.turns));
-        self.rig().say(SESSION, &turn, &text).await;
-        self.prompted().await;
+        self.rig().send_message(SESSION, &turn, &text).await;
+        self.receive_prompt().await;
         turn
     }
 
     /// Receives the message as the agent, or as a new one: an agent that is slow to stop is closed.
-    async fn prompted(&mut self) {
+    async fn receive_prompt(&mut self) {
         let starts = &mut self.rig.as_mut().unwrap().starts;
         if let Some(agent) = &mut self.agent {
             tokio::select! {
@@ -99,7 +99,7 @@ impl Talk {
         let resume = ChatTurnResumeAction { turn_id: turn };
         self.rig().engine.dispatch(dispatch(SESSION, StateAction::ChatTurnResume(resume))).await;
         listener.until("chat/turnResume").await;
-        self.prompted().await;
+        self.receive_prompt().await;
         self.answer(listener).await;
     }
 
@@ -112,7 +112,7 @@ impl Talk {
     }
 
     /// The host crashes during a turn; another one replaces it.
-    async fn die(&mut self, dead: &mut Vec<(Engine, FakeAgent)>) -> Listener {
+    async fn crash(&mut self, dead: &mut Vec<(Engine, FakeAgent)>) -> Listener {
         self.begin().await;
         let rig = self.rig.take().unwrap();
         // It receives no more events, so it does nothing.
@@ -182,20 +182,20 @@ async fn snapshot_has_the_last_turns_and_pages_go_to_the_requesting_client() {
         let viewer = viewer(&rig, extent).await;
         assert_eq!(viewer.chat.as_ref().unwrap(), &whole, "{extent:?}");
     }
-    assert_eq!(ids(&viewer(&rig, SnapshotTurns::Last(0)).await), ["t250"], "the last one can be taken up again");
-    assert!(!listener.heard.iter().any(|word| word.starts_with("chat/turnsLoaded")));
+    assert_eq!(ids(&viewer(&rig, SnapshotTurns::Last(0)).await), ["t250"], "the last turn can be resumed");
+    assert!(!listener.events.iter().any(|event| event.starts_with("chat/turnsLoaded")));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn cursor_stays_valid_while_turns_are_added() {
-    let (rig, mut listener, mut talk) = host(2, 9).await;
+    let (rig, mut listener, mut conversation) = host(2, 9).await;
     let (mut few, mut more) = (viewer(&rig, SnapshotTurns::Last(2)).await, viewer(&rig, SnapshotTurns::Last(5)).await);
     fetch(&rig, &mut more).await;
-    talk.rig = Some(rig);
-    talk.complete(&mut listener).await;
-    talk.begin().await;
-    let rig = talk.rig.take().unwrap();
+    conversation.rig = Some(rig);
+    conversation.complete(&mut listener).await;
+    conversation.begin().await;
+    let rig = conversation.rig.take().unwrap();
     for viewer in [&mut few, &mut more] {
         viewer.until("chat/turnComplete").await;
         viewer.until("chat/turnStarted").await;
@@ -231,8 +231,8 @@ async fn stale_cursors_are_refused_with_a_reason() {
     rig.create(OTHER);
     let mut other = Listener::new(OTHER);
     let elsewhere = default_chat_uri(OTHER);
-    let unheard = rig.engine.fetch_turns(&elsewhere, None, &other.subscriber, 8).await;
-    assert!(matches!(unheard, Err(EngineError::InvalidParams(error)) if error.to_string().contains("subscribe")));
+    let unsubscribed = rig.engine.fetch_turns(&elsewhere, None, &other.subscriber, 8).await;
+    assert!(matches!(unsubscribed, Err(EngineError::InvalidParams(error)) if error.to_string().contains("subscribe")));
     rig.engine.subscribe(&elsewhere, &other.subscriber, 7).await.unwrap();
     other.snapshot().await;
     let foreign = rig.engine.fetch_turns(&elsewhere, of_another.as_deref(), &other.subscriber, 8).await;
@@ -249,7 +249,7 @@ async fn stale_cursors_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn reconnect_keeps_the_loaded_turns() {
+async fn turns_loaded_before_a_reconnect_remain() {
     let (rig, _listener, _talk) = host(2, 30).await;
     let presence = rig.engine.connect_client("me", "").await;
     let mut gone = viewer(&rig, SnapshotTurns::Last(4)).await;
@@ -294,11 +294,11 @@ async fn used_turn_id_is_refused_also_after_eviction() {
         rig.listen(SESSION).await
     };
     for turn in ["t1", "t4", "t5"] {
-        rig.say(SESSION, turn, "again").await;
-        let word = listener.next().await;
-        assert!(word.starts_with("chat/turnStarted rejected") && word.contains("used before"), "{turn}: {word}");
+        rig.send_message(SESSION, turn, "again").await;
+        let event = listener.next().await;
+        assert!(event.starts_with("chat/turnStarted rejected") && event.contains("used before"), "{turn}: {event}");
     }
-    rig.say(SESSION, "t6", "new").await;
+    rig.send_message(SESSION, "t6", "new").await;
     assert_eq!(listener.next().await, "chat/turnStarted");
     rig.engine.shutdown().await;
 }
@@ -310,11 +310,11 @@ enum Event {
     Cancel,
     FailAndResume,
     Restart,
-    Die,
+    Crash,
 }
 
 /// A chat without the values that depend on the clock.
-fn timeless(chat: &ChatState) -> Value {
+fn without_times(chat: &ChatState) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -332,24 +332,24 @@ fn timeless(chat: &ChatState) -> Value {
 
 /// All states of a chat over a sequence of events: as seen by a permanent subscriber, by a client that subscribes to
 /// all turns after each event, and by a client that subscribes to some turns and pages back.
-async fn life(turns_in_memory: usize, events: &[(Event, usize)]) -> Vec<[Value; 3]> {
-    let (rig, mut listener, mut talk) = host(turns_in_memory, 1).await;
-    talk.rig = Some(rig);
+async fn run_events(turns_in_memory: usize, events: &[(Event, usize)]) -> Vec<[Value; 3]> {
+    let (rig, mut listener, mut conversation) = host(turns_in_memory, 1).await;
+    conversation.rig = Some(rig);
     let (mut seen, mut dead) = (Vec::new(), Vec::new());
     for (event, view) in events {
         match event {
-            Event::Complete => talk.complete(&mut listener).await,
-            Event::Cancel => talk.cancel(&mut listener).await,
-            Event::FailAndResume => talk.fail_and_resume(&mut listener).await,
-            Event::Restart => listener = talk.restart().await,
-            Event::Die => listener = talk.die(&mut dead).await,
+            Event::Complete => conversation.complete(&mut listener).await,
+            Event::Cancel => conversation.cancel(&mut listener).await,
+            Event::FailAndResume => conversation.fail_and_resume(&mut listener).await,
+            Event::Restart => listener = conversation.restart().await,
+            Event::Crash => listener = conversation.crash(&mut dead).await,
         }
-        let whole = viewer(talk.rig(), SnapshotTurns::All).await;
-        let mut part = viewer(talk.rig(), SnapshotTurns::Last(*view)).await;
-        fetch_all(talk.rig(), &mut part).await;
-        seen.push([&listener, &whole, &part].map(|seen| timeless(seen.chat.as_ref().unwrap())));
+        let whole = viewer(conversation.rig(), SnapshotTurns::All).await;
+        let mut part = viewer(conversation.rig(), SnapshotTurns::Last(*view)).await;
+        fetch_all(conversation.rig(), &mut part).await;
+        seen.push([&listener, &whole, &part].map(|seen| without_times(seen.chat.as_ref().unwrap())));
     }
-    talk.rig().engine.shutdown().await;
+    conversation.rig().engine.shutdown().await;
     for (engine, _agent) in dead {
         engine.shutdown().await;
     }
@@ -362,7 +362,7 @@ fn event() -> impl Strategy<Value = (Event, usize)> {
         2 => Just(Event::Cancel),
         2 => Just(Event::FailAndResume),
         1 => Just(Event::Restart),
-        1 => Just(Event::Die),
+        1 => Just(Event::Crash),
     ];
     (event, 1..6_usize)
 }
@@ -376,7 +376,7 @@ proptest! {
         events in prop::collection::vec(event(), 1..14),
     ) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let (few, all) = runtime.block_on(async { tokio::join!(life(window, &events), life(usize::MAX, &events)) });
+        let (few, all) = runtime.block_on(async { tokio::join!(run_events(window, &events), run_events(usize::MAX, &events)) });
         for (few, all) in few.iter().zip(&all) {
             let [there, whole, part] = few;
             prop_assert_eq!(whole, &all[1]);

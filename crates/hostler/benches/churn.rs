@@ -40,8 +40,8 @@ async fn main() {
     let rows = vec![
         row("connect, create, dispose, disconnect, p50", "ms", median(&times), Some(3.0)),
         row("the same, p99", "ms", percentile(&times, 99), None),
-        row("memory kept after 1 000 of them", "MiB", grown, None),
-        row("descriptors kept", "", left as f64, Some(0.0)),
+        row("memory retained after 1 000 of them", "MiB", grown, None),
+        row("descriptors retained", "", left as f64, Some(0.0)),
     ];
     println!("{}", BenchmarkTable { rows });
 }

@@ -57,13 +57,13 @@ async fn main() {
 }
 
 /// Returns the median latency of single actions over all readers, which wait before the action is sent.
-async fn latency(crowd: &mut CountingReaders, mut say: impl AsyncFnMut(usize)) -> f64 {
+async fn latency(crowd: &mut CountingReaders, mut send: impl AsyncFnMut(usize)) -> f64 {
     let mut waits = Vec::new();
     for n in 0..PACED_ACTIONS {
         crowd.expect(1).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
         let sent = Instant::now();
-        say(n).await;
+        send(n).await;
         waits.extend(crowd.collect().await.into_iter().map(|at| elapsed_ms(sent, at)));
     }
     median(&waits)

@@ -49,13 +49,13 @@ async fn main() {
     let idle = resident_memory_mib(empty.pid);
     drop(empty);
 
-    let records = home.path("claude");
-    let mut words = WordGenerator(1);
+    let transcripts = home.path("claude");
+    let mut generator = WordGenerator(1);
     for number in 0..sessions {
-        let mut say = |count| words.sentence(count, number == sessions / 2);
-        written(&records, BUILDS[number % 2], CONVERSATION_BYTES, number % PROJECT_COUNT, &mut say);
+        let mut sentence = |count| generator.sentence(count, number == sessions / 2);
+        written(&transcripts, BUILDS[number % 2], CONVERSATION_BYTES, number % PROJECT_COUNT, &mut sentence);
     }
-    let records = records.join("projects");
+    let transcripts = transcripts.join("projects");
 
     let host = home.serve(&["--upstream", "scripted"]);
     let mut raw = RawClient::connect_and_initialize(&host.url).await;
@@ -73,7 +73,7 @@ async fn main() {
     assert_eq!(find(&mut raw, "zyzzyva", true).await, 1);
     let again = elapsed_ms(begun, Instant::now());
 
-    let grep = |word: &str| reading("grep", &["-rlF"], word, &records).expect("grep is there");
+    let grep = |word: &str| reading("grep", &["-rlF"], word, &transcripts).expect("grep is installed");
     let grep_rare = grep("zyzzyva");
     let row = |what: String, unit, hostler, beside, target| BenchmarkRow {
         metric: what,
@@ -83,7 +83,7 @@ async fn main() {
         target,
     };
     let beside = |name: &str, value| Some((name.to_owned(), value));
-    let (index, all) = (size(&home.path("state").join("hostler"), "search.db"), size(&records, ""));
+    let (index, all) = (size(&home.path("state").join("hostler"), "search.db"), size(&transcripts, ""));
     let mut table = vec![
         row(
             format!("{sessions} sessions, from the start of the host to all of them read"),
@@ -107,7 +107,7 @@ async fn main() {
         }
         assert!(find(&mut raw, &query, false).await > 0, "{query}");
         table.push(row(format!("{label}, p50"), "ms", median(&times), beside("grep -rl", grep(&word)), None));
-        if let Some(time) = reading("rg", &["-lF", "--no-ignore", "--hidden"], &word, &records) {
+        if let Some(time) = reading("rg", &["-lF", "--no-ignore", "--hidden"], &word, &transcripts) {
             table.push(row(format!("{label}, p50"), "ms", median(&times), beside("rg -l", time), None));
         }
     }

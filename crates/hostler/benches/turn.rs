@@ -100,10 +100,10 @@ async fn latency(
     while hosted.len() < PACED_DELTAS {
         let (at, action) = client.wait_for_action("chat/delta").await;
         // Merged deltas count by their last one.
-        let words: Vec<_> = action["content"].as_str().expect("text").split_whitespace().collect();
+        let numbers: Vec<_> = action["content"].as_str().expect("text").split_whitespace().collect();
         let before = hosted.len();
-        for word in &words {
-            hosted.push(elapsed_ms(model.sent(word.parse().expect("a number")), at));
+        for number in &numbers {
+            hosted.push(elapsed_ms(model.sent(number.parse().expect("a number")), at));
         }
         assert!(hosted.len() > before);
     }

@@ -83,9 +83,8 @@ impl CommandRunner for SupervisedCommands {
             redact: Vec::new(),
         };
         async move {
-            let process = hostler_process::spawn(spec)
-                .await
-                .map_err(|error| CommandStartError { message: error.to_string() })?;
+            let process =
+                hostler_process::spawn(spec).await.map_err(|error| CommandStartError { message: error.to_string() })?;
             Ok(Box::new(SupervisedCommand(process)) as Box<dyn RunningCommand>)
         }
         .boxed()

@@ -9,8 +9,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::TerminalOptions;
 use hostler_engine::{
-    CommandExit, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, ShellStartError, TerminalShell,
-    TerminalSize, TerminalsConfig,
+    CommandExit, DEFAULT_MAX_TERMINALS, DEFAULT_SCROLLBACK_BYTES, ShellLauncher, ShellSpec, ShellStartError,
+    TerminalShell, TerminalSize, TerminalsConfig,
 };
 use hostler_process::{
     Environment, ProcessHandle, Pty, PtySize, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess,

@@ -28,11 +28,11 @@ fn transcript(home: &TestHome, uris: &SessionUris) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_sessions_share_three_agents_and_keep_their_context() {
+async fn ten_sessions_share_three_agents_and_each_has_its_context() {
     const SESSIONS: usize = 10;
-    const SEATS: usize = 3;
+    const MAX_AGENTS: usize = 3;
     let home = TestHome::new();
-    home.write_config(&format!("max-agents = {SEATS}"));
+    home.write_config(&format!("max-agents = {MAX_AGENTS}"));
     let host = home.serve("native").await;
     let mut peer = host.connect().await;
     let mut sessions = Vec::new();
@@ -41,10 +41,10 @@ async fn ten_sessions_share_three_agents_and_keep_their_context() {
     }
     for round in 0..2 {
         for (number, uris) in sessions.iter().enumerate() {
-            let said = peer.send_and_wait(&uris.chat, &format!("!say {number} in round {round}")).await;
-            assert_eq!(said, format!("{number} in round {round}"));
+            let answer = peer.send_and_wait(&uris.chat, &format!("!say {number} in round {round}")).await;
+            assert_eq!(answer, format!("{number} in round {round}"));
             let alive = host.agents();
-            assert!(alive.len() <= SEATS, "{alive:#?}");
+            assert!(alive.len() <= MAX_AGENTS, "{alive:#?}");
             if round > 0 {
                 let id = uris.session.trim_start_matches("claude:/");
                 assert!(
@@ -54,7 +54,7 @@ async fn ten_sessions_share_three_agents_and_keep_their_context() {
             }
         }
     }
-    agents(&host, SEATS).await;
+    agents(&host, MAX_AGENTS).await;
     for (number, uris) in sessions.iter().enumerate() {
         let transcript = transcript(&home, uris);
         for round in 0..2 {
@@ -84,7 +84,7 @@ async fn idle_agent_is_closed_with_its_process_tree_and_the_next_message_resumes
             agents(&host, 0).await;
             let deadline = Instant::now() + TEST_TIMEOUT;
             while !(host.process_tree().is_empty() && home.locks().is_empty()) {
-                assert!(Instant::now() < deadline, "{build}: left behind {:?} {:?}", host.process_tree(), home.locks());
+                assert!(Instant::now() < deadline, "{build}: remaining {:?} {:?}", host.process_tree(), home.locks());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
@@ -130,7 +130,7 @@ async fn prewarmed_agent_answers_the_first_message() {
         let uris = peer.create_session(&home.work()).await;
         agents(&host, 1).await;
         let agent = host.only_agent().pid;
-        assert!(peer.list_sessions().await.is_empty(), "{build}: nobody hears of it");
+        assert!(peer.list_sessions().await.is_empty(), "{build}: it is not listed");
         assert_eq!(peer.send_and_wait(&uris.chat, "!say hello").await, "hello", "{build}");
         assert_eq!(host.only_agent().pid, agent, "{build}: it was used");
         assert_eq!(peer.list_sessions().await, std::slice::from_ref(&uris.session));

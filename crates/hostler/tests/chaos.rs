@@ -71,16 +71,19 @@ async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
                 count.interrupted += done.interrupted;
             }
             other => {
-                let why = if other.is_err() { "a promise was not kept, see above" } else { "it did not end" };
+                let why = if other.is_err() { "a check failed, see above" } else { "it did not end" };
                 println!("FAILED: seed {seed}, {agent:?}: {why}\n{shown}");
                 count.runs += 1;
                 failed.push((seed, agent));
             }
         }
     }
-    println!("{:<18} {:>5} {:>8} {:>8} {:>8} {:>11}", "fault", "runs", "injected", "accepted", "kept", "interrupted");
-    for (fault, RunCounts { runs, faults_injected: injected, accepted, retained: kept, interrupted }) in &counts {
-        println!("{:<18} {runs:>5} {injected:>8} {accepted:>8} {kept:>8} {interrupted:>11}", format!("{fault:?}"));
+    println!(
+        "{:<18} {:>5} {:>8} {:>8} {:>8} {:>11}",
+        "fault", "runs", "injected", "accepted", "retained", "interrupted"
+    );
+    for (fault, RunCounts { runs, faults_injected: injected, accepted, retained, interrupted }) in &counts {
+        println!("{:<18} {runs:>5} {injected:>8} {accepted:>8} {retained:>8} {interrupted:>11}", format!("{fault:?}"));
     }
     assert!(failed.is_empty(), "runs failed; repeat them with `cargo xtask chaos --runs 1 --seed …`: {failed:?}");
 }

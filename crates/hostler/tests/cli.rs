@@ -136,8 +136,8 @@ async fn running_host_follows_rules_added_by_the_command_line() {
     let allowed = "Allowed: the workspace rule `Bash(touch made)` allows `touch made`.";
     assert_eq!(out, format!("{allowed}\n"));
     let (out, _) = user.run_expecting(0, &["rules", "test", rule, "--json"]).await;
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said, json!({"decision": "allow", "reason": allowed, "rule": "Bash(touch made)"}));
+    let decision: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(decision, json!({"decision": "allow", "reason": allowed, "rule": "Bash(touch made)"}));
     let token = format!("Read({})", user.home.path("state").join("hostler").join("token").display());
     let (out, _) =
         user.run_expecting(0, &["rules", "test", &token, "--mode", "acceptEdits", "--cwd", "/", "--json"]).await;
@@ -148,7 +148,7 @@ async fn running_host_follows_rules_added_by_the_command_line() {
     std::fs::remove_file(&made).unwrap();
     user.run_expecting(0, &["rules", "remove", effect, rule, "--workspace", &work]).await;
     user.run_expecting(0, &["run", script]).await;
-    assert!(!made.exists(), "nobody can be asked, and no rule allows it any more");
+    assert!(!made.exists(), "no person can be asked, and no rule allows it any more");
     let (_, err) = user.run_expecting(2, &["rules", "add", effect, "Bash(touch"]).await;
     assert!(err.contains("the closing parenthesis is missing (at character "), "{err}");
     host.stop().await;
@@ -373,9 +373,9 @@ async fn missing_agent_exits_with_3_and_explains_the_install() {
         let mut command = user.hostler(args);
         command.env("XDG_CACHE_HOME", user.home.path("cache")).env("PATH", user.home.path("bin"));
         let output = run_to_end(command).await;
-        let said = text(&output.stdout) + &text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
-        assert!(said.contains("hostler agents install claude"), "{args:?}: {said}");
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {printed}");
+        assert!(printed.contains("hostler agents install claude"), "{args:?}: {printed}");
     }
     user.assert_nothing_left();
 }
@@ -383,7 +383,7 @@ async fn missing_agent_exits_with_3_and_explains_the_install() {
 #[tokio::test]
 async fn invalid_command_line_exits_with_2_and_explains_the_error() {
     let user = CliUser::new();
-    for (args, word) in [
+    for (args, part) in [
         (&["run"][..], "PROMPT"),
         (&["run", " "], "empty"),
         (&["run", "--cwd", "nowhere", "hi"], "nowhere"),
@@ -393,18 +393,18 @@ async fn invalid_command_line_exits_with_2_and_explains_the_error() {
         (&["serve", "--token", "a", "--no-token"], "exclude each other"),
         (&["serve", "--upstream", "abacus"], "anthropic"),
         (&["--config", "nowhere.toml", "doctor"], "nowhere.toml"),
-        (&["agents", "install", "somebody"], "somebody"),
+        (&["agents", "install", "unknown"], "unknown"),
         (&["dance"], "dance"),
     ] {
         let (out, err) = user.run_expecting(2, args).await;
         assert_eq!(out, "", "{args:?}");
-        assert!(err.contains(word), "{args:?}: {err}");
+        assert!(err.contains(part), "{args:?}: {err}");
     }
     assert!(list_files(&user.home.path("state")).is_empty());
 }
 
 #[tokio::test]
-async fn serve_keeps_token_and_state_directory_private() {
+async fn token_and_state_directory_of_serve_are_private() {
     let user = CliUser::new();
     let host = user.home.serve("native").await;
     let token = host.token().to_owned();
@@ -465,7 +465,7 @@ async fn demo_prints_every_hop_in_order_and_cleans_up() {
     user.assert_nothing_left();
     let left: Vec<_> =
         ["state", "claude", "work", "home"].iter().flat_map(|name| list_files(&user.home.path(name))).collect();
-    assert!(left.is_empty(), "the demo touches nothing of the user's: {left:?}");
+    assert!(left.is_empty(), "the demo does not change the user's files: {left:?}");
     let scratch = std::fs::read_dir(user.home.path("run")).unwrap().flatten().map(|entry| entry.file_name());
     let scratch: Vec<_> = scratch.filter(|name| name.to_string_lossy().starts_with("hostler-demo-")).collect();
     assert!(scratch.is_empty(), "{scratch:?}");
@@ -492,11 +492,11 @@ async fn agents_and_doctor_report_installed_builds() {
 #[tokio::test]
 async fn completions_are_printed_for_common_shells() {
     let user = CliUser::new();
-    for (shell, words) in
+    for (shell, part) in
         [("bash", "complete -F _hostler"), ("zsh", "#compdef hostler"), ("fish", "complete -c hostler")]
     {
         let (out, _) = user.run_expecting(0, &["completions", shell]).await;
-        assert!(out.contains(words) && out.contains("exit-on-stdin-eof"), "{shell}");
+        assert!(out.contains(part) && out.contains("exit-on-stdin-eof"), "{shell}");
     }
     user.run_expecting(2, &["completions", "abacus"]).await;
 }

@@ -21,7 +21,7 @@ struct SmallDisk {
     url: String,
 }
 
-/// Shell that runs one command word per line, and echoes it when it is done.
+/// Shell that runs one command per line, and echoes it when it is done.
 ///
 /// A file system with files open for writing cannot be remounted read-only by a user; only the kernel does that,
 /// after an error. Every write to an open file fails then, and so it does when a process may not write to files at
@@ -41,7 +41,7 @@ while read -r order; do
     esac
     echo "$order"
 done
-# Whoever gave the orders is gone.
+# The test has ended.
 kill -KILL "$host"
 "#;
 
@@ -75,14 +75,14 @@ impl SmallDisk {
         Self { shell, commands: orders, answers, url: format!("ws://127.0.0.1:{port}/?tkn={TOKEN}") }
     }
 
-    async fn run_command(&mut self, word: &str) -> String {
-        self.commands.write_all(format!("{word}\n").as_bytes()).await.unwrap();
+    async fn run_command(&mut self, command: &str) -> String {
+        self.commands.write_all(format!("{command}\n").as_bytes()).await.unwrap();
         tokio::time::timeout(TEST_TIMEOUT, self.answers.next_line()).await.unwrap().unwrap().unwrap()
     }
 }
 
 /// Breaks the disk during a turn, expects another message to be rejected, repairs the disk, and expects recovery.
-async fn endure(breaks: &str, mends: &str, sentence: &str) {
+async fn assert_recovers_from(breaks: &str, mends: &str, sentence: &str) {
     let home = TestHome::new();
     let mut disk = SmallDisk::start(&home).await;
     let mut peer = TestClient::connect(&disk.url).await;
@@ -92,15 +92,15 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
     // A turn that is running when the disk breaks continues to stream; its end is delayed.
     peer.send_message(&uris.chat, "deltas 2000").await;
     let started = |e: &ActionEnvelope| matches!(e.action, StateAction::ChatTurnStarted(_));
-    let heard = peer.wait_for(&uris.chat, started).await;
-    assert_eq!(heard.last().unwrap().rejection_reason, None);
+    let received = peer.wait_for(&uris.chat, started).await;
+    assert_eq!(received.last().unwrap().rejection_reason, None);
     disk.run_command(breaks).await;
     let mut reason = None;
     let other = peer.create_session(&home.work()).await;
     while reason.is_none() {
         peer.send_message(&other.chat, "x").await;
-        let heard = peer.wait_for(&other.chat, started).await;
-        reason = heard.last().unwrap().rejection_reason.clone();
+        let received = peer.wait_for(&other.chat, started).await;
+        reason = received.last().unwrap().rejection_reason.clone();
         if reason.is_none() {
             // Some space was left: that turn must end before the next attempt.
             disk.run_command(mends).await;
@@ -118,7 +118,7 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(chat.turns.len(), 2, "the turn's end was kept until it could be written");
+    assert_eq!(chat.turns.len(), 2, "the end of the turn was retained until it could be written");
     assert_eq!(peer.send_and_wait(&other.chat, "well again").await, "echo: well again");
     assert_eq!(disk.run_command("quit").await, "quit 0");
     disk.shell.wait().await.unwrap();
@@ -126,12 +126,12 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn full_disk_rejects_messages_with_a_reason_and_recovers() {
-    endure("fill", "free", "the disk is full").await;
+    assert_recovers_from("fill", "free", "the disk is full").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_disk_rejects_messages_with_a_reason_and_recovers() {
-    endure("lock", "unlock", "the state directory cannot be written").await;
+    assert_recovers_from("lock", "unlock", "the state directory cannot be written").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,8 +152,8 @@ async fn read_only_state_directory_is_refused_at_start_with_a_reason() {
     let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.unwrap().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(output.stdout, b"", "no READY line");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.to_lowercase().contains("read-only"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.to_lowercase().contains("read-only"), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,8 +186,8 @@ async fn message_is_rejected_if_its_attachments_do_not_fit_on_the_disk() {
     let mut peer = TestClient::connect(&disk.url).await;
     let uris = peer.create_session(&home.work()).await;
     peer.send_and_wait(&uris.chat, "before").await;
-    let words = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "words\n".repeat(20_000));
-    let attached = serde_json::json!([{ "type": "embeddedResource", "label": "words.txt", "data": words,
+    let contents = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "text\n".repeat(20_000));
+    let attached = serde_json::json!([{ "type": "embeddedResource", "label": "notes.txt", "data": contents,
         "contentType": "text/plain" }]);
     let message = serde_json::json!({ "text": "look", "origin": { "kind": "user" }, "attachments": attached });
     let action = serde_json::json!({ "type": "chat/turnStarted", "turnId": "t2",
@@ -198,7 +198,7 @@ async fn message_is_rejected_if_its_attachments_do_not_fit_on_the_disk() {
     let started = |e: &ActionEnvelope| matches!(&e.action, StateAction::ChatTurnStarted(_));
     let refused = peer.wait_for(&uris.chat, started).await.pop().unwrap().rejection_reason.expect("no room");
     assert!(refused.contains("the disk is full"), "{refused}");
-    assert_eq!(peer.chat_state(&uris.chat).await.turns.len(), 1, "nothing of it is left");
+    assert_eq!(peer.chat_state(&uris.chat).await.turns.len(), 1, "nothing of the message is stored");
     disk.run_command("free").await;
     peer.dispatch(&uris.chat, action).await;
     let accepted = peer.wait_for_turn_end(&uris.chat).await;

@@ -268,9 +268,7 @@ async fn broken_executable_is_reported_until_repaired() {
     let foreign = scene.send_and_expect_failure().await;
     std::fs::write(&script, healthy).unwrap();
 
-    for (refusal, reason) in
-        [(gone, "not found"), (forbidden, "is not executable"), (foreign, "is not executable")]
-    {
+    for (refusal, reason) in [(gone, "not found"), (forbidden, "is not executable"), (foreign, "is not executable")] {
         assert_eq!((&*refusal.kind, &*refusal.stderr), ("agentMissing", ""), "{refusal:?}");
         assert!(refusal.sentence.contains(script.to_str().unwrap()), "{refusal:?}");
         assert!(refusal.sentence.contains(reason), "{refusal:?}");
@@ -296,10 +294,10 @@ async fn unusable_executable_prevents_the_host_start() {
         let path = path.to_str().unwrap();
         let mut command = home.serve_command(&["--claude", path, "--upstream", "scripted"], &[]);
         let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("the host gives up").unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(3), "{path}: {said}");
-        assert!(said.contains(path) && said.contains(reason), "{path}: {said}");
-        assert_eq!(output.stdout, b"", "{path}: nobody is told that the host is ready");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{path}: {stderr}");
+        assert!(stderr.contains(path) && stderr.contains(reason), "{path}: {stderr}");
+        assert_eq!(output.stdout, b"", "{path}: the host does not report that it is ready");
     }
 }
 

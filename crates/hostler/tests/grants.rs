@@ -21,14 +21,14 @@ async fn pending_grants_are_listed_allowed_and_revoked_with_immediate_effect() {
     std::fs::write(notes.join("list"), "milk").unwrap();
     let host = home.serve_fake(&[]).await;
     assert_eq!(grants(&home, &["list", "--json"]).await.1, "[]\n");
-    let (code, _, said) = grants(&home, &["list"]).await;
-    assert!(code == 0 && said.contains("Nothing is granted"), "{said}");
+    let (code, _, stderr) = grants(&home, &["list"]).await;
+    assert!(code == 0 && stderr.contains("Nothing is granted"), "{stderr}");
 
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     let uri = format!("file://{}", notes.canonicalize().unwrap().display());
     let file = json!({"channel": "ahp-root://", "uri": format!("{uri}/list")});
-    let wish = json!({"channel": "ahp-root://", "uri": uri, "read": true});
-    assert_eq!(raw.call("resourceRequest", wish).await.unwrap_err()["code"], -32009, "it waits");
+    let params = json!({"channel": "ahp-root://", "uri": uri, "read": true});
+    assert_eq!(raw.call("resourceRequest", params).await.unwrap_err()["code"], -32009, "it waits");
     let (_, listed, _) = grants(&home, &["list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let grant = &listed[0];
@@ -37,13 +37,13 @@ async fn pending_grants_are_listed_allowed_and_revoked_with_immediate_effect() {
     let (_, table, _) = grants(&home, &["list"]).await;
     assert!(table.starts_with(&id) && table.contains("waiting to be allowed"), "{table}");
 
-    let (code, _, said) = grants(&home, &["allow", &id]).await;
-    assert!(code == 0 && said.starts_with("Allowed: read "), "{said}");
+    let (code, _, stderr) = grants(&home, &["allow", &id]).await;
+    assert!(code == 0 && stderr.starts_with("Allowed: read "), "{stderr}");
     assert_eq!(raw.call("resourceRead", file.clone()).await.unwrap()["data"], "milk");
-    let (code, _, said) = grants(&home, &["revoke", notes.canonicalize().unwrap().to_str().unwrap()]).await;
-    assert!(code == 0 && said.starts_with("Revoked: read "), "{said}");
+    let (code, _, stderr) = grants(&home, &["revoke", notes.canonicalize().unwrap().to_str().unwrap()]).await;
+    assert!(code == 0 && stderr.starts_with("Revoked: read "), "{stderr}");
     assert_eq!(raw.call("resourceRead", file).await.unwrap_err()["code"], -32009);
-    let (code, _, said) = grants(&home, &["revoke", &id]).await;
-    assert!(code == 1 && said.contains("hostler grants list"), "{said}");
+    let (code, _, stderr) = grants(&home, &["revoke", &id]).await;
+    assert!(code == 1 && stderr.contains("hostler grants list"), "{stderr}");
     host.stop().await;
 }

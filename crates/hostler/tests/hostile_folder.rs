@@ -123,7 +123,7 @@ struct FolderAgent<'a> {
 impl FolderAgent<'_> {
     /// Runs one turn and denies requests; returns whether there was one. Agent-initiated turns, such as after a
     /// background sub-agent, are ignored.
-    async fn say(&mut self, prompt: &str) -> bool {
+    async fn run_turn(&mut self, prompt: &str) -> bool {
         self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
         let (mut asked, mut is_ours) = (false, true);
         loop {
@@ -146,7 +146,7 @@ impl FolderAgent<'_> {
     }
 
     async fn bash(&mut self, command: &str) {
-        self.say(&format!("!tool Bash {}\n!say done", json!({"command": command, "description": "x"}))).await;
+        self.run_turn(&format!("!tool Bash {}\n!say done", json!({"command": command, "description": "x"}))).await;
     }
 
     /// Returns the environment of a command that the agent runs.
@@ -157,17 +157,17 @@ impl FolderAgent<'_> {
 
     /// Tries everything that could trigger a trap, with the tool names of both builds.
     async fn try_all_traps(&mut self) {
-        self.say("hi").await;
+        self.run_turn("hi").await;
         self.bash("ls; sh -c true; git --version").await;
-        self.say("/evil").await;
-        self.say("/project:evil").await;
+        self.run_turn("/evil").await;
+        self.run_turn("/project:evil").await;
         for skill in ["evilskill", "project:evilskill"] {
-            self.say(&format!("!tool Skill {}\n!say done", json!({ "skill": skill }))).await;
+            self.run_turn(&format!("!tool Skill {}\n!say done", json!({ "skill": skill }))).await;
         }
         for agent in ["evilagent", "project:evilagent"] {
             let call = json!({"subagent_type": agent, "description": "x",
                 "prompt": "!tool Bash {\"command\":\"ls\",\"description\":\"x\"}\n!say done"});
-            self.say(&format!("!tool Agent {call}\n!say done")).await;
+            self.run_turn(&format!("!tool Agent {call}\n!say done")).await;
         }
     }
 
@@ -177,7 +177,7 @@ impl FolderAgent<'_> {
 }
 
 /// Returns a program that starts the build without the host's protections: the whole folder applies.
-fn careless(scene: &HostileFolderFixture) -> PathBuf {
+fn unprotected_launcher(scene: &HostileFolderFixture) -> PathBuf {
     let path = scene.home.path("careless");
     let program = match scene.build {
         "js" => format!("node '{}'", scene.executable.display()),
@@ -210,7 +210,7 @@ fn settings_without(scene: &HostileFolderFixture, variables: &[&str], hooks: &[&
 async fn traps_fire_without_protection() {
     for build in BUILDS {
         let mut scene = HostileFolderFixture::new(build).await;
-        scene.executable = careless(&scene);
+        scene.executable = unprotected_launcher(&scene);
         let work = scene.home.work();
         scene.traps.write_traps(&work);
         settings_without(&scene, &["CLAUDE_CODE_SHELL_PREFIX"], &["SessionStart"]);
@@ -221,11 +221,11 @@ async fn traps_fire_without_protection() {
         settings_without(&scene, &["CLAUDE_CODE_SHELL"], if build == "js" { &["SessionStart"] } else { &[] });
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
         // The first turn is not the requested one.
-        agent.say("hi").await;
-        agent.say("hi").await;
+        agent.run_turn("hi").await;
+        agent.run_turn("hi").await;
         agent.bash("ls").await;
         agent.bash("touch ask-about-this").await;
-        agent.say("bye").await;
+        agent.run_turn("bye").await;
         agent.close().await;
         let mut expected = vec![
             "BASH_ENV",
@@ -271,16 +271,16 @@ async fn untrusted_folder_runs_nothing_and_its_instructions_are_read() {
         for name in ["evil", "project:evil", "evilskill", "above", "above2"] {
             assert!(!commands.contains(&name.to_owned()), "{build}: {commands:?}");
         }
-        agent.say("hi").await;
+        agent.run_turn("hi").await;
         let first = scene.model.requests().first().unwrap().body.to_string();
-        assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no turn begins by itself");
+        assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no agent-initiated turn starts");
         for text in [PLANTED_INSTRUCTIONS, "planted-import"] {
             assert!(first.contains(text), "{build}: {text} is not read");
         }
         agent.try_all_traps().await;
         scene.assert_no_trap_triggered("at work");
         let asked =
-            agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
+            agent.run_turn("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
         assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
         let environment = agent.environment().await;
         for text in [PLANTED_VARIABLE.0, "FROM_DOTENV", "traps/"] {
@@ -307,7 +307,7 @@ async fn configuration_added_later_has_no_effect() {
         for configuration in [FolderConfiguration::Ignored, scene.trusted(&work)] {
             let context = format!("{configuration:?}");
             let mut agent = scene.open(&work, configuration).await;
-            agent.say("hi").await;
+            agent.run_turn("hi").await;
             scene.traps.write_traps(&work);
             // The user's own settings are read live: they show when the agent has read its files again.
             write_json(&scene.home.path("claude/settings.json"), &json!({"env": {"SEEN": context}}));
@@ -342,7 +342,7 @@ async fn trusted_folder_applies_without_denied_parts() {
         assert!(commands.contains(&command.to_owned()), "{build}: {commands:?}");
         agent.try_all_traps().await;
         let asked =
-            agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
+            agent.run_turn("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
         assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
         scene.assert_no_trap_triggered("at work");
         let environment = agent.environment().await;
@@ -391,8 +391,8 @@ async fn changed_folder_is_untrusted_again() {
             change(&work, &scene.home.path("traps"));
             let mut agent = scene.open(&work, trusted).await;
             assert!(!agent.opened.info.applied_configuration, "{build}: {name}");
-            agent.say("/evil").await;
-            agent.say("/project:evil").await;
+            agent.run_turn("/evil").await;
+            agent.run_turn("/project:evil").await;
             let environment = agent.environment().await;
             assert!(!environment.contains(PLANTED_VARIABLE.0), "{build}: {name}: {environment}");
             assert!(!scene.all_model_requests().contains(PLANTED_COMMAND), "{build}: {name}");
@@ -434,7 +434,7 @@ async fn git_files_do_not_redirect_folder_trust() {
             let configuration = scene.driver().workspace_configuration(&sub);
             assert!(configuration.is_empty(), "{build}: {kind}: {configuration:?}");
             let mut agent = scene.open(&sub, FolderConfiguration::Ignored).await;
-            agent.say("/evil").await;
+            agent.run_turn("/evil").await;
             agent.bash("ls").await;
             assert!(!agent.environment().await.contains("traps/"), "{build}: {kind}");
             assert!(!scene.all_model_requests().contains(PLANTED_COMMAND), "{build}: {kind}");
@@ -476,13 +476,13 @@ async fn conversation_continues_across_trust_changes() {
         let work = scene.home.work();
         write_json(&work.join(".claude/settings.json"), &json!({"env": {PLANTED_VARIABLE.0: PLANTED_VARIABLE.1}}));
         let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
-        agent.say("planted-first").await;
+        agent.run_turn("planted-first").await;
         for configuration in [scene.trusted(&work), FolderConfiguration::Ignored] {
             let (id, token) = (agent.id, agent.token.clone().unwrap());
             agent.close().await;
             let before = scene.model.requests().len();
             agent = scene.open_as(ConversationStart::Resume { id, token }, &work, configuration).await;
-            agent.say("next").await;
+            agent.run_turn("next").await;
             let body: Value = scene.model.requests()[before].body.clone();
             assert!(body["messages"].to_string().contains("planted-first"), "{build}");
         }
@@ -500,7 +500,7 @@ async fn older_build_is_started_with_options_it_supports() {
     let work = scene.home.work();
     scene.traps.write_traps(&work);
     let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
-    agent.say("hi").await;
+    agent.run_turn("hi").await;
     assert!(scene.all_model_requests().contains(PLANTED_INSTRUCTIONS));
     scene.assert_no_trap_triggered("in an older build");
     agent.close().await;

@@ -274,7 +274,7 @@ async fn hostile_user_settings_between_turns_do_not_redirect_the_agent() {
 /// Sends a message, gives the same answer to every permission request, and returns the model's text.
 async fn answer_everything(peer: &mut TestClient, chat: &str, text: &str, approved: bool) -> String {
     let turn = peer.send_message(chat, text).await;
-    let mut said = String::new();
+    let mut streamed = String::new();
     loop {
         let envelopes = peer
             .wait_for(chat, |envelope| {
@@ -284,8 +284,8 @@ async fn answer_everything(peer: &mut TestClient, chat: &str, text: &str, approv
                         if call.confirmed.is_none() && call.options.is_some())
             })
             .await;
-        said.push_str(&collect_text(&envelopes));
-        let StateAction::ChatToolCallReady(call) = &envelopes.last().unwrap().action else { return said };
+        streamed.push_str(&collect_text(&envelopes));
+        let StateAction::ChatToolCallReady(call) = &envelopes.last().unwrap().action else { return streamed };
         let answer = json!({"type": "chat/toolCallConfirmed", "turnId": call.turn_id, "toolCallId": call.tool_call_id,
             "approved": approved});
         peer.dispatch(chat, serde_json::from_value(answer).unwrap()).await;

@@ -48,23 +48,23 @@ async fn create(raw: &mut RawClient, home: &TestHome, token: &str) -> (String, V
     let directory = format!("file://{}", home.work().display());
     let params = json!({"channel": session, "workingDirectories": [directory], "progressToken": token});
     raw.send(json!({"jsonrpc": "2.0", "id": session, "method": "createSession", "params": params}).to_string()).await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
         let message = raw.receive().await.expect("an answer");
         if message["id"] == session.as_str() {
             assert!(message.get("error").is_none(), "{message}");
-            return (session, heard);
+            return (session, received);
         }
-        heard.push(message);
+        received.push(message);
     }
 }
 
 /// Returns the progress steps up to the last one.
-async fn steps(raw: &mut RawClient, heard: Vec<Value>, token: &str) -> Vec<Value> {
+async fn steps(raw: &mut RawClient, received: Vec<Value>, token: &str) -> Vec<Value> {
     let mut steps: Vec<Value> = Vec::new();
-    let mut heard = heard.into_iter();
+    let mut received = received.into_iter();
     loop {
-        let mut message = match heard.next() {
+        let mut message = match received.next() {
             Some(message) => message,
             None => raw.receive().await.expect("a step"),
         };
@@ -84,8 +84,8 @@ async fn steps(raw: &mut RawClient, heard: Vec<Value>, token: &str) -> Vec<Value
 }
 
 /// Returns all of a turn up to its end.
-async fn turn(raw: &mut RawClient, chat: &str, words: &str) -> Value {
-    raw.send_message(chat, words).await;
+async fn turn(raw: &mut RawClient, chat: &str, prompt: &str) -> Value {
+    raw.send_message(chat, prompt).await;
     loop {
         let mut message = raw.receive().await.expect("an envelope");
         let action = message["params"]["action"].take();
@@ -123,9 +123,9 @@ async fn requesting_client_receives_install_progress_and_the_first_message_works
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     let mut other = RawClient::connect_and_initialize(&host.url()).await;
-    let (session, heard) = create(&mut raw, &home, "my-own-token").await;
+    let (session, received) = create(&mut raw, &home, "my-own-token").await;
     std::fs::write(home.path("bin").join("go"), "").unwrap();
-    let steps = steps(&mut raw, heard, "my-own-token").await;
+    let steps = steps(&mut raw, received, "my-own-token").await;
     let last = steps.last().unwrap();
     assert_eq!(last["message"], "Claude Code is installed", "{steps:#?}");
     assert!(steps.iter().any(|step| step["message"] == "Trying Claude Code out"), "{steps:#?}");
@@ -133,8 +133,8 @@ async fn requesting_client_receives_install_progress_and_the_first_message_works
     assert_eq!(turn(&mut raw, &chat, "hi").await["type"], "chat/turnComplete");
 
     // Nothing is left to install: there is no progress, and other clients never received any.
-    let (_, heard) = create(&mut raw, &home, "another-token").await;
-    assert!(heard.iter().all(|message| message["method"] != "root/progress"), "{heard:#?}");
+    let (_, received) = create(&mut raw, &home, "another-token").await;
+    assert!(received.iter().all(|message| message["method"] != "root/progress"), "{received:#?}");
     for raw in [&mut raw, &mut other] {
         raw.send(json!({"jsonrpc": "2.0", "id": "last", "method": "ping", "params": {}}).to_string()).await;
         loop {
@@ -155,10 +155,10 @@ async fn failed_install_is_reported_and_retried_by_the_next_message() {
     let home = home("echo 'npm error code ENOTFOUND' >&2\necho 'npm error network request failed' >&2\nexit 1");
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
-    let (session, heard) = create(&mut raw, &home, "t").await;
-    let steps = steps(&mut raw, heard, "t").await;
-    let said = steps.last().unwrap()["message"].as_str().unwrap().to_owned();
-    assert!(said.contains("install") || said.contains("registry"), "{said}");
+    let (session, received) = create(&mut raw, &home, "t").await;
+    let steps = steps(&mut raw, received, "t").await;
+    let message = steps.last().unwrap()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("install") || message.contains("registry"), "{message}");
     let chat = chat(&mut raw, &session).await;
     let failed = turn(&mut raw, &chat, "hi").await;
     assert_eq!(
@@ -181,12 +181,12 @@ async fn install_survives_a_client_disconnect_and_ends_with_the_host() {
     drop(raw);
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     // The second install waits for the lock of the first one.
-    let (_, mut heard) = create(&mut raw, &home, "u").await;
-    while !heard.iter().any(|message| message["params"]["progressToken"] == "u") {
-        heard.push(raw.receive().await.unwrap());
+    let (_, mut received) = create(&mut raw, &home, "u").await;
+    while !received.iter().any(|message| message["params"]["progressToken"] == "u") {
+        received.push(raw.receive().await.unwrap());
     }
-    let said = heard.last().unwrap()["params"]["message"].as_str().unwrap();
-    assert!(said.starts_with("Waiting"), "{said}");
+    let message = received.last().unwrap()["params"]["message"].as_str().unwrap();
+    assert!(message.starts_with("Waiting"), "{message}");
     // npm is never released; `stop` asserts that nothing of it remains.
     host.stop().await;
     assert_eq!(staged(&home), 0);
@@ -205,14 +205,14 @@ async fn install_processes_end_when_the_host_is_killed() {
     host.wait_for_exit().await;
     let tree: Vec<_> = tree.into_iter().map(|process| process.pid).collect();
     let left = processes::wait_for_exit(&tree).await;
-    assert!(left.is_empty(), "left behind: {left:#?}");
+    assert!(left.is_empty(), "remaining: {left:#?}");
 
     // The next host installs it, and removes the unfinished install of the killed one.
     std::fs::write(home.path("bin").join("go"), "").unwrap();
     let host = serve(&home, &[INSTALL_AGENTS_ENABLED]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
-    let (_, heard) = create(&mut raw, &home, "u").await;
-    let steps = steps(&mut raw, heard, "u").await;
+    let (_, received) = create(&mut raw, &home, "u").await;
+    let steps = steps(&mut raw, received, "u").await;
     assert_eq!(steps.last().unwrap()["message"], "Claude Code is installed", "{steps:#?}");
     assert_eq!(staged(&home), 0);
     host.stop().await;

@@ -44,8 +44,8 @@ async fn client_cannot_declare_its_own_rights() {
     let session = |config: Value| json!({"channel": format!("claude:/{}", Uuid::new_v4()), "config": config});
     let bypass = raw.call("createSession", session(json!({"permissionMode": "bypassPermissions"}))).await;
     assert_eq!(bypass.unwrap_err()["code"], -32602);
-    let wish = json!({"channel": ROOT, "uri": "file:///etc", "read": true, "write": true});
-    assert_eq!(raw.call("resourceRequest", wish).await.unwrap_err()["code"], -32009);
+    let params = json!({"channel": ROOT, "uri": "file:///etc", "read": true, "write": true});
+    assert_eq!(raw.call("resourceRequest", params).await.unwrap_err()["code"], -32009);
     assert_eq!(raw.call("resourceRead", json!({"uri": "file:///etc/passwd"})).await.unwrap_err()["code"], -32009);
 
     // A claim does not replace the token either.
@@ -111,9 +111,9 @@ async fn no_client_setting_names_a_program() {
     assert!(known.iter().any(|name| name == "permissionMode"), "{known:?}");
     for name in &known {
         let name = name.to_lowercase();
-        let words =
+        let program_terms =
             ["path", "command", "executable", "binary", "shell", "hook", "env", "helper", "cli", "server", "program"];
-        assert!(!words.iter().any(|word| name.contains(word)), "{name} sounds like a program");
+        assert!(!program_terms.iter().any(|term| name.contains(term)), "{name} seems to name a program");
     }
 
     let env = json!({"PATH": home.root(), "SHELL": evil, "BASH_ENV": evil, "LD_PRELOAD": evil, "ENV": evil});

@@ -29,24 +29,24 @@ async fn provoke(raw: &mut RawClient, level: &str) {
 }
 
 /// Returns whether an export contains a text, in a line of this level at least.
-fn says(message: &Value, channel: &str, words: &str) -> bool {
+fn exports(message: &Value, channel: &str, text: &str) -> bool {
     if message["method"] != "otlp/exportLogs" || message["params"]["channel"] != channel {
         return false;
     }
     let scopes = message["params"]["payload"]["resourceLogs"][0]["scopeLogs"].as_array().unwrap().iter();
     let mut lines = scopes.flat_map(|scope| scope["logRecords"].as_array().unwrap());
-    lines.any(|line| line["body"]["stringValue"].as_str().unwrap().contains(words))
+    lines.any(|line| line["body"]["stringValue"].as_str().unwrap().contains(text))
 }
 
 /// Reads up to the export with a text; returns all messages on the way.
-async fn until_said(raw: &mut RawClient, channel: &str, words: &str) -> Vec<Value> {
-    let mut heard = Vec::new();
+async fn receive_until_exported(raw: &mut RawClient, channel: &str, text: &str) -> Vec<Value> {
+    let mut received = Vec::new();
     loop {
-        let message = raw.receive().await.expect("the host says something");
-        let done = says(&message, channel, words);
-        heard.push(message);
+        let message = raw.receive().await.expect("a message of the host");
+        let done = exports(&message, channel, text);
+        received.push(message);
         if done {
-            return heard;
+            return received;
         }
     }
 }
@@ -55,13 +55,13 @@ async fn until_said(raw: &mut RawClient, channel: &str, words: &str) -> Vec<Valu
 async fn until_answered(raw: &mut RawClient, method: &str, params: Value) -> Vec<Value> {
     let id = Uuid::new_v4().to_string();
     raw.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     loop {
         let message = raw.receive().await.expect("an answer");
         let done = message["id"] == id.as_str();
-        heard.push(message);
+        received.push(message);
         if done {
-            return heard;
+            return received;
         }
     }
 }
@@ -79,12 +79,12 @@ async fn client_receives_the_log_at_its_level_until_it_unsubscribes() {
 
     provoke(&mut raw, "debug").await;
     provoke(&mut raw, "warn").await;
-    let heard = until_said(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
+    let received = receive_until_exported(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
     assert!(
-        !heard.iter().any(|message| says(message, "ahp-otlp://logs/warn", IGNORED_NOTIFICATION_MESSAGE)),
-        "{heard:#?}"
+        !received.iter().any(|message| exports(message, "ahp-otlp://logs/warn", IGNORED_NOTIFICATION_MESSAGE)),
+        "{received:#?}"
     );
-    let export = &heard.last().unwrap()["params"]["payload"]["resourceLogs"][0];
+    let export = &received.last().unwrap()["params"]["payload"]["resourceLogs"][0];
     assert_eq!(
         export["resource"]["attributes"][0],
         json!({"key": "service.name", "value": {"stringValue": "hostler"}})
@@ -99,7 +99,7 @@ async fn client_receives_the_log_at_its_level_until_it_unsubscribes() {
     }
     assert!(raw.call("subscribe", json!({"channel": "ahp-otlp://traces"})).await.is_err());
     provoke(&mut raw, "debug").await;
-    until_said(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
+    receive_until_exported(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
 
     // After unsubscribe, logged lines are not received.
     let unsubscribe =
@@ -107,15 +107,15 @@ async fn client_receives_the_log_at_its_level_until_it_unsubscribes() {
     raw.send(unsubscribe.to_string()).await;
     provoke(&mut raw, "debug").await;
     provoke(&mut raw, "warn").await;
-    let heard = until_said(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
+    let received = receive_until_exported(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
     assert!(
-        !heard.iter().any(|message| says(message, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE)),
-        "{heard:#?}"
+        !received.iter().any(|message| exports(message, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE)),
+        "{received:#?}"
     );
     // Subscribes again.
     assert_eq!(raw.call("subscribe", json!({"channel": "ahp-otlp://logs/debug"})).await, Ok(json!({})));
     provoke(&mut raw, "debug").await;
-    until_said(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
+    receive_until_exported(&mut raw, "ahp-otlp://logs/debug", IGNORED_NOTIFICATION_MESSAGE).await;
     let log = host.stop().await;
     assert!(log.contains("WARN") && !log.contains("DEBUG"), "stderr has its own level: {log}");
 }
@@ -133,10 +133,10 @@ async fn reconnecting_client_receives_the_log_again_and_others_do_not() {
     let back = raw.call("reconnect", back).await.unwrap();
     assert_eq!(back["missing"], json!([]), "{back}");
     provoke(&mut other, "warn").await;
-    let heard = until_said(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
-    assert!(heard.iter().all(|message| message["params"]["channel"] != "ahp-otlp://logs/WARN"), "{heard:#?}");
-    let heard = until_answered(&mut other, "ping", json!({})).await;
-    assert!(heard.iter().all(|message| message["method"] != "otlp/exportLogs"), "{heard:#?}");
+    let received = receive_until_exported(&mut raw, "ahp-otlp://logs/warn", DROPPED_DISPATCH_MESSAGE).await;
+    assert!(received.iter().all(|message| message["params"]["channel"] != "ahp-otlp://logs/WARN"), "{received:#?}");
+    let received = until_answered(&mut other, "ping", json!({})).await;
+    assert!(received.iter().all(|message| message["method"] != "otlp/exportLogs"), "{received:#?}");
     host.stop().await;
 }
 
@@ -145,30 +145,30 @@ async fn log_export_is_not_logged_and_contains_no_user_text() {
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let (mut raw, _) = client(&host, "curious", &[ROOT, "ahp-otlp://logs/trace"]).await;
-    let words = format!("my-own-words-{}", Uuid::new_v4());
+    let prompt = format!("my-own-prompt-{}", Uuid::new_v4());
     let session = format!("claude:/{}", Uuid::new_v4());
     let directory = format!("file://{}", home.work().display());
-    let mut heard =
+    let mut received =
         until_answered(&mut raw, "createSession", json!({"channel": session, "workingDirectories": [directory]})).await;
     let subscribed = until_answered(&mut raw, "subscribe", json!({"channel": session})).await;
     let chat = subscribed.last().unwrap()["result"]["snapshot"]["state"]["defaultChat"].as_str().unwrap().to_owned();
-    heard.extend(subscribed);
-    heard.extend(until_answered(&mut raw, "subscribe", json!({"channel": chat})).await);
-    raw.send_message(&chat, &words).await;
+    received.extend(subscribed);
+    received.extend(until_answered(&mut raw, "subscribe", json!({"channel": chat})).await);
+    raw.send_message(&chat, &prompt).await;
     loop {
         let message = raw.receive().await.unwrap();
         let over = message["params"]["action"]["type"] == "chat/turnComplete";
-        heard.push(message);
+        received.push(message);
         if over {
             break;
         }
     }
     provoke(&mut raw, "warn").await;
-    heard.extend(until_said(&mut raw, "ahp-otlp://logs/trace", DROPPED_DISPATCH_MESSAGE).await);
+    received.extend(receive_until_exported(&mut raw, "ahp-otlp://logs/trace", DROPPED_DISPATCH_MESSAGE).await);
     let exports: Vec<String> =
-        heard.iter().filter(|message| message["method"] == "otlp/exportLogs").map(Value::to_string).collect();
+        received.iter().filter(|message| message["method"] == "otlp/exportLogs").map(Value::to_string).collect();
     assert!(!exports.is_empty());
-    for secret in [words.as_str(), host.token()] {
+    for secret in [prompt.as_str(), host.token()] {
         assert!(!exports.iter().any(|export| export.contains(secret)), "{secret} is in {exports:#?}");
     }
     // If sending logs were logged, each export would cause another one forever: there would be some between many

@@ -119,6 +119,6 @@ fn case_names_are_unique_and_none_is_missing() {
     let mut different = names.clone();
     different.sort_unstable();
     different.dedup();
-    assert_eq!(different.len(), names.len(), "each name is there once");
+    assert_eq!(different.len(), names.len(), "each name occurs once");
     assert!(names.len() >= MIN_CASE_COUNT, "{} cases", names.len());
 }

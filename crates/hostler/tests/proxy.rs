@@ -120,8 +120,8 @@ async fn requests_without_the_nonce_are_rejected() {
 async fn requests_are_logged_and_counted_without_content() {
     let home = TestHome::new();
     let proxy = scripted(&home, &["--log-requests", "--metrics"]).await;
-    proxy.answer_text("claude-sonnet-4-5", "my-own-words").await;
-    proxy.send_message("claude-sonnet-4-5", "!error 529 other-words", false).await;
+    proxy.answer_text("claude-sonnet-4-5", "my-own-zebra").await;
+    proxy.send_message("claude-sonnet-4-5", "!error 529 other-zebra", false).await;
     proxy.wait_for_log("POST /v1/messages", 2).await;
     let get = async |path: &str| reqwest::get(proxy.base_url() + path).await.unwrap();
     assert_eq!(get("/healthz").await.status(), 200);
@@ -134,8 +134,8 @@ async fn requests_are_logged_and_counted_without_content() {
         assert!(line.contains(" POST /v1/messages model=claude-sonnet-4-5 upstream=scripted status="), "{line}");
         assert!(line.ends_with(end), "{line}");
     }
-    assert_eq!(log.matches(&nonce).count(), 1, "the nonce is told once, to copy");
-    assert!(!log.contains("own-words") && !log.contains("other-words") && !metrics.contains("words"), "{log}");
+    assert_eq!(log.matches(&nonce).count(), 1, "the nonce is printed once, to copy");
+    assert!(!log.contains("own-zebra") && !log.contains("other-zebra") && !metrics.contains("zebra"), "{log}");
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn message_streams_through_the_real_agent_and_the_next_one_reuses_its_proc
 
         peer.send_message(&uris.chat, "!think Let me see.\n!say Hello, streamed world").await;
         let first = peer.wait_for_turn_end(&uris.chat).await;
-        let words = kinds(&first);
+        let action_types = kinds(&first);
         let expected = [
             "chat/turnStarted",
             "chat/responsePart reasoning",
@@ -53,14 +53,14 @@ async fn message_streams_through_the_real_agent_and_the_next_one_reuses_its_proc
             "chat/turnComplete",
         ];
         // Usage may be reported more than once, but always last before the end.
-        let mut folded = words.clone();
-        folded.retain(|word| word != "chat/usage");
+        let mut folded = action_types.clone();
+        folded.retain(|action_type| action_type != "chat/usage");
         folded.insert(folded.len() - 1, "chat/usage".to_owned());
         assert_eq!(folded, expected, "{build}");
         assert_eq!(
-            words.get(words.len().wrapping_sub(2)).map(String::as_str),
+            action_types.get(action_types.len().wrapping_sub(2)).map(String::as_str),
             Some("chat/usage"),
-            "{build}: {words:?}"
+            "{build}: {action_types:?}"
         );
         assert_eq!(collect_text(&first), "Hello, streamed world", "{build}");
         let agent = host.only_agent();
@@ -145,7 +145,7 @@ async fn unattended_deny_refuses_requests_visibly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_turn_keeps_its_text_and_the_process() {
+async fn text_and_process_of_a_cancelled_turn_remain() {
     for build in BUILDS {
         let home = TestHome::new();
         let host = home.serve(build).await;

@@ -72,7 +72,7 @@ async fn client_cut_a_hundred_times_misses_nothing() {
     host.stop().await;
 }
 
-/// Host, a chat that streams a word every few milliseconds, and a client that reads it.
+/// Host, a chat that streams text every few milliseconds, and a client that reads it.
 struct StreamingHost {
     home: TestHome,
     host: HostProcess,
@@ -138,14 +138,14 @@ async fn reconnect_to_a_restarted_host_a_hundred_times_misses_nothing() {
             bed.host.signal(Signal::SIGTERM);
             // A connected client receives everything, the end of the turn included.
             while bed.client.raw.is_some() && bed.client.receive().await {}
-            let heard = bed.client.text();
+            let received = bed.client.text();
             bed.restart().await;
             let url = bed.host.url();
-            assert_eq!(bed.client.reconnect(&url).await, ResyncKind::Replay, "all that was said is written");
+            assert_eq!(bed.client.reconnect(&url).await, ResyncKind::Replay, "all published output is written");
             bed.client.assert_state_matches_host().await;
             assert!(!bed.client.is_running(), "the turn ended with its host");
             assert_eq!(bed.client.state.turns.len(), round + 1);
-            assert!(bed.client.text().starts_with(&before) && bed.client.text().starts_with(&heard));
+            assert!(bed.client.text().starts_with(&before) && bed.client.text().starts_with(&received));
         }
         bed.host.stop().await;
     })
@@ -168,7 +168,7 @@ async fn reconnect_to_a_killed_host_a_hundred_times_misses_only_recent_output() 
                 let killed = Instant::now();
                 bed.host.signal(Signal::SIGKILL);
                 while bed.client.receive().await {}
-                let heard = bed.client.text();
+                let received = bed.client.text();
                 // A host without processor time cannot write: only usable time counts.
                 let is_old = |at: &Instant| watchdog.usable_time(*at, killed) > MAX_WRITE_DELAY;
                 let safe = bed.client.text_progress.iter().rfind(|(at, _)| is_old(at)).map_or(0, |(_, to)| *to);
@@ -178,9 +178,12 @@ async fn reconnect_to_a_killed_host_a_hundred_times_misses_only_recent_output() 
                 bed.client.assert_state_matches_host().await;
                 assert!(!bed.client.is_running(), "the turn ended with its host");
                 assert_eq!(bed.client.state.turns.len(), round + 1, "an acknowledged message survives");
-                let kept = bed.client.text();
-                assert!(heard.starts_with(&kept) || kept.starts_with(&heard), "the kept text is another one");
-                assert!(kept.len() >= safe, "{} bytes were kept, {safe} were old enough to be", kept.len());
+                let stored = bed.client.text();
+                assert!(
+                    received.starts_with(&stored) || stored.starts_with(&received),
+                    "the stored text is another one"
+                );
+                assert!(stored.len() >= safe, "{} bytes were stored, at least {safe} were old enough", stored.len());
             }
             bed.host.stop().await;
         }
@@ -270,14 +273,14 @@ async fn thousand_subscribers_receive_the_same_envelopes_with_the_same_numbers()
     driver.send_message(&chat, "deltas 20").await;
     let listening = subscribers.into_iter().map(|mut raw| {
         tokio::spawn(async move {
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             loop {
                 let mut message = raw.receive().await.expect("the turn is not over");
                 let envelope = message["params"].take();
                 let is_end = envelope["action"]["type"] == "chat/turnComplete";
-                heard.push((envelope["serverSeq"].as_u64().unwrap(), envelope["action"].to_string()));
+                received.push((envelope["serverSeq"].as_u64().unwrap(), envelope["action"].to_string()));
                 if is_end {
-                    return (raw, heard);
+                    return (raw, received);
                 }
             }
         })
@@ -286,13 +289,13 @@ async fn thousand_subscribers_receive_the_same_envelopes_with_the_same_numbers()
     let mut connected = Vec::new();
     let mut first: Option<Vec<(u64, String)>> = None;
     for listener in listening.collect::<Vec<_>>() {
-        let (raw, heard) = listener.await.unwrap();
+        let (raw, received) = listener.await.unwrap();
         connected.push(raw);
-        let first = first.get_or_insert_with(|| heard.clone());
-        assert!(*first == heard, "two subscribers disagree");
+        let first = first.get_or_insert_with(|| received.clone());
+        assert!(*first == received, "two subscribers disagree");
     }
-    let heard = first.unwrap();
-    assert!(heard.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers only grow");
+    let received = first.unwrap();
+    assert!(received.windows(2).all(|pair| pair[0].0 < pair[1].0), "sequence numbers grow");
     drop(connected);
     host.stop().await;
 }

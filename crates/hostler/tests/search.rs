@@ -33,7 +33,7 @@ async fn found(home: &TestHome, build: &str, args: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn nothing(home: &TestHome, build: &str, args: &[&str]) {
+async fn assert_nothing_found(home: &TestHome, build: &str, args: &[&str]) {
     let (out, err) = expect(1, home, build, &[&["sessions", "search"], args].concat()).await;
     assert_eq!((out.as_str(), err.trim()), ("", "Nothing was found."), "{args:?}");
 }
@@ -57,10 +57,10 @@ async fn search_command_finds_own_and_external_sessions() {
         assert_eq!((&hit["kind"], &hit["snippet"]), (&json!("answer"), &json!("the quinces of foo_bar are ripe")));
         assert_eq!(hit["matches"], json!([[27, 31]]));
 
-        nothing(&home, build, &["cherries"]).await;
-        nothing(&home, build, &["--until", "1d", "pears"]).await;
-        nothing(&home, build, &["--workspace", "/nowhere", "pears"]).await;
-        nothing(&home, build, &["--tool", "Bash", "pears"]).await;
+        assert_nothing_found(&home, build, &["cherries"]).await;
+        assert_nothing_found(&home, build, &["--until", "1d", "pears"]).await;
+        assert_nothing_found(&home, build, &["--workspace", "/nowhere", "pears"]).await;
+        assert_nothing_found(&home, build, &["--tool", "Bash", "pears"]).await;
         let (_, err) = expect(2, &home, build, &["sessions", "search", "--since", "lunch", "pears"]).await;
         assert!(err.contains("say it as 7d"), "{err}");
 
@@ -69,9 +69,9 @@ async fn search_command_finds_own_and_external_sessions() {
         assert!(out.contains("the pears are green") && out.contains(&format!("hostler sessions show {id}")), "{out}");
         // A session of this host, and an external one that was never opened.
         let other = elsewhere[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap();
-        for (id, word) in [(id.as_str(), "pears"), (other, "quinces")] {
+        for (id, query) in [(id.as_str(), "pears"), (other, "quinces")] {
             expect(0, &home, build, &["sessions", "delete", "--yes", id]).await;
-            nothing(&home, build, &[word]).await;
+            assert_nothing_found(&home, build, &[query]).await;
         }
     }
 }
@@ -90,9 +90,9 @@ async fn search_finds_turns_by_tool_and_file() {
         assert_eq!(found(&home, build, &["--tool", "Read", "ripe"]).await.len(), 2, "{build}");
         assert_eq!(found(&home, build, &["--file", "notes.txt", "ripe"]).await.len(), 2, "{build}");
         assert_eq!(found(&home, build, &["--tool", "read", "--file", "notes*", "pears"]).await.len(), 1, "{build}");
-        nothing(&home, build, &["--tool", "Read", "--file", "other.txt", "ripe"]).await;
-        nothing(&home, build, &["--tool", "Bash", "--file", "notes.txt", "ripe"]).await;
-        nothing(&home, build, &["--tool", "Read", "plums"]).await;
+        assert_nothing_found(&home, build, &["--tool", "Read", "--file", "other.txt", "ripe"]).await;
+        assert_nothing_found(&home, build, &["--tool", "Bash", "--file", "notes.txt", "ripe"]).await;
+        assert_nothing_found(&home, build, &["--tool", "Read", "plums"]).await;
     }
 }
 
@@ -103,7 +103,7 @@ async fn search_all_finds_unlisted_sessions_which_can_be_opened() {
         home.write_config("show-external-sessions = \"none\"");
         run_elsewhere(&home, build, "!say the quinces are ripe").await;
         run_elsewhere(&home, build, "!say the medlars are ripe").await;
-        nothing(&home, build, &["quinces"]).await;
+        assert_nothing_found(&home, build, &["quinces"]).await;
         let (out, _) = expect(0, &home, build, &["sessions", "search", "--all", "quinces"]).await;
         assert!(out.contains("not in the list"), "{out}");
         let hidden = found(&home, build, &["--all", "ripe"]).await;
@@ -116,13 +116,13 @@ async fn search_all_finds_unlisted_sessions_which_can_be_opened() {
         assert_eq!(found(&home, build, &["quinces"]).await[0].get("listed"), None);
         let medlars = found(&home, build, &["--all", "medlars"]).await[0]["session"].as_str().unwrap().to_owned();
         expect(0, &home, build, &["sessions", "delete", "--yes", &medlars]).await;
-        nothing(&home, build, &["--all", "medlars"]).await;
+        assert_nothing_found(&home, build, &["--all", "medlars"]).await;
         expect(1, &home, build, &["sessions", "show", &medlars]).await;
     }
 }
 
 /// Runs a turn to its end; returns its session.
-async fn said(raw: &mut RawClient, home: &TestHome, text: &str) -> String {
+async fn run_turn(raw: &mut RawClient, home: &TestHome, text: &str) -> String {
     let (session, chat) = raw.create_session(&home.work()).await;
     raw.send_message(&chat, text).await;
     raw.wait_for_action("chat/turnComplete").await;
@@ -155,8 +155,8 @@ async fn search_pages_results_and_omits_deleted_sessions() {
         run_elsewhere(&home, build, "!say the quinces are ripe").await;
         let host = home.serve(build).await;
         let mut raw = RawClient::connect_and_initialize(&host.url()).await;
-        let pears = said(&mut raw, &home, "!say 😀 the pears are green").await;
-        let plums = said(&mut raw, &home, "!say the plums are blue").await;
+        let pears = run_turn(&mut raw, &home, "!say 😀 the pears are green").await;
+        let plums = run_turn(&mut raw, &home, "!say the plums are blue").await;
 
         let answer = until_found(&mut raw, "from:agent pears", 1).await;
         let item = &answer["items"][0];

@@ -31,7 +31,7 @@ impl Secrets {
     /// Asserts that a log or output contains none of them.
     fn are_not_in(&self, place: &str, text: &[u8]) {
         self.credentials_are_not_in(place, text);
-        assert!(!contains(text, &self.prompt), "the user's words are in {place}: {}", around(text, &self.prompt));
+        assert!(!contains(text, &self.prompt), "the user's prompt is in {place}: {}", around(text, &self.prompt));
     }
 
     /// Asserts that a journal or transcript contains no credential; the user's text is allowed.
@@ -55,7 +55,7 @@ impl Secrets {
             }
             self.credentials_are_not_in(&path.display().to_string(), &bytes);
         }
-        assert!(prompts >= 2, "the search finds what is there: journal and transcript hold the user's words");
+        assert!(prompts >= 2, "the search works: journal and transcript contain the user's prompt");
     }
 
     /// Asserts that the bearer is in the agent's environment only.
@@ -90,7 +90,7 @@ fn around(text: &[u8], secret: &str) -> String {
 }
 
 /// Runs a plain turn, and one for every way in which the upstream can quote the key.
-async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
+async fn run_turns_that_quote_the_key(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
     let answer = peer.send_and_wait(&uris.chat, &format!("please repeat: {prompt}")).await;
     assert!(answer.contains(prompt), "{answer}");
     for status in [400, 401, 403, 500] {
@@ -108,7 +108,7 @@ async fn talk(peer: &mut TestClient, uris: &SessionUris, prompt: &str) {
 }
 
 /// Returns everything that a client can see.
-async fn seen(peer: &TestClient, uris: &SessionUris) -> String {
+async fn all_client_state(peer: &TestClient, uris: &SessionUris) -> String {
     let mut all = format!("{:?}", peer.received);
     for channel in ["ahp-root://", &uris.session, &uris.chat] {
         all.push_str(&serde_json::to_string(&peer.subscribe_snapshot(channel).await).unwrap());
@@ -124,7 +124,7 @@ async fn planted(variable: &str) {
         // The agent retries for minutes by default; one retry is enough here.
         home.write_config("[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n");
         let key = format!("sk-planted-{}", Uuid::new_v4());
-        let prompt = format!("my-own-words-{}", Uuid::new_v4());
+        let prompt = format!("my-own-prompt-{}", Uuid::new_v4());
         let env = [
             (variable, key.as_str()),
             ("HOSTLER_LOG", "trace"),
@@ -135,7 +135,7 @@ async fn planted(variable: &str) {
         let host = home.serve_with(&[], &env).await;
         let mut peer = host.connect().await;
         let uris = peer.create_session(&home.work()).await;
-        talk(&mut peer, &uris, &prompt).await;
+        run_turns_that_quote_the_key(&mut peer, &uris, &prompt).await;
         for request in upstream.requests() {
             assert_eq!(request.header("x-api-key"), Some(key.as_str()), "{build}: the upstream knows its caller");
             assert_eq!(request.header("authorization"), None, "{build}: the agent's bearer stays here");
@@ -145,7 +145,7 @@ async fn planted(variable: &str) {
         let bearer = environment.iter().find_map(|entry| entry.strip_prefix("ANTHROPIC_AUTH_TOKEN=")).unwrap();
         let secrets = Secrets { key: key.clone(), token: host.token().to_owned(), bearer: bearer.to_owned(), prompt };
         secrets.are_not_in_processes(&host);
-        let seen = seen(&peer, &uris).await;
+        let seen = all_client_state(&peer, &uris).await;
         assert!(seen.contains("[redacted]"), "{build}: the upstream did quote the key");
         secrets.credentials_are_not_in("what clients see", seen.as_bytes());
 
@@ -191,7 +191,7 @@ async fn key_from_provider_variable_reaches_only_the_upstream() {
 
 /// A process that may trace others can read everything. This thread and its children give up that capability; an
 /// ordinary user has none.
-fn give_up_tracing() {
+fn drop_trace_capability() {
     let mut own = capabilities(None).unwrap();
     for right in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
         if own.effective.contains(right) {
@@ -206,7 +206,7 @@ fn give_up_tracing() {
 // Single-threaded: capabilities belong to a thread, and this one starts the host.
 #[tokio::test(flavor = "current_thread")]
 async fn host_environment_is_not_readable_by_other_programs_of_the_user() {
-    give_up_tracing();
+    drop_trace_capability();
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     let mut peer = host.connect().await;
@@ -225,7 +225,7 @@ async fn host_environment_is_not_readable_by_other_programs_of_the_user() {
 // Single-threaded: capabilities belong to a thread, and this one starts the command.
 #[tokio::test(flavor = "current_thread")]
 async fn client_command_environment_is_not_readable_by_other_programs_of_the_user() {
-    give_up_tracing();
+    drop_trace_capability();
     let home = TestHome::new();
     let host = home.serve_fake(&[]).await;
     // It waits for its message.

@@ -16,15 +16,27 @@ fn uri(path: impl AsRef<Path>) -> String {
     format!("file://{}", path.as_ref().display())
 }
 
+/// The message of a refused `createSession`.
+#[derive(Debug)]
+struct CreateSessionError(String);
+
+impl std::ops::Deref for CreateSessionError {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Creates a session in these directories; returns its URI.
-async fn create(raw: &mut RawClient, directories: &[String]) -> Result<String, String> {
+async fn create(raw: &mut RawClient, directories: &[String]) -> Result<String, CreateSessionError> {
     let session = format!("claude:/{}", Uuid::new_v4());
     let params = json!({"channel": session, "workingDirectories": directories});
     match raw.call("createSession", params).await {
         Ok(_) => Ok(session),
         Err(error) => {
             assert_eq!(error["code"], -32602, "{error}");
-            Err(error["message"].as_str().unwrap().to_owned())
+            Err(CreateSessionError(error["message"].as_str().unwrap().to_owned()))
         }
     }
 }
@@ -46,9 +58,9 @@ async fn sessions_outside_the_roots_are_rejected_with_the_setting_name() {
     let host = home.serve_fake(&[]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     for outside in [elsewhere.clone(), "/".into(), home.path("home"), work.join("out"), work.join("../elsewhere")] {
-        let error = create(&mut raw, &[uri(&outside)]).await.unwrap_err();
+        let CreateSessionError(error) = create(&mut raw, &[uri(&outside)]).await.unwrap_err();
         assert!(error.contains("`session-roots`"), "{}: {error}", outside.display());
-        let error = create(&mut raw, &[uri(&work), uri(&outside)]).await.unwrap_err();
+        let CreateSessionError(error) = create(&mut raw, &[uri(&work), uri(&outside)]).await.unwrap_err();
         assert!(error.contains("`session-roots`"), "as an additional directory: {error}");
     }
     create(&mut raw, &[uri(work.join("deep"))]).await.unwrap();
@@ -82,8 +94,8 @@ async fn sessions_outside_the_roots_are_rejected_with_the_setting_name() {
     }
     for directory in [uri(&elsewhere), uri(home.root()), uri("/")] {
         assert_eq!(code(raw.call("resourceList", json!({"uri": directory})).await), -32009, "{directory}");
-        let wish = json!({"uri": directory, "read": true});
-        assert_eq!(code(raw.call("resourceRequest", wish).await), -32009);
+        let params = json!({"uri": directory, "read": true});
+        assert_eq!(code(raw.call("resourceRequest", params).await), -32009);
     }
     assert_eq!(std::fs::read_to_string(elsewhere.join("file")).unwrap(), "secret");
     host.stop().await;
@@ -94,13 +106,16 @@ async fn older_session_outside_the_roots_starts_no_agent_and_reads_no_files() {
     let home = TestHome::new();
     let elsewhere = home.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    std::fs::write(elsewhere.join("file"), "words").unwrap();
+    std::fs::write(elsewhere.join("file"), "contents").unwrap();
     let host = home.serve_fake(&[]).await;
     let mut peer = host.connect().await;
     let uris = peer.create_session(&elsewhere).await;
     peer.send_and_wait(&uris.chat, "hello").await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
-    assert_eq!(raw.call("resourceRead", json!({"uri": uri(elsewhere.join("file"))})).await.unwrap()["data"], "words");
+    assert_eq!(
+        raw.call("resourceRead", json!({"uri": uri(elsewhere.join("file"))})).await.unwrap()["data"],
+        "contents"
+    );
     host.stop().await;
 
     home.write_config(&format!("session-roots = ['{}']\n", home.work().display()));
@@ -130,7 +145,7 @@ async fn host_directories_are_unreachable_from_every_session() {
     for directory in &own {
         std::fs::create_dir_all(directory.join("below")).unwrap();
         for named in [directory.clone(), directory.join("below")] {
-            let error = create(&mut raw, &[uri(&named)]).await.unwrap_err();
+            let CreateSessionError(error) = create(&mut raw, &[uri(&named)]).await.unwrap_err();
             assert!(error.contains("belongs to the host itself"), "{error}");
         }
         let link = home.work().join(format!("link-{}", directory.parent().unwrap().file_name().unwrap().display()));

@@ -58,7 +58,7 @@ fn id(session: &Value) -> String {
 }
 
 /// Runs the life cycle of a session, every step as a separate command.
-async fn a_whole_life(home: &TestHome) {
+async fn run_session_life_cycle(home: &TestHome) {
     assert!(listed(home, &["--all"]).await.is_empty());
     expect(0, home, &["run", "!say the first answer"]).await;
     let first = id(&until_listed(home, &[], |all| is_idle(&all[0])).await[0]);
@@ -105,7 +105,7 @@ async fn a_whole_life(home: &TestHome) {
 #[tokio::test]
 async fn sessions_persist_between_commands_without_a_running_host() {
     let home = TestHome::new();
-    a_whole_life(&home).await;
+    run_session_life_cycle(&home).await;
     assert!(!home.path("state").join("hostler").join("endpoint.json").exists());
     assert!(home.locks().is_empty(), "{:?}", home.locks());
 }
@@ -114,7 +114,7 @@ async fn sessions_persist_between_commands_without_a_running_host() {
 async fn commands_use_the_sessions_of_the_running_host() {
     let home = TestHome::new();
     let host = home.serve("native").await;
-    a_whole_life(&home).await;
+    run_session_life_cycle(&home).await;
     assert_eq!(host.agents().len(), 1, "the deleted session's agent is gone: {:#?}", host.agents());
     host.stop().await;
 }
@@ -155,7 +155,7 @@ impl Drop for ScriptedServerTask {
 }
 
 #[tokio::test]
-async fn continued_conversation_keeps_its_context() {
+async fn continued_conversation_has_its_context() {
     let home = TestHome::new();
     let (url, asked, _server) = upstream().await;
     let run = async |args: &[&str]| {
@@ -165,7 +165,7 @@ async fn continued_conversation_keeps_its_context() {
         let output = run_to_end(command).await;
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
     };
-    run(&["run", "a word to remember: marzipan"]).await;
+    run(&["run", "something to remember: marzipan"]).await;
     let session = id(&listed(&home, &[]).await[0]);
     run(&["run", "--session", &session, "!say yes"]).await;
     let asked = asked.lock().unwrap().clone();

@@ -66,7 +66,7 @@ async fn cancel_ends_the_whole_process_tree_of_a_command() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT, gone).await.expect("nothing of it is left");
+    tokio::time::timeout(TEST_TIMEOUT, gone).await.expect("no process of the command remains");
     host.stop().await;
 }
 

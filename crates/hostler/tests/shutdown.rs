@@ -42,7 +42,7 @@ impl AgentWork {
 
     fn prompt(self) -> &'static str {
         match self {
-            Self::Fake(words) => words,
+            Self::Fake(prompt) => prompt,
             Self::Real(_) => "!say begun\n!hang",
         }
     }
@@ -125,7 +125,7 @@ impl InterruptedTurn {
         Pid::from_raw(i32::try_from(supervisors[0].pid).unwrap())
     }
 
-    async fn hears_the_turn_cancelled(&mut self) {
+    async fn wait_until_turn_is_cancelled(&mut self) {
         let envelopes = self.peer.wait_for_turn_end(&self.uris.chat).await;
         let StateAction::ChatTurnCancelled(end) = &envelopes.last().unwrap().action else {
             panic!("{:?}: {:?}", self.work, envelopes.last())
@@ -135,7 +135,7 @@ impl InterruptedTurn {
 }
 
 /// Asserts that the chat works: its agent answers, and knows the conversation.
-async fn goes_on(peer: &mut TestClient, chat: &str, work: AgentWork) {
+async fn assert_chat_continues(peer: &mut TestClient, chat: &str, work: AgentWork) {
     peer.send_message(chat, "and now?").await;
     let envelopes = peer.wait_for_turn_end(chat).await;
     assert!(collect_text(&envelopes).contains("and now?"), "{work:?}: {:#?}", envelopes.last());
@@ -154,7 +154,7 @@ fn content(turn: &Turn) -> (String, Option<String>) {
     (text, error)
 }
 
-// ── One session ends, the host goes on ────────────────────────────────────────────────────────────────────────────────
+// ── One session ends, the host continues ────────────────────────────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disposed_session_leaves_no_processes_and_the_host_continues() {
@@ -164,22 +164,22 @@ async fn disposed_session_leaves_no_processes_and_the_host_continues() {
         scene.assert_nothing_left().await;
         assert_eq!(scene.peer.list_sessions().await, Vec::<String>::new(), "{work:?}");
         let other = scene.peer.create_session(&scene.home.work()).await;
-        goes_on(&mut scene.peer, &other.chat, work).await;
+        assert_chat_continues(&mut scene.peer, &other.chat, work).await;
         scene.host.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_agent_is_kept_only_if_it_reacts() {
+async fn cancelled_agent_continues_only_if_it_reacts() {
     for work in FAKE_AGENT_WORK {
         let mut scene = InterruptedTurn::begin(work).await;
         let agent = scene.agent();
         scene.peer.cancel_turn(&scene.uris.chat, &scene.turn).await;
-        scene.hears_the_turn_cancelled().await;
+        scene.wait_until_turn_is_cancelled().await;
         if work.is_stubborn() {
             scene.assert_nothing_left().await;
         }
-        goes_on(&mut scene.peer, &scene.uris.chat, work).await;
+        assert_chat_continues(&mut scene.peer, &scene.uris.chat, work).await;
         // Background processes of the agent continue while the agent lives.
         assert_eq!(scene.agent() == agent, !work.is_stubborn(), "{work:?}");
         let chat = scene.peer.chat_state(&scene.uris.chat).await;
@@ -195,8 +195,8 @@ async fn cancelled_agent_is_kept_only_if_it_reacts() {
 async fn message_after_cancelling_an_unresponsive_agent_waits_for_a_new_agent() {
     let mut scene = InterruptedTurn::begin(AgentWork::Fake("fork stubborn hang")).await;
     scene.peer.cancel_turn(&scene.uris.chat, &scene.turn).await;
-    scene.hears_the_turn_cancelled().await;
-    goes_on(&mut scene.peer, &scene.uris.chat, scene.work).await;
+    scene.wait_until_turn_is_cancelled().await;
+    assert_chat_continues(&mut scene.peer, &scene.uris.chat, scene.work).await;
     let left = processes::wait_for_exit(&scene.tree).await;
     assert!(left.is_empty(), "{left:#?}");
     scene.host.stop().await;
@@ -209,7 +209,7 @@ async fn supervisor_killed(work: AgentWork) {
     let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
     assert_eq!(end.part.error.error_type, "agentExited", "{work:?}");
     scene.assert_nothing_left().await;
-    goes_on(&mut scene.peer, &scene.uris.chat, work).await;
+    assert_chat_continues(&mut scene.peer, &scene.uris.chat, work).await;
     let chat = scene.peer.chat_state(&scene.uris.chat).await;
     assert_eq!(content(&chat.turns[0]), (work.streamed_text().to_owned(), Some("agentExited".to_owned())), "{work:?}");
     scene.host.stop().await;
@@ -252,8 +252,8 @@ async fn host_killed(work: AgentWork) {
     assert_eq!(chat.turns.len(), 1, "{work:?}");
     assert_eq!(chat.turns[0].state, TurnState::Error, "{work:?}");
     assert_eq!(content(&chat.turns[0]), (work.streamed_text().to_owned(), Some("interrupted".to_owned())), "{work:?}");
-    assert!(host.agents().is_empty(), "{work:?}: nothing is sent again by itself");
-    goes_on(&mut peer, &scene.uris.chat, work).await;
+    assert!(host.agents().is_empty(), "{work:?}: no message is sent again automatically");
+    assert_chat_continues(&mut peer, &scene.uris.chat, work).await;
     if let AgentWork::Fake(_) = work {
         let command = host.only_agent().command;
         assert!(command.contains("--resume="), "{work:?}: {command}");
@@ -262,7 +262,7 @@ async fn host_killed(work: AgentWork) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_host_leaves_no_processes_and_keeps_acknowledged_changes() {
+async fn killed_host_leaves_no_processes_and_loses_no_acknowledged_changes() {
     for work in FAKE_AGENT_WORK {
         host_killed(work).await;
     }
@@ -285,7 +285,7 @@ async fn message_after_a_restart_waits_for_the_old_agent_to_end() {
     let host = scene.work.serve(&scene.home).await;
     let mut peer = host.connect().await;
     peer.chat_state(&scene.uris.chat).await;
-    goes_on(&mut peer, &scene.uris.chat, scene.work).await;
+    assert_chat_continues(&mut peer, &scene.uris.chat, scene.work).await;
     let left = processes::wait_for_exit(&scene.tree).await;
     assert!(left.is_empty(), "{left:#?}");
     host.stop().await;
@@ -296,20 +296,20 @@ async fn message_after_a_restart_waits_for_the_old_agent_to_end() {
 async fn host_terminated(work: AgentWork) {
     let mut scene = InterruptedTurn::begin(work).await;
     scene.host.signal(Signal::SIGTERM);
-    stopped_well(&mut scene).await;
+    assert_graceful_stop(&mut scene).await;
 
     let host = work.serve(&scene.home).await;
     let mut peer = host.connect().await;
     let chat = peer.chat_state(&scene.uris.chat).await;
     assert_eq!(chat.turns[0].state, TurnState::Cancelled, "{work:?}");
     assert_eq!(content(&chat.turns[0]), (work.streamed_text().to_owned(), None), "{work:?}");
-    goes_on(&mut peer, &scene.uris.chat, work).await;
+    assert_chat_continues(&mut peer, &scene.uris.chat, work).await;
     host.stop().await;
 }
 
 /// The connected client receives the end of the turn, and the host exits successfully.
-async fn stopped_well(scene: &mut InterruptedTurn) {
-    scene.hears_the_turn_cancelled().await;
+async fn assert_graceful_stop(scene: &mut InterruptedTurn) {
+    scene.wait_until_turn_is_cancelled().await;
     let status = scene.host.wait_for_exit().await;
     assert_eq!(status.code(), Some(0), "{:?}: {}", scene.work, scene.host.stderr_text());
     scene.assert_nothing_left().await;
@@ -335,7 +335,7 @@ async fn second_sigterm_does_not_wait_for_the_agents() {
     // A stopped supervisor makes the shutdown take its maximum time.
     let frozen = StoppedProcess::freeze(scene.supervisor());
     scene.host.signal(Signal::SIGTERM);
-    scene.hears_the_turn_cancelled().await;
+    scene.wait_until_turn_is_cancelled().await;
     scene.host.signal(Signal::SIGTERM);
     assert_eq!(scene.host.wait_for_exit().await.code(), Some(130), "interrupted, not finished");
     drop(frozen);
@@ -369,10 +369,10 @@ async fn stdin_end_stops_the_host_with_the_flag() {
     command.stdin(Stdio::piped());
     let mut host = HostProcess::start(command, &home.path("state").join("hostler")).await;
     let mut stdin = host.child.stdin.take().unwrap();
-    stdin.write_all(b"words on stdin are no reason\n").await.unwrap();
+    stdin.write_all(b"text on stdin does not stop the host\n").await.unwrap();
     let mut scene = InterruptedTurn::on(home, host, work).await;
     drop(stdin);
-    stopped_well(&mut scene).await;
+    assert_graceful_stop(&mut scene).await;
 }
 
 // ── A client goes away ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -390,7 +390,7 @@ async fn turn_continues_without_clients_and_a_later_client_sees_its_end() {
     cable.cut().await;
 
     let mut second = host.connect().await;
-    assert!(second.chat_state(&uris.chat).await.active_turn.is_some(), "the turn goes on");
+    assert!(second.chat_state(&uris.chat).await.active_turn.is_some(), "the turn continues");
     std::fs::write(&gate, "").unwrap();
     let envelopes = second.wait_for_turn_end(&uris.chat).await;
     assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{:?}", envelopes.last());

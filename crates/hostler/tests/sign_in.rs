@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 const FIRST: &str = "gho-planted-token-of-the-first-client";
 const SECOND: &str = "gho-planted-token-of-the-second-client";
-const WRONG: &str = "gho-planted-token-that-nobody-knows";
+const WRONG: &str = "gho-planted-token-that-is-unknown";
 
 async fn serve(home: &TestHome, github: &GitHubMock, build: &str, env: &[(&str, &str)]) -> HostProcess {
     home.write_config(&format!(
@@ -177,12 +177,12 @@ async fn session_creation_without_a_sign_in_fails_and_names_the_resource() {
     assert_eq!(raw.call("createSession", session).await, Ok(Value::Null));
 
     // The command line needs a sign-in like every client, and reports it.
-    let nobody = json!({"resource": github.resource(), "token": "", "expiresIn": 0});
-    raw.call("authenticate", nobody).await.unwrap();
+    let signed_out = json!({"resource": github.resource(), "token": "", "expiresIn": 0});
+    raw.call("authenticate", signed_out).await.unwrap();
     let output = run_to_end(home.hostler_command(&["run", "hi"])).await;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("hostler agents login"), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("hostler agents login"), "{stderr}");
     let log = host.stop().await;
     assert!(!log.contains("gho-planted"), "{log}");
 }
@@ -275,14 +275,14 @@ async fn running_host_notices_login_and_logout() {
     let mut peer = host.connect().await;
     assert_eq!(asked_for(&peer).await, [github.resource()]);
     // File that a login writes.
-    let kept = home.path("state").join("hostler").join("credentials").join("copilot");
-    std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
-    std::fs::write(&kept, FIRST).unwrap();
+    let credential_file = home.path("state").join("hostler").join("credentials").join("copilot");
+    std::fs::create_dir_all(credential_file.parent().unwrap()).unwrap();
+    std::fs::write(&credential_file, FIRST).unwrap();
     until_asked_for(&mut peer, 0).await;
     let mut logout = home.hostler_command(&["agents", "logout", "copilot"]);
     logout.env("HOSTLER_CREDENTIAL_STORE", "file");
     let output = run_to_end(logout).await;
-    assert!(output.status.success() && !kept.exists(), "{}", text(&output.stderr));
+    assert!(output.status.success() && !credential_file.exists(), "{}", text(&output.stderr));
     until_asked_for(&mut peer, 1).await;
     host.stop().await;
 }

@@ -31,13 +31,13 @@ fn pair(asked: &str, answer: &str) -> (String, String) {
     (asked.to_owned(), answer.to_owned())
 }
 
-fn nothing_waits(chat: &Value) {
+fn assert_nothing_pending(chat: &Value) {
     assert!(chat["steeringMessage"].is_null(), "{chat:#}");
     assert!(chat["queuedMessages"].as_array().is_none_or(Vec::is_empty), "{chat:#}");
 }
 
 /// Starts a turn with an injected steer whose second call is running. Returns the turn and its prompt.
-async fn told(bench: &SessionFixture) -> (String, String) {
+async fn start_turn_with_injected_steer(bench: &SessionFixture) -> (String, String) {
     let (one, two) = (bench.blocking_command("one"), bench.blocking_command("two"));
     let script = format!("!tool Bash {}\n!tool Bash {}\n!say blue it is", one.bash_input(), two.bash_input());
     let turn = bench.client.send_message(&bench.uris.chat, &script).await;
@@ -69,8 +69,12 @@ async fn steer_during_a_tool_call_reaches_the_model_once_and_splits_the_turn() {
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         assert_eq!(turns(&chat), [pair(&script, "let me look [Bash]"), pair(STEER_TEXT, "blue it is")], "{build}");
-        nothing_waits(&chat);
-        assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 1], "{build}: its next request has the words, once");
+        assert_nothing_pending(&chat);
+        assert_eq!(
+            bench.count_in_model_requests(STEER_TEXT),
+            [0, 1],
+            "{build}: its next request contains the steer once"
+        );
 
         // The model's context contains the steer, still once.
         let answer = bench.client.send_and_wait(&bench.uris.chat, "!say noted").await;
@@ -84,7 +88,7 @@ async fn steer_during_a_tool_call_reaches_the_model_once_and_splits_the_turn() {
 async fn injected_steer_cannot_be_withdrawn_and_a_second_one_waits_for_its_own_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
-        let script = told(&bench).await.1;
+        let script = start_turn_with_injected_steer(&bench).await.1;
         bench.remove_pending_message("steering", "s").await;
         let refused = bench.wait_for_action("chat/pendingMessageRemoved").await.unwrap_err();
         assert_eq!(refused, "the agent was told already", "{build}");
@@ -101,7 +105,7 @@ async fn injected_steer_cannot_be_withdrawn_and_a_second_one_waits_for_its_own_t
         let expected =
             [pair(&script, "[Bash] [Bash]"), pair(STEER_TEXT, "blue it is"), pair("!say and round", "and round")];
         assert_eq!(turns(&chat), expected, "{build}");
-        nothing_waits(&chat);
+        assert_nothing_pending(&chat);
         assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 1, 1], "{build}");
         bench.stop().await;
     }
@@ -121,7 +125,7 @@ async fn undelivered_steer_becomes_the_head_of_the_queue() {
         let expected =
             [pair("!say no tools here", "no tools here"), pair("!say sooner", "sooner"), pair("!say later", "later")];
         assert_eq!(turns(&chat), expected, "{build}");
-        nothing_waits(&chat);
+        assert_nothing_pending(&chat);
         assert_eq!(bench.count_in_model_requests("!say sooner"), [0, 1, 1], "{build}");
         bench.stop().await;
     }
@@ -151,10 +155,10 @@ async fn pending_steer_can_be_replaced_and_withdrawn() {
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         assert_eq!(turns(&chat), [pair(&script, "[Bash] on [Bash]"), pair(STEER_TEXT, "over")], "{build}");
-        nothing_waits(&chat);
+        assert_nothing_pending(&chat);
         assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 0, 1], "{build}");
-        let others: usize = ["in red", "in green"].iter().flat_map(|words| bench.count_in_model_requests(words)).sum();
-        assert_eq!(others, 0, "{build}: nobody heard the others");
+        let others: usize = ["in red", "in green"].iter().flat_map(|text| bench.count_in_model_requests(text)).sum();
+        assert_eq!(others, 0, "{build}: no request contains the others");
         bench.stop().await;
     }
 }
@@ -178,29 +182,29 @@ async fn steer_during_sub_agent_work_goes_to_the_main_agent() {
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         assert_eq!(turns(&chat), [pair(&script, "[Agent]"), pair(STEER_TEXT, "blue it is")], "{build}");
-        nothing_waits(&chat);
-        let told: Vec<_> = bench
+        assert_nothing_pending(&chat);
+        let matching: Vec<_> = bench
             .upstream
             .requests()
             .into_iter()
             .map(|request| request.body["messages"].to_string())
             .filter(|body| body.contains(STEER_TEXT))
             .collect();
-        assert_eq!(told.len(), 1, "{build}: {told:#?}");
-        assert!(told[0].contains("!say blue it is"), "{build}: it is the agent's own request");
+        assert_eq!(matching.len(), 1, "{build}: {matching:#?}");
+        assert!(matching[0].contains("!say blue it is"), "{build}: it is the agent's own request");
         bench.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_keeps_an_undelivered_steer() {
+async fn cancel_queues_an_undelivered_steer() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = bench.blocking_command("look");
         let turn =
             bench.client.send_message(&bench.uris.chat, &format!("!tool Bash {}\n!say over", gate.bash_input())).await;
         gate.wait_until_running().await;
-        bench.set_pending_message("steering", "s", "!say kept").await;
+        bench.set_pending_message("steering", "s", "!say retained").await;
         bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
         bench.wait_for_action("chat/queuedMessagesReordered").await.unwrap();
@@ -210,8 +214,8 @@ async fn cancel_keeps_an_undelivered_steer() {
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         let asked: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
-        assert_eq!(asked, ["[Bash]", "go on", "kept"], "{build}");
-        nothing_waits(&chat);
+        assert_eq!(asked, ["[Bash]", "go on", "retained"], "{build}");
+        assert_nothing_pending(&chat);
         bench.stop().await;
     }
 }
@@ -220,15 +224,15 @@ async fn cancel_keeps_an_undelivered_steer() {
 async fn steer_injected_before_a_cancel_is_shown_in_the_cancelled_turn() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
-        let turn = told(&bench).await.0;
+        let turn = start_turn_with_injected_steer(&bench).await.0;
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
         bench.wait_for_action("chat/pendingMessageRemoved").await.unwrap();
         assert_eq!(bench.client.send_and_wait(&bench.uris.chat, "!say go on").await, "go on", "{build}");
         let chat = bench.chat_state().await;
         let asked: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
-        let told = format!("[Bash] [Bash] You said, while the agent was working: {STEER_TEXT}");
-        assert_eq!(asked, [told.as_str(), "go on"], "{build}");
-        nothing_waits(&chat);
+        let expected = format!("[Bash] [Bash] You said, while the agent was working: {STEER_TEXT}");
+        assert_eq!(asked, [expected.as_str(), "go on"], "{build}");
+        assert_nothing_pending(&chat);
         assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0, 1], "{build}: the model knows them");
         bench.stop().await;
     }
@@ -259,7 +263,7 @@ async fn steer_during_a_pending_request_follows_the_answer() {
         let chat = bench.chat_state().await;
         let answers: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
         assert_eq!(answers, ["[Write]", "done", "[Bash] done", "then not"], "{build}");
-        nothing_waits(&chat);
+        assert_nothing_pending(&chat);
         bench.stop().await;
     }
 }

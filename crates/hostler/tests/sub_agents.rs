@@ -33,7 +33,7 @@ fn makes(directory: &str) -> String {
 }
 
 /// Returns the chats of the session's sub-agents from its state.
-async fn workers(bench: &SessionFixture) -> Vec<Value> {
+async fn sub_agent_chats(bench: &SessionFixture) -> Vec<Value> {
     let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
     let mut chats = Vec::new();
     for line in session["chats"].as_array().unwrap() {
@@ -50,7 +50,7 @@ async fn workers(bench: &SessionFixture) -> Vec<Value> {
 async fn ended(bench: &SessionFixture) -> Value {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
-        let chats = workers(bench).await;
+        let chats = sub_agent_chats(bench).await;
         assert_eq!(chats.len(), 1, "{}: {chats:#?}", bench.build);
         if chats[0]["activeTurn"].is_null() {
             return chats[0]["turns"][0].clone();
@@ -60,7 +60,7 @@ async fn ended(bench: &SessionFixture) -> Value {
     }
 }
 
-async fn nobody_is_needed(bench: &SessionFixture) {
+async fn assert_no_pending_requests(bench: &SessionFixture) {
     let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
     let needed = session["inputNeeded"].as_array().map_or(0, Vec::len);
     assert_eq!(needed, 0, "{}: {:#}", bench.build, session["inputNeeded"]);
@@ -75,7 +75,7 @@ async fn sub_agent_has_a_chat_that_its_call_refers_to() {
         let needed = bench.wait_for_session_request().await;
         bench.answer_session_request(&needed, json!({ "approved": true })).await;
         bench.wait_for_turn_end().await;
-        let chats = workers(&bench).await;
+        let chats = sub_agent_chats(&bench).await;
         assert_eq!(chats.len(), 1, "{build}: {chats:#?}");
         let (chat, turn) = (&chats[0], &chats[0]["turns"][0]);
         assert_eq!(needed["chat"], chat["resource"], "{build}");
@@ -110,12 +110,12 @@ async fn two_sub_agents_run_concurrently() {
         let script = format!("{}\n{}\n!say done", helper(&makes("one"), false), helper(&makes("two"), false));
         bench.client.send_message(&bench.uris.chat, &script).await;
         bench.wait_for_turn_end().await;
-        let chats = workers(&bench).await;
+        let chats = sub_agent_chats(&bench).await;
         let last =
             |chat: &Value| chat["turns"][0]["responseParts"].as_array().unwrap().last().unwrap()["content"].clone();
-        let mut words: Vec<_> = chats.iter().map(|chat| last(chat).as_str().unwrap_or_default().to_owned()).collect();
-        words.sort();
-        assert_eq!(words, ["one is made", "two is made"], "{build}: {chats:#?}");
+        let mut texts: Vec<_> = chats.iter().map(|chat| last(chat).as_str().unwrap_or_default().to_owned()).collect();
+        texts.sort();
+        assert_eq!(texts, ["one is made", "two is made"], "{build}: {chats:#?}");
         bench.stop().await;
     }
 }
@@ -127,7 +127,7 @@ async fn background_sub_agent_asks_and_ends_after_the_turn() {
         let made = bench.home.work().join("made");
         bench.client.send_message(&bench.uris.chat, &format!("{}\n!say launched", helper(&makes("made"), true))).await;
         let needed = bench.wait_for_session_request().await;
-        // One build keeps the turn open while background work runs.
+        // In one build the turn stays open while background work runs.
         if build == "native" {
             let over = async {
                 while !bench.chat_state().await["activeTurn"].is_null() {
@@ -144,7 +144,7 @@ async fn background_sub_agent_asks_and_ends_after_the_turn() {
         assert!(made.is_dir(), "{build}");
         let call = &turn["responseParts"].as_array().unwrap().iter().find(|part| part["kind"] == "toolCall").unwrap()["toolCall"];
         assert_eq!(call["status"], "completed", "{build}: {turn:#}");
-        nobody_is_needed(&bench).await;
+        assert_no_pending_requests(&bench).await;
         bench.stop().await;
     }
 }
@@ -158,7 +158,7 @@ async fn cancel_ends_the_awaited_sub_agent() {
         bench.wait_for_session_request().await;
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
         assert_eq!(ended(&bench).await["state"], "cancelled", "{build}");
-        nobody_is_needed(&bench).await;
+        assert_no_pending_requests(&bench).await;
         assert!(!bench.home.work().join("made").exists(), "{build}");
         bench.stop().await;
     }
@@ -183,7 +183,7 @@ async fn agent_or_host_crash_ends_running_sub_agents() {
                 (&json!("interrupted"), &json!(false)),
                 "{build}"
             );
-            nobody_is_needed(&bench).await;
+            assert_no_pending_requests(&bench).await;
             bench.stop().await;
         }
     }

@@ -44,8 +44,8 @@ async fn terminal_life_cycle_create_use_list_exit_dispose() {
 
         me.type_in(TERMINAL_URI, "echo $((6*7)); pwd; stty size\n").await;
         me.wait_for_text(TERMINAL_URI, &format!("42\r\n{}\r\n24 80\r\n", home.work().display())).await;
-        let wish = json!({"channel": TERMINAL_URI, "claim": me.claim()});
-        assert_eq!(me.code("createTerminal", wish).await, -32010);
+        let params = json!({"channel": TERMINAL_URI, "claim": me.claim()});
+        assert_eq!(me.code("createTerminal", params).await, -32010);
 
         me.type_in(TERMINAL_URI, "exit 3\n").await;
         me.wait_until(|me| me.exit_code(TERMINAL_URI).is_some()).await;
@@ -79,7 +79,7 @@ async fn invalid_terminal_requests_are_rejected_and_leave_nothing() {
     let mut me = TerminalClient::new(&host, "me").await;
     let claim = me.claim();
     let outside = format!("file://{}", home.path("claude").display());
-    for (wish, code) in [
+    for (params, code) in [
         (json!({"channel": TERMINAL_URI}), -32602),
         (json!({"channel": "claude:/x", "claim": claim}), -32602),
         (json!({"channel": "ahp-terminal:", "claim": claim}), -32602),
@@ -88,15 +88,15 @@ async fn invalid_terminal_requests_are_rejected_and_leave_nothing() {
             json!({"channel": TERMINAL_URI, "claim": {"kind": "session", "session": "claude:/no", "chat": "ahp-chat:/no"}}),
             -32602,
         ),
-        (json!({"channel": TERMINAL_URI, "claim": {"kind": "nobody"}}), -32602),
+        (json!({"channel": TERMINAL_URI, "claim": {"kind": "unknown"}}), -32602),
         (json!({"channel": TERMINAL_URI, "claim": claim, "cols": 0}), -32602),
         (json!({"channel": TERMINAL_URI, "claim": claim, "rows": 70_000}), -32602),
         (json!({"channel": TERMINAL_URI, "claim": claim, "name": "x".repeat(1001)}), -32602),
         (json!({"channel": TERMINAL_URI, "claim": claim, "cwd": outside}), -32009),
         (json!({"channel": TERMINAL_URI, "claim": claim, "cwd": "nonsense"}), -32602),
     ] {
-        let error = me.call("createTerminal", wish.clone()).await.unwrap_err();
-        assert_eq!(error["code"], code, "{wish} {error}");
+        let error = me.call("createTerminal", params.clone()).await.unwrap_err();
+        assert_eq!(error["code"], code, "{params} {error}");
     }
     assert_eq!((me.listed_terminals(), host.process_tree()), (Vec::new(), Vec::new()));
     // VS Code's URI for it, and fractional sizes, as some clients send them.
@@ -167,7 +167,7 @@ async fn two_clients_share_a_terminal_and_the_claim_moves() {
     assert!(me.dispatch_and_confirm(TERMINAL_URI, claimed(mine)).await.is_some());
     assert_eq!(serde_json::to_value(&me.state(TERMINAL_URI).claim).unwrap(), yours);
 
-    // Clearing keeps the size and the claim.
+    // Clearing changes neither the size nor the claim.
     assert_eq!(
         you.dispatch_and_confirm(TERMINAL_URI, json!({"type": "terminal/resized", "cols": 50, "rows": 10})).await,
         None
@@ -190,8 +190,8 @@ async fn two_clients_share_a_terminal_and_the_claim_moves() {
         (json!({"type": "terminal/resized"}), "malformed"),
         (json!({"type": "chat/draftChanged"}), "does not belong"),
     ] {
-        let said = you.dispatch_and_confirm(TERMINAL_URI, bad.clone()).await.expect("a reason");
-        assert!(said.contains(reason), "{bad}: {said}");
+        let reply = you.dispatch_and_confirm(TERMINAL_URI, bad.clone()).await.expect("a reason");
+        assert!(reply.contains(reason), "{bad}: {reply}");
     }
     // A session's terminal is removed with it.
     assert_eq!(you.dispatch_and_confirm(TERMINAL_URI, claimed(held)).await, None);

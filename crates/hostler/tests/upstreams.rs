@@ -23,13 +23,15 @@ async fn new_upstream_is_published_and_its_models_can_be_chosen() {
     let mut peer = host.connect().await;
 
     home.write_config(TWO_UPSTREAMS_CONFIG);
-    let heard = peer
+    let received = peer
         .wait_for(ahp_types::ROOT_RESOURCE_URI, |envelope| {
             let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
             changed.agents[0].models.iter().any(|model| model.id == "@toy:claude-sonnet-4-5")
         })
         .await;
-    let Some(StateAction::RootAgentsChanged(changed)) = heard.last().map(|envelope| &envelope.action) else { panic!() };
+    let Some(StateAction::RootAgentsChanged(changed)) = received.last().map(|envelope| &envelope.action) else {
+        panic!()
+    };
     assert_eq!(changed.agents[0].models[0].id, "claude-sonnet-4-5", "the default upstream's come first");
 
     let uris = peer.create_session(&home.work()).await;

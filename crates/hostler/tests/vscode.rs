@@ -60,14 +60,14 @@ async fn every_recorded_editor_frame_is_answered() {
     let (mut answers, mut actions) = (HashMap::new(), Vec::new());
     for line in recording.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        if let Some(frame) = line.get("say") {
+        if let Some(frame) = line.get("send") {
             raw.send(frame.to_string()).await;
             continue;
         }
         // The editor continued when it had received this.
         let is_there = |answers: &HashMap<u64, Value>, actions: &[Value]| match line["answer"].as_u64() {
             Some(id) => answers.contains_key(&id),
-            None => actions.iter().any(|envelope| envelope["action"]["type"] == line["hear"]),
+            None => actions.iter().any(|envelope| envelope["action"]["type"] == line["action"]),
         };
         while !is_there(&answers, &actions) {
             let mut message = raw.receive().await.expect("the host does not hang up");
@@ -90,8 +90,8 @@ async fn every_recorded_editor_frame_is_answered() {
     assert!(burst.iter().all(|envelope| envelope["origin"]["clientSeq"] == 0), "{burst:#?}");
     assert!(burst.windows(2).all(|pair| pair[0]["serverSeq"].as_u64() < pair[1]["serverSeq"].as_u64()), "{burst:#?}");
     assert!(actions.iter().all(|envelope| envelope.get("rejectionReason").is_none()), "{actions:#?}");
-    let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
-    assert_eq!(said, "echo: hello deltas=20 gap=20");
+    let streamed: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
+    assert_eq!(streamed, "echo: hello deltas=20 gap=20");
     // One of its two sessions was disposed before its first message.
     assert_eq!(host.connect().await.list_sessions().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
     host.stop().await;
@@ -230,9 +230,9 @@ async fn reconnect_without_the_root_channel_misses_nothing() {
     );
     // An unknown client initializes anew on the same connection.
     let mut stranger = RawClient::connect(&host.url()).await;
-    let unknown = json!({"clientId": "nobody", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
+    let unknown = json!({"clientId": "unknown", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
     assert_eq!(stranger.call("reconnect", unknown).await.unwrap_err()["code"], -32008);
-    stranger.call("initialize", hello("nobody", &OFFERED_VERSIONS)).await.unwrap();
+    stranger.call("initialize", hello("unknown", &OFFERED_VERSIONS)).await.unwrap();
     host.stop().await;
 }
 
@@ -309,9 +309,9 @@ async fn every_enum_value_has_a_label() {
     let resolved = raw.call("resolveSessionConfig", params).await.unwrap();
     let mut picked = 0;
     for (name, property) in resolved["schema"]["properties"].as_object().unwrap() {
-        let Some(words) = property["enum"].as_array() else { continue };
+        let Some(values) = property["enum"].as_array() else { continue };
         let labels = property["enumLabels"].as_array().unwrap_or_else(|| panic!("{name} has no labels"));
-        assert_eq!(words.len(), labels.len(), "{name}");
+        assert_eq!(values.len(), labels.len(), "{name}");
         let capital = |label: &Value| label.as_str().unwrap().starts_with(char::is_uppercase);
         assert!(labels.iter().all(capital), "{name}: {labels:?}");
         picked += 1;

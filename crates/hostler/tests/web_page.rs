@@ -42,8 +42,8 @@ impl TestBrowser {
         let answer = self.post("/sign-in", &json!({ "code": code })).await;
         let cookie = answer.headers().get("set-cookie").map(|value| value.to_str().unwrap().to_owned());
         let cookie = cookie.unwrap_or_default();
-        if let Some(kept) = cookie.split(';').next().filter(|kept| !kept.is_empty()) {
-            self.cookie = kept.to_owned();
+        if let Some(pair) = cookie.split(';').next().filter(|pair| !pair.is_empty()) {
+            self.cookie = pair.to_owned();
         }
         let status = answer.status().as_u16();
         if let Ok(body) = serde_json::from_str::<Value>(&answer.text().await.unwrap()) {
@@ -116,19 +116,19 @@ async fn browser_signs_in_by_link_and_is_rejected_after_sign_out() {
     let id = list[0]["id"].as_str().unwrap();
     let (status, _, err) = hostler(&home, &["link", "--revoke", id.get(..4).unwrap()]).await;
     assert_eq!((status, err.as_str()), (0, "Signed out: Firefox on Android.\n"));
-    let goodbye = loop {
+    let close_frame = loop {
         match socket.next().await.unwrap().unwrap() {
             Message::Close(frame) => break frame.unwrap(),
             _ => continue,
         }
     };
-    assert_eq!(u16::from(goodbye.code), 4001, "{goodbye:?}");
+    assert_eq!(u16::from(close_frame.code), 4001, "{close_frame:?}");
     assert!(browser.connect().await.is_err() && !browser.is_signed_in().await);
 
     let log = host.stop().await;
-    assert!(log.contains("signed out"), "the log tells what happens");
+    assert!(log.contains("signed out"), "the log reports the sign-out");
     for secret in [&code, browser.secrets()[0], browser.secrets()[1]] {
-        assert!(!log.contains(secret), "and nothing that lets anybody in");
+        assert!(!log.contains(secret), "the log contains no credential");
     }
 }
 
@@ -153,9 +153,9 @@ async fn browser_sessions_survive_a_host_restart() {
     host.stop().await;
     for file in common::list_files(home.root()) {
         let bytes = std::fs::read(&file).unwrap_or_default();
-        let kept = String::from_utf8_lossy(&bytes);
+        let contents = String::from_utf8_lossy(&bytes);
         for secret in [&code, &unused, browser.secrets()[0], browser.secrets()[1]] {
-            assert!(!kept.contains(secret), "{}", file.display());
+            assert!(!contents.contains(secret), "{}", file.display());
         }
     }
 }

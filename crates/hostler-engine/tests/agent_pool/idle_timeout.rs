@@ -6,13 +6,13 @@ use hostler_driver::{
 use hostler_engine::AgentPoolStatus;
 
 use super::common::Listener;
-use super::{IDLE, IDLE_MAX, begin, finish, fleet, seats, uri};
+use super::{IDLE, IDLE_MAX, begin, finish, max_agents, start_pool, uri};
 
 fn activity(listener: &Listener) -> Option<String> {
     listener.chat.as_ref().unwrap().activity.clone()
 }
 
-pub(super) async fn works_in_background(agent: &hostler_testkit::fake_driver::FakeAgent) {
+pub(super) async fn start_background_work(agent: &hostler_testkit::fake_driver::FakeAgent) {
     let task = BackgroundTask {
         id: "b1".into(),
         kind: BackgroundTaskKind::Shell,
@@ -24,24 +24,24 @@ pub(super) async fn works_in_background(agent: &hostler_testkit::fake_driver::Fa
 
 #[tokio::test]
 async fn idle_agent_is_closed_after_its_window_and_resumed_by_the_next_message() {
-    let (mut rig, clock) = fleet(seats(4), false).await;
+    let (mut rig, clock) = start_pool(max_agents(4), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     clock.advance(2 * IDLE_MAX);
     assert_eq!(clock.count_sleepers(), 0, "no window while it works");
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE).await;
     clock.advance(IDLE / 2);
-    rig.say(&uri(1), "t2", "again").await;
+    rig.send_message(&uri(1), "t2", "again").await;
     let mut agent = agent;
     assert_eq!(agent.next_prompt().await, "again");
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE).await;
     clock.advance(IDLE / 2);
-    assert!(!agent.is_closed(), "the window began anew with the turn's end");
+    assert!(!agent.is_closed(), "the window starts again at the end of the turn");
     clock.advance(IDLE / 2);
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
 
-    rig.say(&uri(1), "t3", "back").await;
+    rig.send_message(&uri(1), "t3", "back").await;
     let start = rig.starts.next_start().await;
     let ConversationStart::Resume { token, .. } = &start.spec.conversation else { panic!("{:?}", start.spec) };
     assert_eq!(*token, ResumeToken("token-1".into()));
@@ -55,18 +55,18 @@ async fn idle_agent_is_closed_after_its_window_and_resumed_by_the_next_message()
 }
 
 #[tokio::test]
-async fn message_without_a_model_keeps_the_last_model_after_a_close() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+async fn message_without_a_model_uses_the_last_model_after_a_close() {
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
-    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    super::send_message_with_model(&rig, 1, "t2", "hi", "other-model").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "hi");
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE).await;
     clock.advance(IDLE);
     agent.wait_closed().await;
-    rig.say(&uri(1), "t3", "back").await;
+    rig.send_message(&uri(1), "t3", "back").await;
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.model, "other-model", "as it would have been if the agent had stayed");
     let mut agent = start.succeed();
@@ -77,7 +77,7 @@ async fn message_without_a_model_keeps_the_last_model_after_a_close() {
 
 #[tokio::test]
 async fn message_during_a_close_is_held_for_the_next_agent() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
     agent.block_close();
@@ -85,11 +85,11 @@ async fn message_during_a_close_is_held_for_the_next_agent() {
     clock.advance(IDLE);
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
 
-    rig.say(&uri(1), "t2", "too early").await;
+    rig.send_message(&uri(1), "t2", "too early").await;
     listener.until("chat/turnStarted").await;
     // The agent produces output while it is being closed; it must not be taken for the new turn's answer.
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
-    assert_eq!(rig.starts.open_count(), 1, "nothing is opened beside an agent that is not gone");
+    assert_eq!(rig.starts.open_count(), 1, "no agent is opened before the previous one has exited");
     assert_eq!(rig.engine.agent_pool_status().live, 1);
     agent.unblock_close();
 
@@ -97,13 +97,13 @@ async fn message_during_a_close_is_held_for_the_next_agent() {
     assert_eq!(second.next_prompt().await, "too early");
     finish(1, &mut listener, &second).await;
     let turns = &listener.chat.as_ref().unwrap().turns;
-    assert_eq!(turns.len(), 2, "nothing is lost, nothing is doubled");
+    assert_eq!(turns.len(), 2, "each message has one turn");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn message_at_the_end_of_the_idle_window_is_answered() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, mut agent) = begin(&mut rig, 1).await;
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE).await;
@@ -128,24 +128,27 @@ async fn message_at_the_end_of_the_idle_window_is_answered() {
 
 #[tokio::test]
 async fn background_work_extends_the_idle_window_up_to_the_maximum() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
-    works_in_background(&agent).await;
+    start_background_work(&agent).await;
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE_MAX).await;
     assert_eq!(clock.count_sleepers_due_in(IDLE), 0);
-    assert_eq!(rig.engine.agent_pool_status().idle, 0, "it cannot be spared");
+    assert_eq!(rig.engine.agent_pool_status().idle, 0, "an agent with background work is not idle");
     clock.advance(IDLE_MAX / 2);
     // Further reports about the same work do not extend the window.
-    works_in_background(&agent).await;
+    start_background_work(&agent).await;
     assert!(!agent.is_closed());
     clock.advance(IDLE_MAX / 2);
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
     listener.until("chat/activityChanged").await;
-    let said = activity(&listener);
-    assert_eq!(said.as_deref(), Some("The agent was closed after 2 hours; what it did in the background has ended"));
+    let displayed = activity(&listener);
+    assert_eq!(
+        displayed.as_deref(),
+        Some("The agent was closed after 2 hours; what it did in the background has ended")
+    );
 
-    rig.say(&uri(1), "t2", "back").await;
+    rig.send_message(&uri(1), "t2", "back").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "back");
     finish(1, &mut listener, &agent).await;
@@ -155,12 +158,12 @@ async fn background_work_extends_the_idle_window_up_to_the_maximum() {
 }
 
 #[tokio::test]
-async fn background_work_of_a_closed_agent_does_not_keep_the_next_one() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+async fn background_work_of_a_closed_agent_does_not_extend_the_idle_timeout_of_the_next_one() {
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
-    works_in_background(&agent).await;
+    start_background_work(&agent).await;
     finish(1, &mut listener, &agent).await;
-    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    super::send_message_with_model(&rig, 1, "t2", "hi", "other-model").await;
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "hi");
@@ -170,10 +173,10 @@ async fn background_work_of_a_closed_agent_does_not_keep_the_next_one() {
 }
 
 #[tokio::test]
-async fn agent_can_report_the_result_of_background_work() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+async fn agent_initiated_turn_after_background_work_stops_the_idle_window() {
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
-    works_in_background(&agent).await;
+    start_background_work(&agent).await;
     finish(1, &mut listener, &agent).await;
     clock.wait_for_sleeper(IDLE_MAX).await;
     clock.advance(2 * IDLE);
@@ -184,7 +187,7 @@ async fn agent_can_report_the_result_of_background_work() {
         tokio::task::yield_now().await;
     }
     clock.advance(IDLE_MAX);
-    assert!(!agent.is_closed(), "it works");
+    assert!(!agent.is_closed(), "the agent runs a turn");
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     clock.wait_for_sleeper(IDLE).await;
     clock.advance(IDLE);
@@ -194,7 +197,7 @@ async fn agent_can_report_the_result_of_background_work() {
 
 #[tokio::test]
 async fn pending_request_extends_the_idle_window_up_to_the_maximum() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;
     super::ask_permission(&agent).await;
     listener.until("session/inputNeeded").await;
@@ -210,9 +213,9 @@ async fn pending_request_extends_the_idle_window_up_to_the_maximum() {
     listener.until("chat/error unanswered").await;
     listener.until("session/inputNeededRemoved").await;
     let session = listener.session.as_ref().unwrap();
-    assert!(session.input_needed.as_ref().is_none_or(Vec::is_empty), "nothing waits any more");
+    assert!(session.input_needed.as_ref().is_none_or(Vec::is_empty), "no request is pending");
 
-    rig.say(&uri(1), "t2", "back").await;
+    rig.send_message(&uri(1), "t2", "back").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "back");
     finish(1, &mut listener, &agent).await;

@@ -8,7 +8,7 @@ use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStart, FakeDriver};
 use tokio::sync::mpsc;
 
 use super::common::Rig;
-use super::{IDLE, fleet, seats, uri};
+use super::{IDLE, max_agents, start_pool, uri};
 
 /// Earliest time after which a session without work unloads its actor.
 const CALM: Duration = Duration::from_secs(420);
@@ -16,7 +16,7 @@ const SESSIONS: usize = 100;
 const LIVE: usize = 8;
 
 /// Plays an agent until it is closed: it answers every prompt.
-async fn play(start: FakeAgentStart, answered: mpsc::Sender<String>) {
+async fn run_fake_agent(start: FakeAgentStart, answered: mpsc::Sender<String>) {
     let id = start.spec.conversation.id();
     let mut agent: FakeAgent = start.succeed();
     agent.emit(DriverEvent::ResumeToken(ResumeToken(id.to_string()))).await;
@@ -36,7 +36,7 @@ async fn until(mut fact: impl FnMut() -> bool) {
     }
 }
 
-async fn nobody_works(rig: &Rig) {
+async fn wait_until_all_idle(rig: &Rig) {
     until(|| {
         let AgentPoolStatus { live, idle, waiting, .. } = rig.engine.agent_pool_status();
         waiting == 0 && live == idle
@@ -46,7 +46,7 @@ async fn nobody_works(rig: &Rig) {
 
 #[tokio::test]
 async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
-    let (mut rig, clock) = fleet(seats(LIVE), false).await;
+    let (mut rig, clock) = start_pool(max_agents(LIVE), false).await;
     let mut starts = std::mem::replace(&mut rig.starts, FakeDriver::new().1);
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let (answered, mut answers) = mpsc::channel(SESSIONS);
@@ -55,7 +55,7 @@ async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
         loop {
             let start = starts.next_start().await;
             while players.try_join_next().is_some() {}
-            players.spawn(play(start, answered.clone()));
+            players.spawn(run_fake_agent(start, answered.clone()));
         }
     });
     for number in 0..SESSIONS {
@@ -64,20 +64,20 @@ async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
     let mut flat = None;
     for hour in 0..24 {
         for number in 0..SESSIONS {
-            rig.say(&uri(number), &format!("t{hour}"), &format!("{number} at {hour}")).await;
+            rig.send_message(&uri(number), &format!("t{hour}"), &format!("{number} at {hour}")).await;
         }
-        let mut heard: Vec<String> = Vec::new();
-        while heard.len() < SESSIONS {
-            heard.push(answers.recv().await.unwrap());
+        let mut received: Vec<String> = Vec::new();
+        while received.len() < SESSIONS {
+            received.push(answers.recv().await.unwrap());
             let status = rig.engine.agent_pool_status();
             assert!(status.live <= LIVE, "{status:?}");
         }
-        heard.sort();
-        let mut said: Vec<_> = (0..SESSIONS).map(|number| format!("{number} at {hour}")).collect();
-        said.sort();
-        assert_eq!(heard, said, "everybody is answered once");
-        nobody_works(&rig).await;
-        assert_eq!(rig.engine.agent_pool_status().live, LIVE, "as many are kept as there may be");
+        received.sort();
+        let mut sent: Vec<_> = (0..SESSIONS).map(|number| format!("{number} at {hour}")).collect();
+        sent.sort();
+        assert_eq!(received, sent, "each message is answered once");
+        wait_until_all_idle(&rig).await;
+        assert_eq!(rig.engine.agent_pool_status().live, LIVE, "the pool is full");
         clock.wait_for_sleepers(LIVE, IDLE).await;
         clock.advance(Duration::from_secs(3600));
         until(|| rig.engine.agent_pool_status().live == 0 && rig.engine.agents().is_empty()).await;
@@ -86,7 +86,7 @@ async fn hundred_sessions_share_eight_agents_for_a_day_without_loss() {
         // The session list is updated a little later; after that no resource of the past hour remains.
         let now = (clock.count_sleepers(), open_files());
         let (sleepers, files) = *flat.get_or_insert(now);
-        assert_eq!(now.0, sleepers, "no sleeper is left behind");
+        assert_eq!(now.0, sleepers, "no timer remains");
         assert!(now.1 <= files + 1, "no file is left open: {} after {files}", now.1);
     }
     until(|| tasks() <= SESSIONS + 8).await;

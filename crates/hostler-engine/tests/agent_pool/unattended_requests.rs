@@ -8,14 +8,14 @@ use hostler_engine::{PermissionConfig, UnattendedPolicy, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
 use serde_json::json;
 
-use super::common::{Options, Rig, wish};
-use super::{IDLE_MAX, ask_permission, begin, finish, fleet, seats, uri};
+use super::common::{Options, Rig, dispatch_json};
+use super::{IDLE_MAX, ask_permission, begin, finish, max_agents, start_pool, uri};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
 async fn request_is_answered_by_a_client_that_returns_after_an_hour() {
-    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut rig, clock) = start_pool(max_agents(1), false).await;
     let (mut listener, mut agent) = begin(&mut rig, 1).await;
     ask_permission(&agent).await;
     listener.until("session/inputNeeded").await;
@@ -27,7 +27,7 @@ async fn request_is_answered_by_a_client_that_returns_after_an_hour() {
     assert_eq!(listener.session.as_ref().unwrap().input_needed.as_ref().unwrap().len(), 1, "it is part of the state");
     let yes = json!({"type": "chat/toolCallConfirmed", "turnId": "t1", "toolCallId": "call-1", "approved": true,
         "confirmed": "user-action"});
-    rig.engine.dispatch(wish(&default_chat_uri(&uri(1)), 0, yes, None)).await;
+    rig.engine.dispatch(dispatch_json(&default_chat_uri(&uri(1)), 0, yes, None)).await;
     assert!(matches!(agent.next_answer().await, (_, Answer::Allow { .. })));
     let outcome = ToolOutcome::Succeeded;
     agent.emit(DriverEvent::ToolFinished { id: "call-1".into(), outcome, output: "made".into(), edit: None }).await;

@@ -35,7 +35,7 @@ async fn agent_receives_contents_and_clients_see_names() {
     let shown = serde_json::to_value(listener.attached()).unwrap();
     assert_eq!(shown[0]["type"], "resource");
     assert_eq!(shown[0]["label"], "dir/shot.png");
-    assert_eq!(shown[0]["contentType"], "image/png", "by its bytes, whatever the client said");
+    assert_eq!(shown[0]["contentType"], "image/png", "by its bytes, not by the type that the client sent");
     assert_eq!(shown[0]["sizeHint"], png().len());
     assert_eq!(shown[0]["_meta"]["hostler"]["decision"], "send");
     assert_eq!(shown[0]["_meta"]["hostler"]["label"], "shot.png");
@@ -56,8 +56,8 @@ async fn session_title_of_a_message_without_text_is_its_first_file() {
 }
 
 #[tokio::test]
-async fn message_that_a_client_sends_back_keeps_its_attachments() {
-    let (rig, mut listener, _agent) = Rig::asked().await;
+async fn message_that_a_client_sends_again_has_its_attachments() {
+    let (rig, mut listener, _agent) = Rig::with_running_turn().await;
     let queue = |message| pending(PendingMessageKind::Queued, "q", message);
     rig.attach(queue(with("first", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
@@ -74,14 +74,14 @@ async fn message_that_a_client_sends_back_keeps_its_attachments() {
 }
 
 #[tokio::test]
-async fn queued_message_keeps_its_attachments_after_a_restart() {
-    let (rig, mut listener, _agent) = Rig::asked().await;
+async fn queued_message_has_its_attachments_after_a_restart() {
+    let (rig, mut listener, _agent) = Rig::with_running_turn().await;
     rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
     let mut rig = rig.restart().await;
     let mut listener = rig.listen(SESSION).await;
     // A person sends a message, and the queue continues after it.
-    rig.say(SESSION, "t2", "go on").await;
+    rig.send_message(SESSION, "t2", "go on").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "go on");
     agent.emit_answer(1, "a", "b").await;
@@ -98,7 +98,7 @@ async fn resumed_undelivered_turn_is_sent_with_its_attachments() {
     listener.until("chat/error").await;
     let resume = json!({ "type": "chat/turnResume", "turnId": "t1" });
     let chat = hostler_engine::default_chat_uri(SESSION);
-    rig.engine.dispatch(crate::common::wish(&chat, 0, resume, None)).await;
+    rig.engine.dispatch(crate::common::dispatch_json(&chat, 0, resume, None)).await;
     let mut agent = rig.starts.next_start().await.succeed();
     let prompt = agent.next_full_prompt().await;
     assert_eq!((prompt.expose(), kinds(&prompt)), ("look", vec!["image".to_owned()]));
@@ -107,7 +107,7 @@ async fn resumed_undelivered_turn_is_sent_with_its_attachments() {
 
 #[tokio::test]
 async fn steer_carries_its_attachments() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::TurnStarted(hostler_driver::TurnCause::Prompt)).await;
     rig.attach(pending(PendingMessageKind::Steering, "s", with("see", &[embedded("shot.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
@@ -124,12 +124,12 @@ async fn steer_carries_its_attachments() {
 
 #[tokio::test]
 async fn cancel_before_files_are_read_leaves_the_agent_idle() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     rig.attach(starts("t2", with("look", &[embedded("shot.png", &png())]))).await;
     rig.cancel(SESSION, "t2").await;
-    rig.say(SESSION, "t3", "something else").await;
+    rig.send_message(SESSION, "t3", "something else").await;
     // Whether the image is sent is a race; the next message is answered in either case.
     let mut prompt = agent.next_full_prompt().await;
     if prompt.expose() == "look" {

@@ -55,7 +55,7 @@ async fn image_in_the_working_directory_is_sent_and_other_files_are_named() {
     assert!(named.contains(&path("src")) && named.contains(&path("main.rs")), "{named}");
     listener.until("chat/turnStarted").await;
     let shown = serde_json::to_value(listener.attached()).unwrap();
-    assert_eq!(shown[0]["uri"], rig.file("shot.png")["uri"], "it stays what the client said");
+    assert_eq!(shown[0]["uri"], rig.file("shot.png")["uri"], "the URI of the client does not change");
     assert_eq!(shown[0]["_meta"]["hostler"]["decision"], "send");
     assert_eq!(shown[2]["_meta"]["hostler"]["decision"], "send");
     rig.engine.shutdown().await;
@@ -65,7 +65,7 @@ async fn image_in_the_working_directory_is_sent_and_other_files_are_named() {
 async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
     let (rig, mut listener) = rig().await;
     let outside = url::Url::from_file_path(rig.state.join("outside.txt")).unwrap();
-    for (attached, code, words) in [
+    for (attached, code, expected) in [
         (resource("o", outside.as_str()), "attachment_path_unsafe", "add its directory to the session"),
         (rig.file("link.txt"), "attachment_path_unsafe", "add its directory to the session"),
         (rig.file("gone.txt"), "attachment_artifact_missing", "no such file"),
@@ -76,7 +76,7 @@ async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
     ] {
         rig.attach(starts("t1", with("look", &[attached]))).await;
         let reason = listener.refusal().await;
-        assert!(reason.contains(code) && reason.contains(words), "{words}: {reason}");
+        assert!(reason.contains(code) && reason.contains(expected), "{expected}: {reason}");
         assert!(!reason.contains("SECRET") && !reason.contains(rig.state.to_str().unwrap()), "{reason}");
     }
     rig.engine.shutdown().await;
@@ -103,28 +103,28 @@ async fn chat_transcript_is_attached_up_to_a_completed_turn() {
     let (mut rig, mut listener) = rig().await;
     rig.create(OTHER);
     let mut other = rig.listen(OTHER).await;
-    rig.say(OTHER, "o1", "what is six times seven").await;
+    rig.send_message(OTHER, "o1", "what is six times seven").await;
     let agent = rig.starts.next_start().await.succeed();
     agent.emit_answer(1, "forty-", "two").await;
     other.until("chat/turnComplete").await;
-    rig.say(OTHER, "o2", "and now").await;
+    rig.send_message(OTHER, "o2", "and now").await;
     other.until("chat/turnStarted").await;
 
     let chat = |end: Option<&str>| json!({ "type": "chat", "label": "Maths", "resource": default_chat_uri(OTHER), "endTurn": end });
-    for (attached, words) in [
+    for (attached, expected) in [
         (chat(Some("o2")), "no such turn that is over"),
         (chat(Some("nope")), "no such turn that is over"),
         (json!({ "type": "chat", "label": "Maths", "resource": "ahp-chat://default/nope" }), "no such chat"),
     ] {
         rig.attach(starts("t1", with("", &[attached]))).await;
         let reason = listener.refusal().await;
-        assert!(reason.contains(words) && reason.contains("attachment_artifact_missing"), "{reason}");
+        assert!(reason.contains(expected) && reason.contains("attachment_artifact_missing"), "{reason}");
     }
     let mut open_end = chat(None);
     open_end.as_object_mut().unwrap().remove("endTurn");
     let prompt = rig.sent(&[open_end]).await;
-    let said = text(&prompt.blocks()[0]);
-    assert!(said.contains("six times seven") && said.contains("forty-two") && !said.contains("and now"), "{said}");
+    let block = text(&prompt.blocks()[0]);
+    assert!(block.contains("six times seven") && block.contains("forty-two") && !block.contains("and now"), "{block}");
     listener.until("chat/turnStarted").await;
     assert!(matches!(&listener.attached()[0], MessageAttachment::Chat(chat) if chat.end_turn.as_deref() == Some("o1")));
     rig.engine.shutdown().await;
@@ -137,16 +137,16 @@ async fn annotations_are_attached_as_a_document_and_unknown_ones_refused() {
     let annotation = json!({ "id": "a", "origin": { "session": SESSION }, "resource": "file:///w/main.rs", "resolved": false,
                              "entries": [{ "id": "1", "text": "Why twice?" }] });
     let set = json!({ "type": "annotations/set", "annotation": annotation });
-    rig.engine.dispatch(crate::common::wish(&channel, 0, set, None)).await;
+    rig.engine.dispatch(crate::common::dispatch_json(&channel, 0, set, None)).await;
     let attached = |resource: &str, ids: &[&str]| json!({ "type": "annotations", "label": "Notes", "resource": resource, "annotationIds": ids });
-    for (attached, words) in [
+    for (attached, expected) in [
         (attached(&channel, &["a", "x"]), "no annotation"),
         (attached(&channel, &[]), "no annotations to attach"),
         (attached(&hostler_engine::annotations_uri(OTHER), &["a"]), "not the annotations of this session"),
     ] {
         rig.attach(starts("t1", with("", &[attached]))).await;
         let reason = listener.refusal().await;
-        assert!(reason.contains(words) && reason.contains("attachment_artifact_missing"), "{reason}");
+        assert!(reason.contains(expected) && reason.contains("attachment_artifact_missing"), "{reason}");
     }
     let prompt = rig.sent(&[attached(&channel, &["a"])]).await;
     assert_eq!(text(&prompt.blocks()[0]), "file:///w/main.rs:\n- Why twice?\n");

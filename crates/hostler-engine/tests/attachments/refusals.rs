@@ -17,10 +17,10 @@ async fn invalid_files_reject_the_whole_message_and_are_named() {
     ];
     let (mut rig, mut listener) = Rig::begun_with(&attached).await;
     let reason = listener.refusal().await;
-    for word in
+    for expected in
         ["b.bin", "d.png", "attachment_corrupt", "e: these are not the annotations", "attachment_artifact_missing"]
     {
-        assert!(reason.contains(word), "{word} in {reason}");
+        assert!(reason.contains(expected), "{expected} in {reason}");
     }
     assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");
     assert_eq!(rig.starts.open_count(), 0);
@@ -88,7 +88,7 @@ async fn missing_blob_is_refused_with_a_reason() {
 
 #[tokio::test]
 async fn turn_with_a_lost_blob_fails_with_its_name_and_the_session_continues() {
-    let (rig, mut listener, _agent) = Rig::asked().await;
+    let (rig, mut listener, _agent) = Rig::with_running_turn().await;
     rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("a.png", &png())]))).await;
     listener.until("chat/pendingMessageSet").await;
     rig.engine.shutdown().await;
@@ -96,13 +96,13 @@ async fn turn_with_a_lost_blob_fails_with_its_name_and_the_session_continues() {
     assert_eq!(store.execute("DELETE FROM blobs", []).unwrap(), 1);
     let mut rig = rig.crash().await;
     let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t2", "go on").await;
+    rig.send_message(SESSION, "t2", "go on").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "go on");
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/error attachment_artifact_missing").await;
     assert_eq!(listener.attached().len(), 1, "the message stays");
-    rig.say(SESSION, "t3", "still there?").await;
+    rig.send_message(SESSION, "t3", "still there?").await;
     assert_eq!(agent.next_prompt().await, "still there?");
     rig.engine.shutdown().await;
 }

@@ -8,7 +8,7 @@ use crate::common::Rig;
 use crate::common::log::Log;
 use crate::helpers::{embedded, pending, starts, with};
 
-const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-nobody-may-find-anywhere";
+const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-must-not-appear-anywhere";
 
 #[tokio::test]
 async fn contents_are_not_in_journal_snapshot_envelope_or_log() {
@@ -38,8 +38,8 @@ async fn contents_are_not_in_journal_snapshot_envelope_or_log() {
     // The start of the encoding does not depend on what follows.
     let encoded = encoded.get(..40).unwrap();
     let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
-    let kept: i64 = store.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, 1, "the same contents are kept once, and refused ones not at all");
+    let stored: i64 = store.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();
+    assert_eq!(stored, 1, "equal contents are stored once, and refused ones not at all");
     let tables: Vec<String> = store
         .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'blobs'")
         .unwrap()
@@ -64,12 +64,12 @@ async fn contents_are_not_in_journal_snapshot_envelope_or_log() {
         }
     }
     assert!(rows > 5);
-    let heard = serde_json::to_string(&listener.chat).unwrap() + &listener.heard.join("\n") + &listener.actions;
-    assert!(!heard.contains(SECRET) && !heard.contains(encoded));
+    let published = serde_json::to_string(&listener.chat).unwrap() + &listener.events.join("\n") + &listener.actions;
+    assert!(!published.contains(SECRET) && !published.contains(encoded));
     assert!(listener.actions.contains("ahp-content:/"), "envelopes were looked at");
     let logged = log.text();
     assert!(logged.contains("the log works"));
-    for word in [SECRET, encoded, "h1dden-directory", "file.txt", "broken.bin"] {
-        assert!(!logged.contains(word), "{word} was logged");
+    for secret in [SECRET, encoded, "h1dden-directory", "file.txt", "broken.bin"] {
+        assert!(!logged.contains(secret), "{secret} was logged");
     }
 }

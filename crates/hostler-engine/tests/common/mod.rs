@@ -52,7 +52,7 @@ pub struct Options {
     pub retention: JournalRetention,
     pub absence: Duration,
     pub clock: Arc<dyn Clock>,
-    pub fleet: AgentPoolConfig,
+    pub agent_pool: AgentPoolConfig,
     pub attachments: AttachmentLimits,
     pub background_on_stop: BackgroundOnStop,
     pub session_defaults: JsonObject,
@@ -64,7 +64,7 @@ pub struct Options {
     /// Whether search is on; it reads the agents' transcripts in the background.
     pub search: bool,
     /// The agents' transcripts.
-    pub archive: Option<Arc<FakeTranscriptStore>>,
+    pub transcript_store: Option<Arc<FakeTranscriptStore>>,
     /// The host's settings for workspace trust.
     pub trust: hostler_engine::TrustOptions,
 }
@@ -75,7 +75,7 @@ impl Default for Options {
             retention: JournalRetention::default(),
             absence: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
             clock: Arc::new(SystemClock::default()),
-            fleet: AgentPoolConfig::default(),
+            agent_pool: AgentPoolConfig::default(),
             attachments: AttachmentLimits::default(),
             background_on_stop: BackgroundOnStop::default(),
             session_defaults: JsonObject::new(),
@@ -83,7 +83,7 @@ impl Default for Options {
             turns_in_memory: 1,
             shells: None,
             search: false,
-            archive: None,
+            transcript_store: None,
             trust: hostler_engine::TrustOptions::default(),
         }
     }
@@ -96,7 +96,7 @@ pub struct Rig {
     pub work: PathBuf,
     /// Options of the next host.
     pub options: Options,
-    keep: Option<tempfile::TempDir>,
+    temp_dir: Option<tempfile::TempDir>,
 }
 
 impl Rig {
@@ -119,7 +119,7 @@ impl Rig {
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir(&work).unwrap();
         let (engine, starts) = host(&state, &work, options.clone(), permissions).await;
-        Self { engine, starts, state, work, options, keep: Some(dir) }
+        Self { engine, starts, state, work, options, temp_dir: Some(dir) }
     }
 
     /// Starts a host with one session and a subscribed client.
@@ -131,25 +131,25 @@ impl Rig {
     }
 
     /// The same; the agent has received the first message, of turn `t1`.
-    pub async fn asked() -> (Self, Listener, FakeAgent) {
+    pub async fn with_running_turn() -> (Self, Listener, FakeAgent) {
         let mut rig = Self::start().await;
-        let (listener, agent) = rig.ask().await;
+        let (listener, agent) = rig.start_first_turn().await;
         (rig, listener, agent)
     }
 
     /// Creates the session; its agent has received the first message, of turn `t1`.
-    pub async fn ask(&mut self) -> (Listener, FakeAgent) {
+    pub async fn start_first_turn(&mut self) -> (Listener, FakeAgent) {
         self.create(SESSION);
         let listener = self.listen(SESSION).await;
-        self.say(SESSION, "t1", "hi").await;
+        self.send_message(SESSION, "t1", "hi").await;
         let mut agent = self.starts.next_start().await.succeed();
         assert_eq!(agent.next_prompt().await, "hi");
         (listener, agent)
     }
 
     /// Creates the session; its first turn is complete and published.
-    pub async fn talk(&mut self) -> Listener {
-        let (mut listener, agent) = self.ask().await;
+    pub async fn run_first_turn(&mut self) -> Listener {
+        let (mut listener, agent) = self.start_first_turn().await;
         agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
         agent.emit_answer(1, "hel", "lo").await;
         listener.until("chat/turnComplete").await;
@@ -181,15 +181,23 @@ impl Rig {
 
     /// Starts another host on the same state directory without ending this one's turns.
     pub async fn crash(mut self) -> Self {
-        let keep = self.keep.take();
+        let temp_dir = self.temp_dir.take();
         let (engine, starts) = host(&self.state, &self.work, self.options.clone(), PermissionConfig::default()).await;
-        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), options: self.options.clone(), keep }
+        Self {
+            engine,
+            starts,
+            state: self.state.clone(),
+            work: self.work.clone(),
+            options: self.options.clone(),
+            temp_dir,
+        }
     }
 
     pub fn create(&self, uri: &str) {
         let directory = url::Url::from_file_path(&self.work).unwrap().to_string();
-        let wish = CreateSession { uri: uri.into(), working_directories: vec![directory], ..CreateSession::default() };
-        self.engine.create_session(wish).unwrap();
+        let request =
+            CreateSession { uri: uri.into(), working_directories: vec![directory], ..CreateSession::default() };
+        self.engine.create_session(request).unwrap();
     }
 
     /// Subscribes a client to root, session and default chat.
@@ -204,7 +212,7 @@ impl Rig {
         listener
     }
 
-    pub async fn say(&self, uri: &str, turn: &str, text: &str) {
+    pub async fn send_message(&self, uri: &str, turn: &str, text: &str) {
         self.engine.dispatch(turn_started(uri, turn, text)).await;
     }
 
@@ -220,8 +228,9 @@ impl Rig {
 }
 
 async fn host(state: &Path, work: &Path, options: Options, permissions: PermissionConfig) -> (Engine, FakeAgentStarts) {
-    let archive = options.archive.map(|archive| archive as Arc<dyn hostler_driver::TranscriptStore>);
-    let (driver, starts) = FakeDriver::with_transcript_store(archive);
+    let transcript_store =
+        options.transcript_store.map(|transcript_store| transcript_store as Arc<dyn hostler_driver::TranscriptStore>);
+    let (driver, starts) = FakeDriver::with_transcript_store(transcript_store);
     let config = EngineConfig {
         store: StoreOptions { retention: options.retention, ..StoreOptions::new(state) },
         drivers: vec![driver],
@@ -236,7 +245,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         permissions,
         client_absence_timeout: options.absence,
         clock: options.clock,
-        agent_pool: options.fleet,
+        agent_pool: options.agent_pool,
         attachment_limits: options.attachments,
         command_runner: Arc::new(commands::PlainCommands),
         allow_shell_commands: true,
@@ -265,15 +274,15 @@ pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
 }
 
 /// A dispatch of the client `me`, from JSON.
-pub fn wish(channel: &str, seq: i64, action: Value, from: Option<&Subscriber>) -> Dispatch {
-    let known = serde_json::from_value(action.clone()).unwrap();
-    assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
+pub fn dispatch_json(channel: &str, seq: i64, action: Value, subscriber: Option<&Subscriber>) -> Dispatch {
+    let parsed = serde_json::from_value(action.clone()).unwrap();
+    assert!(!matches!(parsed, StateAction::Unknown(_)), "{action}");
     Dispatch {
         client_id: "me".into(),
         client_seq: seq,
         channel: channel.into(),
-        action: known,
-        subscriber: from.cloned(),
+        action: parsed,
+        subscriber: subscriber.cloned(),
         attachment_contents: AttachmentContents::default(),
     }
 }
@@ -304,7 +313,7 @@ pub fn message(text: &str, model: Option<&str>) -> Message {
 }
 
 /// A chat with its turns that were not in memory.
-async fn whole(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
+async fn load_all_turns(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
     let mut chat = chat.clone();
     let mut turns = Vec::new();
     if let Some(mut older) = older {
@@ -325,8 +334,8 @@ pub struct Listener {
     pub chat: Option<ChatState>,
     pub session: Option<SessionState>,
     /// The chats of sub-agents.
-    pub workers: BTreeMap<String, ChatState>,
-    pub heard: Vec<String>,
+    pub sub_agent_chats: BTreeMap<String, ChatState>,
+    pub events: Vec<String>,
     /// Every action, as it was sent.
     pub actions: String,
     pub numbers: Vec<u64>,
@@ -345,8 +354,8 @@ impl Listener {
             session_uri: uri.into(),
             chat: None,
             session: None,
-            workers: BTreeMap::new(),
-            heard: Vec::new(),
+            sub_agent_chats: BTreeMap::new(),
+            events: Vec::new(),
             actions: String::new(),
             numbers: Vec::new(),
             chat_numbers: Vec::new(),
@@ -357,7 +366,7 @@ impl Listener {
 
     async fn delivery(&mut self) -> Delivery {
         let wait = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
-        wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard)).expect("the hub is alive")
+        wait.unwrap_or_else(|_| panic!("no further event after {:#?}", self.events)).expect("the broadcaster is alive")
     }
 
     /// Applies a snapshot; events on other channels before it are applied as usual.
@@ -365,15 +374,15 @@ impl Listener {
         let snapshot = loop {
             match self.delivery().await {
                 Delivery::Snapshot { snapshot, .. } => break snapshot,
-                other => self.hear(other),
+                other => self.apply_delivery(other),
             };
         };
         match snapshot.state {
             ChannelState::Chat(chat) => {
-                let chat = whole(&chat, snapshot.older_turns).await;
+                let chat = load_all_turns(&chat, snapshot.older_turns).await;
                 match *snapshot.resource == default_chat_uri(&self.session_uri) {
                     true => self.chat = Some(chat),
-                    false => drop(self.workers.insert(snapshot.resource.to_string(), chat)),
+                    false => drop(self.sub_agent_chats.insert(snapshot.resource.to_string(), chat)),
                 }
             }
             ChannelState::Session(session) => self.session = Some((*session).clone()),
@@ -394,19 +403,19 @@ impl Listener {
         }
     }
 
-    /// Applies events until one starts with `word`.
-    pub async fn until(&mut self, word: &str) {
-        while !self.next().await.starts_with(word) {}
+    /// Applies events until one starts with `prefix`.
+    pub async fn until(&mut self, prefix: &str) {
+        while !self.next().await.starts_with(prefix) {}
     }
 
     /// Applies the next event and returns its text.
     pub async fn next(&mut self) -> String {
         let delivery = self.delivery().await;
-        self.hear(delivery)
+        self.apply_delivery(delivery)
     }
 
-    fn hear(&mut self, delivery: Delivery) -> String {
-        let word = match delivery {
+    fn apply_delivery(&mut self, delivery: Delivery) -> String {
+        let event = match delivery {
             Delivery::Envelope(item) => self.envelope(&item),
             Delivery::Notification(notice) => match &notice.kind {
                 HostNotificationKind::SessionAdded(summary) => {
@@ -420,14 +429,14 @@ impl Listener {
             },
             Delivery::TurnsLoaded { envelope: Some(item), .. } => self.envelope(&item),
             Delivery::TurnsLoaded { envelope: None, .. } => "another view".into(),
-            Delivery::Snapshot { .. } | Delivery::Replay { .. } => panic!("nobody asked"),
+            Delivery::Snapshot { .. } | Delivery::Replay { .. } => panic!("an answer that was not requested"),
         };
-        self.heard.push(word.clone());
-        word
+        self.events.push(event.clone());
+        event
     }
 
     fn envelope(&mut self, item: &PublishedAction) -> String {
-        assert!(item.seq > self.last, "numbers only grow");
+        assert!(item.seq > self.last, "sequence numbers grow");
         self.last = item.seq;
         self.numbers.push(item.seq);
         if *item.channel != *self.session_uri {
@@ -435,39 +444,39 @@ impl Listener {
         }
         self.actions.push_str(&item.action_json);
         let json: Value = serde_json::from_str(&item.action_json).unwrap();
-        let mut word = json["type"].as_str().unwrap().to_owned();
+        let mut event = json["type"].as_str().unwrap().to_owned();
         if let Some(reason) = &item.rejection {
-            return format!("{word} rejected: {reason}");
+            return format!("{event} rejected: {reason}");
         }
         if *item.channel == *self.session_uri {
             apply_action_to_session(self.session.as_mut().unwrap(), &item.action);
-        } else if let Some(worker) = self.workers.get_mut(&*item.channel) {
-            apply_action_to_chat(worker, &item.action);
+        } else if let Some(chat) = self.sub_agent_chats.get_mut(&*item.channel) {
+            apply_action_to_chat(chat, &item.action);
         } else {
             apply_action_to_chat(self.chat.as_mut().unwrap(), &item.action);
         }
         match &*item.action {
-            StateAction::ChatDelta(a) => word = format!("{word} {} {:?}", a.part_id, a.content),
-            StateAction::ChatReasoning(a) => word = format!("{word} {} {:?}", a.part_id, a.content),
+            StateAction::ChatDelta(a) => event = format!("{event} {} {:?}", a.part_id, a.content),
+            StateAction::ChatReasoning(a) => event = format!("{event} {} {:?}", a.part_id, a.content),
             StateAction::ChatResponsePart(_) => {
-                word = format!(
-                    "{word} {} {}",
+                event = format!(
+                    "{event} {} {}",
                     json["part"]["kind"].as_str().unwrap(),
                     json["part"]["id"].as_str().unwrap_or("-")
                 )
             }
-            StateAction::ChatError(a) => word = format!("{word} {}", a.part.error.error_type),
+            StateAction::ChatError(a) => event = format!("{event} {}", a.part.error.error_type),
             _ => {}
         }
-        word
+        event
     }
 
     /// The events of the chat, without the projections.
-    pub fn chat_words(&self) -> Vec<&str> {
-        self.heard
+    pub fn chat_events(&self) -> Vec<&str> {
+        self.events
             .iter()
             .map(String::as_str)
-            .filter(|word| word.starts_with("chat/") && !word.starts_with("chat/activity"))
+            .filter(|event| event.starts_with("chat/") && !event.starts_with("chat/activity"))
             .collect()
     }
 }

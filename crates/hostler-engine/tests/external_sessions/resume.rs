@@ -7,20 +7,25 @@ use hostler_testkit::fake_transcript_store::{FakeTranscriptStore, FakeTurn};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{FOUND, found, id};
-use crate::common::{Listener, Rig, wish};
+use super::{EXTERNAL_SESSION, id, start_with_external_session};
+use crate::common::{Listener, Rig, dispatch_json};
 
-const GO_ON: &str = "Continue where you left off.";
+const CONTINUE_PROMPT: &str = "Continue where you left off.";
 
 /// Sends a message to an agent that crashes at its first output. The transcript contains the message, or does not.
-async fn dies(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Listener, kept: bool) -> Option<Uuid> {
-    rig.say(FOUND, "t3", "message 3").await;
+async fn crash_agent(
+    rig: &mut Rig,
+    transcript_store: &FakeTranscriptStore,
+    listener: &mut Listener,
+    is_written: bool,
+) -> Option<Uuid> {
+    rig.send_message(EXTERNAL_SESSION, "t3", "message 3").await;
     let mut agent = rig.starts.next_start().await.succeed();
     let sent = agent.next_full_prompt().await.id();
-    begins(&agent).await;
+    emit_partial_answer(&agent).await;
     listener.until("chat/delta").await;
-    if kept {
-        archive.update_conversation(id(), |known| {
+    if is_written {
+        transcript_store.update_conversation(id(), |known| {
             known.turns.push(FakeTurn::new(3, "message 3", "").with_message_id(sent))
         });
     }
@@ -29,15 +34,15 @@ async fn dies(rig: &mut Rig, archive: &FakeTranscriptStore, listener: &mut Liste
     sent
 }
 
-async fn begins(agent: &FakeAgent) {
+async fn emit_partial_answer(agent: &FakeAgent) {
     agent.emit(DriverEvent::MessageStarted).await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     agent.emit(DriverEvent::PartDelta { part: PartId(1), text: "ans".to_owned() }).await;
 }
 
-async fn taken_up(rig: &mut Rig) -> (ConversationStart, String, Option<Uuid>) {
+async fn resume_turn(rig: &mut Rig) -> (ConversationStart, String, Option<Uuid>) {
     let resume = json!({"type": "chat/turnResume", "turnId": "t3"});
-    rig.engine.dispatch(wish(&default_chat_uri(FOUND), 0, resume, None)).await;
+    rig.engine.dispatch(dispatch_json(&default_chat_uri(EXTERNAL_SESSION), 0, resume, None)).await;
     let start = rig.starts.next_start().await;
     let conversation = start.spec.conversation.clone();
     let prompt = start.succeed().next_full_prompt().await;
@@ -46,20 +51,20 @@ async fn taken_up(rig: &mut Rig) -> (ConversationStart, String, Option<Uuid>) {
 
 #[tokio::test]
 async fn message_in_the_transcript_is_continued() {
-    let (mut rig, archive) = found(1, 2).await;
-    let mut listener = rig.listen(FOUND).await;
-    dies(&mut rig, &archive, &mut listener, true).await;
+    let (mut rig, transcript_store) = start_with_external_session(1, 2).await;
+    let mut listener = rig.listen(EXTERNAL_SESSION).await;
+    crash_agent(&mut rig, &transcript_store, &mut listener, true).await;
     let mut rig = rig.restart().await;
-    assert_eq!(taken_up(&mut rig).await.1, GO_ON);
+    assert_eq!(resume_turn(&mut rig).await.1, CONTINUE_PROMPT);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn message_missing_from_the_transcript_is_sent_again() {
-    let (mut rig, archive) = found(1, 2).await;
-    let mut listener = rig.listen(FOUND).await;
-    let sent = dies(&mut rig, &archive, &mut listener, false).await;
-    let (conversation, prompt, again) = taken_up(&mut rig).await;
+    let (mut rig, transcript_store) = start_with_external_session(1, 2).await;
+    let mut listener = rig.listen(EXTERNAL_SESSION).await;
+    let sent = crash_agent(&mut rig, &transcript_store, &mut listener, false).await;
+    let (conversation, prompt, again) = resume_turn(&mut rig).await;
     assert!(matches!(conversation, ConversationStart::Resume { token: ResumeToken(_), .. }));
     assert_eq!(prompt, "message 3");
     assert_ne!(again, sent);

@@ -28,14 +28,14 @@ async fn pending_edit_has_a_diff_preview() {
     assert_eq!(edit["diff"], json!({ "added": 1, "removed": 1 }));
     assert_eq!(edit["after"]["uri"], format!("file://{}", file.display()));
     let needed = &bench.session()["inputNeeded"][0]["toolCall"];
-    assert_eq!(needed["edits"], bench.shown("c1")["edits"], "also for those who hear the session alone");
+    assert_eq!(needed["edits"], bench.shown("c1")["edits"], "also for clients that subscribe to the session only");
     // A relative path is resolved in the working directory.
     bench.wait_for("c2", "Write", &json!({ "file_path": "new.txt", "content": "new" })).await;
     assert_eq!((bench.side("c2", "before").await, bench.side("c2", "after").await), (None, Some("new".to_owned())));
     bench.confirm("me", yes("c1")).await;
     bench.listener.until("session/inputNeededRemoved").await;
     assert_eq!(bench.shown("c1")["status"], "running");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n", "the agent does the edit, nobody else");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n", "only the agent edits the file");
     bench.rig.engine.shutdown().await;
 }
 

@@ -44,7 +44,7 @@ impl Bench {
     /// Starts a turn in an existing session.
     pub(crate) async fn again(mut rig: Rig, turn: &str) -> Self {
         let listener = rig.listen(SESSION).await;
-        rig.say(SESSION, turn, "go").await;
+        rig.send_message(SESSION, turn, "go").await;
         let start = rig.starts.next_start().await;
         let gate = Arc::clone(&start.spec.permission_gate);
         let mut agent = start.succeed();
@@ -175,18 +175,18 @@ pub(crate) fn bash(command: &str) -> Value {
 }
 
 pub(crate) fn yes(id: &str) -> ChatToolCallConfirmedAction {
-    word(id, true)
+    confirmation(id, true)
 }
 
 pub(crate) fn no(id: &str) -> ChatToolCallConfirmedAction {
-    word(id, false)
+    confirmation(id, false)
 }
 
 pub(crate) fn chosen(id: &str, approved: bool, option: &str) -> ChatToolCallConfirmedAction {
-    ChatToolCallConfirmedAction { selected_option_id: Some(option.into()), ..word(id, approved) }
+    ChatToolCallConfirmedAction { selected_option_id: Some(option.into()), ..confirmation(id, approved) }
 }
 
-fn word(id: &str, approved: bool) -> ChatToolCallConfirmedAction {
+fn confirmation(id: &str, approved: bool) -> ChatToolCallConfirmedAction {
     ChatToolCallConfirmedAction {
         turn_id: TURN.into(),
         tool_call_id: id.into(),

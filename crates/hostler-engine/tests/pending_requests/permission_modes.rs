@@ -16,7 +16,7 @@ async fn default_mode_allows_reads_in_the_working_directory_and_asks_otherwise()
     assert_eq!(bench.gated("b", "Bash", &bash("ls")), GateDecision::Allow);
     assert_eq!(bench.gated("b", "Bash", &bash("ls && touch x")), GateDecision::Ask);
     assert_eq!(bench.gated("w", "Write", &json!({ "file_path": "a.txt", "content": "" })), GateDecision::Ask);
-    assert_eq!(bench.gated("n", "NeverHeardOf", &json!({})), GateDecision::Ask);
+    assert_eq!(bench.gated("n", "UnknownTool", &json!({})), GateDecision::Ask);
     assert_eq!(bench.gated("m", "mcp__server__tool", &json!({})), GateDecision::Ask);
     assert!(matches!(bench.gated("x", "Bash", &json!("no object")), GateDecision::Deny(_)));
     bench.rig.engine.shutdown().await;
@@ -96,7 +96,7 @@ async fn bypass_requires_host_permission_and_is_not_sent_to_the_agent() {
     assert!(bench.agent.permission_modes.try_recv().is_err(), "it stays in its default mode");
     let rules = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(rm:*)\" }]\n";
     std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
-    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules hold all the same");
+    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules apply nevertheless");
 
     // A host that no longer allows bypass asks.
     let bench = Bench::again(bench.rig.restart().await, "t2").await;
@@ -113,9 +113,12 @@ async fn consecutive_mode_changes_are_all_answered_and_the_last_wins() {
         bench.change_mode(mode).await;
     }
     bench.settled().await;
-    assert!(matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)), "the strictest wish holds at once");
-    for told in ["acceptEdits", "plan", "default", "acceptEdits"] {
-        assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), told);
+    assert!(
+        matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)),
+        "the strictest requested mode applies at once"
+    );
+    for expected in ["acceptEdits", "plan", "default", "acceptEdits"] {
+        assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), expected);
     }
     for _ in 0..5 {
         bench.listener.until("session/configChanged").await;
@@ -168,7 +171,7 @@ async fn session_follows_the_agent_into_plan_mode_and_back() {
     assert!(matches!(answer, Answer::Deny { .. }), "what waits is decided by the stricter mode: {answer:?}");
     assert_eq!(mode(&bench), "plan");
     assert!(matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)));
-    assert!(bench.agent.permission_modes.try_recv().is_err(), "the agent is there already");
+    assert!(bench.agent.permission_modes.try_recv().is_err(), "the agent is already in this mode");
 
     bench.change_mode("default").await;
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "default");
@@ -197,7 +200,7 @@ async fn mode_that_the_agent_chose_is_stored() {
 async fn looser_mode_of_the_agent_is_reset() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
-    for looser in ["acceptEdits", "bypassPermissions", "auto", "", "never heard of"] {
+    for looser in ["acceptEdits", "bypassPermissions", "auto", "", "unknown"] {
         report(&bench, looser).await;
         assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "default", "{looser}");
         bench.settled().await;
@@ -220,7 +223,7 @@ async fn looser_mode_of_the_agent_is_reset() {
 async fn agent_returns_to_the_chosen_mode_and_is_never_looser_meanwhile() {
     let mut bench = Bench::start().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
-    for (chosen, word, after) in [
+    for (chosen, reported, after) in [
         ("acceptEdits", "acceptEdits", GateDecision::Allow),
         ("acceptEdits", "default", GateDecision::Ask),
         ("default", "default", GateDecision::Ask),
@@ -230,20 +233,20 @@ async fn agent_returns_to_the_chosen_mode_and_is_never_looser_meanwhile() {
         bench.listener.until("session/configChanged").await;
         bench.settled().await;
         assert!(matches!(bench.gated("w", "Write", &write), GateDecision::Deny(_)), "{chosen}");
-        report(&bench, word).await;
+        report(&bench, reported).await;
         bench.listener.until("session/configChanged").await;
         bench.settled().await;
-        assert_eq!(mode(&bench), word);
-        assert_eq!(bench.gated("w", "Write", &write), after, "{chosen} {word}");
+        assert_eq!(mode(&bench), reported);
+        assert_eq!(bench.gated("w", "Write", &write), after, "{chosen} {reported}");
     }
     // A mode that the agent does not know applies while it plans, and afterwards.
     choose(&mut bench, "dontAsk").await;
     for _ in 0..2 {
-        for word in ["plan", "default"] {
-            report(&bench, word).await;
+        for reported in ["plan", "default"] {
+            report(&bench, reported).await;
             bench.listener.until("session/configChanged").await;
             bench.settled().await;
-            assert!(matches!(bench.gated("m", "mcp__server__tool", &json!({})), GateDecision::Deny(_)), "{word}");
+            assert!(matches!(bench.gated("m", "mcp__server__tool", &json!({})), GateDecision::Deny(_)), "{reported}");
         }
         assert_eq!(mode(&bench), "dontAsk");
     }

@@ -47,14 +47,14 @@ async fn first_answer_wins_and_the_second_is_rejected_with_a_reason() {
     let (_, answer) = bench.agent.next_answer().await;
     let denied = matches!(answer, Answer::Deny { .. });
     let status = if denied { "cancelled" } else { "running" };
-    assert_eq!(bench.shown("c1")["status"], status, "what the agent was told is what everybody sees");
+    assert_eq!(bench.shown("c1")["status"], status, "all clients see the answer that the agent received");
     bench.end().await;
-    assert!(bench.agent.answers.try_recv().is_err(), "the agent hears one answer");
+    assert!(bench.agent.answers.try_recv().is_err(), "the agent receives one answer");
     bench.rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn answer_to_a_call_that_is_not_pending_is_rejected() {
+async fn answers_that_do_not_fit_the_pending_call_are_rejected() {
     let mut bench = Bench::start().await;
     bench.confirm("me", yes("c1")).await;
     bench.listener.until("chat/toolCallConfirmed rejected").await;
@@ -71,12 +71,12 @@ async fn answer_to_a_call_that_is_not_pending_is_rejected() {
     }
     for wrong in ["[]", "7", "{", "\"x\""] {
         let edited = Some(wrong.to_owned());
-        let word = ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: edited, ..yes("c1") };
-        bench.confirm("me", word).await;
+        let confirmation = ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: edited, ..yes("c1") };
+        bench.confirm("me", confirmation).await;
         bench.listener.until("chat/toolCallConfirmed rejected: the changed input is not").await;
     }
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
-    assert!(bench.agent.answers.try_recv().is_err(), "the agent has heard nothing");
+    assert!(bench.agent.answers.try_recv().is_err(), "the agent has received no answer");
     bench.rig.engine.shutdown().await;
 }
 
@@ -125,7 +125,7 @@ async fn request_for_a_finished_call_is_removed() {
         assert!(matches!(answer, Answer::Deny { .. }), "{answer:?}");
         bench.confirm("me", yes("c1")).await;
         bench.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
-        assert!(bench.agent.answers.try_recv().is_err(), "one answer is enough");
+        assert!(bench.agent.answers.try_recv().is_err(), "the agent receives one answer");
         bench.rig.engine.shutdown().await;
     }
 }
@@ -138,7 +138,7 @@ async fn request_outlives_its_clients_and_is_answered_after_a_reconnect() {
     bench.listener = bench.rig.listen(SESSION).await;
     assert_eq!(bench.session()["inputNeeded"][0]["toolCall"]["toolCallId"], "c1");
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
-    bench.confirm("somebody else", yes("c1")).await;
+    bench.confirm("another client", yes("c1")).await;
     assert!(matches!(bench.agent.next_answer().await.1, Answer::Allow { .. }));
     bench.rig.engine.shutdown().await;
 }
@@ -193,8 +193,9 @@ async fn long_edited_input_is_stored_as_a_blob() {
     let content = bench.rig.engine.content(&before).await.unwrap();
     assert!(content.body.len() > 40_000 && content.content_type == "application/json");
     let edited = json!({ "file_path": "a.txt", "content": "y".repeat(50_000) }).to_string();
-    let word = ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: Some(edited.clone()), ..yes("c1") };
-    bench.confirm("me", word).await;
+    let confirmation =
+        ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: Some(edited.clone()), ..yes("c1") };
+    bench.confirm("me", confirmation).await;
     let (_, answer) = bench.agent.next_answer().await;
     let Answer::Allow { input: Some(input) } = answer else { panic!("{answer:?}") };
     assert_eq!(input.get(), edited);
@@ -211,12 +212,12 @@ async fn denial_carries_the_feedback() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     let suggestion = Some(message("commit first", None));
-    let word = ahp_types::actions::ChatToolCallConfirmedAction {
+    let confirmation = ahp_types::actions::ChatToolCallConfirmedAction {
         reason_message: Some("not yet".into()),
         user_suggestion: suggestion,
         ..chosen("c1", false, "deny-tell")
     };
-    bench.confirm("me", word).await;
+    bench.confirm("me", confirmation).await;
     let (_, answer) = bench.agent.next_answer().await;
     let Answer::Deny { message } = answer else { panic!("{answer:?}") };
     assert_eq!(message, "not yet\ncommit first");
@@ -225,7 +226,7 @@ async fn denial_carries_the_feedback() {
     // The agent's later report about the call changes nothing.
     bench.agent.emit(finished("c1", ToolOutcome::Denied, "not yet")).await;
     bench.end().await;
-    assert_eq!(bench.listener.heard.iter().filter(|word| word.starts_with("chat/toolCallConfirmed")).count(), 1);
+    assert_eq!(bench.listener.events.iter().filter(|event| event.starts_with("chat/toolCallConfirmed")).count(), 1);
     bench.rig.engine.shutdown().await;
 }
 
@@ -253,7 +254,7 @@ async fn session_rule_decides_pending_calls_and_survives_a_restart() {
     let bench = Bench::again(rig, "t2").await;
     assert_eq!(bench.gated("c6", "Bash", &push), GateDecision::Allow);
     rig = bench.rig;
-    rig.say("claude:/another", "t1", "go").await;
+    rig.send_message("claude:/another", "t1", "go").await;
     let start = rig.starts.next_start().await;
     let input = raw(&push);
     let call = GatedCall { call_id: "x", tool: "Bash", input: &input, sub_agent: None, cwd: None };
@@ -270,7 +271,7 @@ async fn permanent_rule_applies_to_other_sessions_and_survives_a_restart() {
     assert_eq!(bench.gated("c2", "Bash", &bash("npm run lint")), GateDecision::Allow);
     let mut rig = bench.rig.restart().await;
     rig.create("claude:/another");
-    rig.say("claude:/another", "t1", "go").await;
+    rig.send_message("claude:/another", "t1", "go").await;
     let start = rig.starts.next_start().await;
     let input = raw(&bash("npm run lint"));
     let call = GatedCall { call_id: "x", tool: "Bash", input: &input, sub_agent: Some("helper"), cwd: None };
@@ -325,7 +326,7 @@ async fn second_request_for_a_pending_call_is_denied() {
     assert!(matches!(answer, Answer::Deny { .. }), "{answer:?}");
     bench.ask("r-c1", "c2", "Bash", &bash("rm -rf /")).await;
     assert!(matches!(bench.agent.next_answer().await.1, Answer::Deny { .. }), "nor is one request two");
-    assert_eq!(bench.shown("c1")["toolInput"], r#"{"command":"git push"}"#, "what is shown is what was asked");
+    assert_eq!(bench.shown("c1")["toolInput"], r#"{"command":"git push"}"#, "the call shows the requested input");
     bench.rig.engine.shutdown().await;
 }
 
@@ -343,10 +344,10 @@ async fn sub_agent_request_is_displayed_as_a_separate_call() {
     bench.end().await;
     assert_eq!(bench.shown("sub1")["status"], "completed", "its own result is the sub-agent's business");
     bench.rig.engine.shutdown().await;
-    let told = bench.audit().await;
+    let audit = bench.audit().await;
     assert!(
-        told.iter().any(|row| row.entry.sub_agent.as_deref() == Some("helper") && row.entry.decided_by == "me"),
-        "{told:?}"
+        audit.iter().any(|row| row.entry.sub_agent.as_deref() == Some("helper") && row.entry.decided_by == "me"),
+        "{audit:?}"
     );
 }
 
@@ -360,11 +361,11 @@ async fn every_decision_is_audited_with_source_and_reason() {
     bench.confirm("ada", yes("c2")).await;
     bench.agent.next_answer().await;
     bench.rig.engine.shutdown().await;
-    let told = bench.audit().await;
+    let audit = bench.audit().await;
     let lines: Vec<_> =
-        told.iter().map(|row| &row.entry).map(|e| (&*e.tool_call_id, &*e.decision, &*e.decided_by)).collect();
+        audit.iter().map(|row| &row.entry).map(|e| (&*e.tool_call_id, &*e.decision, &*e.decided_by)).collect();
     assert_eq!(lines, [("c1", "allow", "mode"), ("c2", "ask", "mode"), ("c2", "allow", "ada")]);
-    let exported = serde_json::to_string(&told).unwrap();
+    let exported = serde_json::to_string(&audit).unwrap();
     assert!(!exported.contains("hush") && exported.contains("git push"), "{exported}");
 }
 
@@ -389,6 +390,6 @@ async fn automatic_answer_obeys_the_rules() {
     assert!(matches!(bench.agent.next_answer().await.1, Answer::Allow { .. }));
     bench.end().await;
     bench.rig.engine.shutdown().await;
-    let told = bench.audit().await;
-    assert!(told.iter().any(|row| row.entry.decided_by == "unattended" && row.entry.decision == "allow"), "{told:?}");
+    let audit = bench.audit().await;
+    assert!(audit.iter().any(|row| row.entry.decided_by == "unattended" && row.entry.decision == "allow"), "{audit:?}");
 }

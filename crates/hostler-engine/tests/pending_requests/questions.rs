@@ -63,7 +63,7 @@ async fn questions_of_every_kind_are_published_and_answered() {
     let answers = [
         ("one", submitted("selected", json!("red"))),
         ("many", submitted("selected-many", json!(["red", "blue"]))),
-        ("text", submitted("text", json!("words"))),
+        ("text", submitted("text", json!("some text"))),
         ("whole", submitted("number", json!(7))),
         ("yes", submitted("boolean", json!(true))),
     ];
@@ -78,7 +78,7 @@ async fn questions_of_every_kind_are_published_and_answered() {
     let expected = [
         ("one".to_owned(), chosen(&["red"])),
         ("many".to_owned(), chosen(&["red", "blue"])),
-        ("text".to_owned(), QuestionAnswer::Text("words".into())),
+        ("text".to_owned(), QuestionAnswer::Text("some text".into())),
         ("whole".to_owned(), QuestionAnswer::Number(7.0)),
         ("yes".to_owned(), QuestionAnswer::Boolean(true)),
     ];
@@ -102,7 +102,7 @@ async fn free_text_drafts_and_skipped_questions_are_accepted() {
     bench.dispatch("one", draft("text", json!({"state": "draft", "value": {"kind": "text", "value": "half"}}))).await;
     bench.listener.until("session/inputNeededSet").await;
     let shared = &bench.session()["inputNeeded"][0]["request"]["answers"]["text"]["value"]["value"];
-    assert_eq!(shared, "half", "whoever hears the session alone sees the draft");
+    assert_eq!(shared, "half", "a client that subscribes to the session only sees the draft");
     bench.dispatch("one", draft("nope", json!({"state": "skipped"}))).await;
     bench.listener.until("chat/inputAnswerChanged rejected: there is no question").await;
     bench.dispatch("one", draft("yes", json!({"state": "draft", "value": {"kind": "text", "value": "x"}}))).await;
@@ -212,7 +212,7 @@ async fn approved_plan_changes_the_mode_of_session_gate_and_agent() {
 #[tokio::test]
 async fn rejected_plan_returns_the_feedback_to_the_agent() {
     let mut bench = Bench::start().await;
-    for (id, response, answers, words) in [
+    for (id, response, answers, expected) in [
         ("p1", Accept, vec![("plan", submitted("text", json!("shorter, please")))], "shorter, please"),
         ("p2", Accept, vec![("plan", submitted("selected", json!("revise")))], "The user does not want this plan"),
         ("p3", Decline, vec![], "The user does not want this plan"),
@@ -222,7 +222,7 @@ async fn rejected_plan_returns_the_feedback_to_the_agent() {
         bench.complete(id, response, &answers).await;
         let (_, answer) = bench.agent.next_answer().await;
         let Answer::Deny { message } = answer else { panic!("{id}: {answer:?}") };
-        assert!(message.starts_with(words), "{id}: {message}");
+        assert!(message.starts_with(expected), "{id}: {message}");
     }
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
     bench.rig.engine.shutdown().await;

@@ -31,10 +31,10 @@ async fn external_rule_change_decides_pending_calls() {
     book.add(Some(&bench.rig.work), &[rule(Effect::Allow, "Bash(touch:*)")]).unwrap();
     assert!(matches!(bench.agent.next_answer().await, (AgentRequestId(id), Answer::Allow { .. }) if id == "r-c3"));
     bench.rig.engine.shutdown().await;
-    let told = bench.audit().await;
+    let audit = bench.audit().await;
     let by_rule: Vec<_> =
-        told.iter().filter(|row| row.entry.decided_by == "rule").map(|row| &*row.entry.tool_call_id).collect();
-    assert_eq!(by_rule, ["c1", "c2", "c3"], "{told:?}");
+        audit.iter().filter(|row| row.entry.decided_by == "rule").map(|row| &*row.entry.tool_call_id).collect();
+    assert_eq!(by_rule, ["c1", "c2", "c3"], "{audit:?}");
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn permanent_rule_of_one_session_decides_pending_calls_of_another() {
     let mut bench = Bench::start().await;
     bench.rig.create(OTHER);
     let mut listener = bench.rig.listen(OTHER).await;
-    bench.rig.say(OTHER, "t1", "go").await;
+    bench.rig.send_message(OTHER, "t1", "go").await;
     let mut other = bench.rig.starts.next_start().await.succeed();
     other.next_prompt().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;

@@ -25,7 +25,7 @@ async fn call_is_running_only_after_the_gate_allows_it() {
     bench.end().await;
     let call = bench.shown("c1");
     assert_eq!((&call["success"], &call["pastTenseMessage"]["markdown"]), (&json!(true), &json!("Used Bash then")));
-    assert_eq!(bench.listener.heard.iter().filter(|word| word.starts_with("chat/toolCallReady")).count(), 1);
+    assert_eq!(bench.listener.events.iter().filter(|event| event.starts_with("chat/toolCallReady")).count(), 1);
     bench.rig.engine.shutdown().await;
 }
 

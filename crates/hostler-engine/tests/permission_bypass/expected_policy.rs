@@ -8,7 +8,7 @@ use serde_json::json;
 
 /// The calls that agents make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Deed {
+pub(crate) enum TestCall {
     Read,
     Push,
     Pull,
@@ -17,7 +17,7 @@ pub(crate) enum Deed {
     Malformed,
 }
 
-impl Deed {
+impl TestCall {
     pub(crate) const ALL: [Self; 5] = [Self::Read, Self::Push, Self::Pull, Self::Write, Self::Malformed];
 
     pub(crate) fn tool(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Deed {
 
     /// Returns the call that a tool and its input are.
     pub(crate) fn of(tool: &str, input: &str, directory: &Path) -> Option<Self> {
-        Self::ALL.into_iter().find(|deed| deed.tool() == tool && deed.input(directory) == input)
+        Self::ALL.into_iter().find(|test_call| test_call.tool() == tool && test_call.input(directory) == input)
     }
 }
 
@@ -49,14 +49,14 @@ pub(crate) const MODES: [&str; 4] = ["default", "acceptEdits", "plan", "dontAsk"
 
 /// Contents of the host's rules file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Book {
+pub(crate) enum RulesFile {
     Empty,
     DeniesPush,
     AllowsPush,
     AsksPull,
 }
 
-impl Book {
+impl RulesFile {
     pub(crate) const ALL: [Self; 4] = [Self::Empty, Self::DeniesPush, Self::AllowsPush, Self::AsksPull];
 
     /// The file's text. All texts differ in length, so that every change is noticed.
@@ -75,15 +75,15 @@ impl Book {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) mode: &'static str,
-    pub(crate) book: Book,
+    pub(crate) rules_file: RulesFile,
     /// Calls that were allowed for the session.
-    pub(crate) session: BTreeSet<Deed>,
+    pub(crate) session: BTreeSet<TestCall>,
     /// Calls that were allowed permanently, in the rule store.
-    pub(crate) always: BTreeSet<Deed>,
+    pub(crate) always: BTreeSet<TestCall>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ExpectedDecision {
     Allow,
     Ask,
     Deny,
@@ -91,24 +91,24 @@ pub(crate) enum Verdict {
 
 impl Policy {
     pub(crate) fn new() -> Self {
-        Self { mode: "default", book: Book::Empty, session: BTreeSet::new(), always: BTreeSet::new() }
+        Self { mode: "default", rules_file: RulesFile::Empty, session: BTreeSet::new(), always: BTreeSet::new() }
     }
 
-    pub(crate) fn verdict(&self, deed: Deed) -> Verdict {
-        let asked = if self.mode == "dontAsk" { Verdict::Deny } else { Verdict::Ask };
-        match (deed, self.mode, self.book) {
-            (Deed::Malformed, _, _) | (Deed::Push, _, Book::DeniesPush) => Verdict::Deny,
-            (Deed::Read, _, _) => Verdict::Allow,
-            (_, "plan", _) => Verdict::Deny,
-            (Deed::Pull, _, Book::AsksPull) => asked,
-            (Deed::Push, _, Book::AllowsPush) | (Deed::Write, "acceptEdits", _) => Verdict::Allow,
-            _ if self.session.contains(&deed) || self.always.contains(&deed) => Verdict::Allow,
+    pub(crate) fn decision(&self, test_call: TestCall) -> ExpectedDecision {
+        let asked = if self.mode == "dontAsk" { ExpectedDecision::Deny } else { ExpectedDecision::Ask };
+        match (test_call, self.mode, self.rules_file) {
+            (TestCall::Malformed, _, _) | (TestCall::Push, _, RulesFile::DeniesPush) => ExpectedDecision::Deny,
+            (TestCall::Read, _, _) => ExpectedDecision::Allow,
+            (_, "plan", _) => ExpectedDecision::Deny,
+            (TestCall::Pull, _, RulesFile::AsksPull) => asked,
+            (TestCall::Push, _, RulesFile::AllowsPush) | (TestCall::Write, "acceptEdits", _) => ExpectedDecision::Allow,
+            _ if self.session.contains(&test_call) || self.always.contains(&test_call) => ExpectedDecision::Allow,
             _ => asked,
         }
     }
 }
 
-impl From<&GateDecision> for Verdict {
+impl From<&GateDecision> for ExpectedDecision {
     fn from(gate: &GateDecision) -> Self {
         match gate {
             GateDecision::Allow => Self::Allow,

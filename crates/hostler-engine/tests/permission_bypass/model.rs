@@ -19,9 +19,9 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::common::{Rig, started};
-use crate::expected_policy::{Deed, Policy, Verdict};
-use crate::observer::Watch;
-use crate::steps::{Edit, IDS, Step, Word};
+use crate::expected_policy::{ExpectedDecision, Policy, TestCall};
+use crate::observer::Observer;
+use crate::steps::{ClientAnswer, Edit, IDS, Step};
 
 type Checked = Result<(), TestCaseError>;
 
@@ -29,7 +29,7 @@ type Checked = Result<(), TestCaseError>;
 struct Asked {
     request: String,
     call: String,
-    deed: Deed,
+    test_call: TestCall,
     turn: Option<String>,
     /// Whether the agent withdrew it.
     withdrawn: bool,
@@ -37,7 +37,7 @@ struct Asked {
 }
 
 /// A live agent and its requests.
-struct Living {
+struct LiveAgent {
     agent: FakeAgent,
     gate: Arc<dyn PermissionGate>,
     asked: Vec<Asked>,
@@ -55,14 +55,14 @@ pub(crate) struct World {
     rig: Rig,
     session: String,
     directory: PathBuf,
-    watch: Watch,
-    living: Option<Living>,
+    observer: Observer,
+    live_agent: Option<LiveAgent>,
     policy: Policy,
     /// The policy before the last step.
     before: Policy,
     /// How many accepted confirmations the policy includes.
-    learned: usize,
-    last_word: Option<Dispatch>,
+    applied_confirmations: usize,
+    last_answer: Option<Dispatch>,
     dispatches: i64,
     turns: usize,
     files: usize,
@@ -80,21 +80,21 @@ impl World {
         std::fs::create_dir(&directory).unwrap();
         let _ = std::fs::remove_file(rig.state.join("rules.toml"));
         let folder = url::Url::from_file_path(&directory).unwrap().to_string();
-        let wish =
+        let request =
             CreateSession { uri: session.clone(), working_directories: vec![folder], ..CreateSession::default() };
-        rig.engine.create_session(wish).unwrap();
-        let watch = Watch::on(&rig, &session).await;
+        rig.engine.create_session(request).unwrap();
+        let observer = Observer::on(&rig, &session).await;
         let (policy, before) = (Policy::new(), Policy::new());
         let mut world = Self {
             rig,
             session,
             directory,
-            watch,
-            living: None,
+            observer,
+            live_agent: None,
             policy,
             before,
-            learned: 0,
-            last_word: None,
+            applied_confirmations: 0,
+            last_answer: None,
             dispatches: 0,
             turns: 0,
             files: 0,
@@ -108,32 +108,34 @@ impl World {
     pub(crate) async fn take(&mut self, step: &Step) -> Checked {
         self.before = self.policy.clone();
         match step {
-            Step::Call { call, deed } => self.call(*call, *deed).await,
-            Step::Ask { request, call, deed, sub_agent } => self.ask(*request, *call, *deed, *sub_agent).await,
-            Step::Gate { call, deed, sub_agent } => self.ask_gate(*call, *deed, *sub_agent)?,
+            Step::Call { call, test_call } => self.call(*call, *test_call).await,
+            Step::Ask { request, call, test_call, sub_agent } => {
+                self.ask(*request, *call, *test_call, *sub_agent).await
+            }
+            Step::Gate { call, test_call, sub_agent } => self.ask_gate(*call, *test_call, *sub_agent)?,
             Step::Withdraw { request } => self.withdraw(*request).await,
             Step::Finish { call, success } => self.finish(*call, *success).await,
-            Step::Say(word) => self.say(word, "ada").await,
+            Step::Answer(answer) => self.send_answer(answer, "ada").await,
             Step::Both(one, other) => {
-                let (one, other) = (self.word(one, "ada"), self.word(other, "bob"));
-                self.last_word = Some(other.clone());
+                let (one, other) = (self.answer_dispatch(one, "ada"), self.answer_dispatch(other, "bob"));
+                self.last_answer = Some(other.clone());
                 tokio::join!(self.rig.engine.dispatch(one), self.rig.engine.dispatch(other));
             }
             Step::Repeat => {
-                if let Some(word) = self.last_word.clone() {
-                    self.rig.engine.dispatch(word).await;
+                if let Some(dispatch) = self.last_answer.clone() {
+                    self.rig.engine.dispatch(dispatch).await;
                 }
             }
-            Step::Mode { mode, word } => self.change_mode(mode, word.as_ref()).await,
-            Step::Rules(book) => {
+            Step::Mode { mode, answer } => self.change_mode(mode, answer.as_ref()).await,
+            Step::Rules(rules_file) => {
                 self.files += 1;
-                std::fs::write(self.rig.state.join("rules.toml"), book.text(self.files)).unwrap();
-                (self.policy.book, self.policy.always) = (*book, Default::default());
+                std::fs::write(self.rig.state.join("rules.toml"), rules_file.text(self.files)).unwrap();
+                (self.policy.rules_file, self.policy.always) = (*rules_file, Default::default());
             }
             Step::End => self.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await,
             Step::Cancel { obeys } => self.cancel(*obeys).await?,
-            Step::Die => self.die().await?,
-            Step::Turn if self.watch.turn().is_none() => self.start_turn().await,
+            Step::Crash => self.crash().await?,
+            Step::Turn if self.observer.turn().is_none() => self.start_turn().await,
             Step::Turn => {}
         }
         self.settle().await;
@@ -144,62 +146,63 @@ impl World {
     pub(crate) async fn end(mut self) -> Result<(Rig, Tally), TestCaseError> {
         self.settle().await;
         self.check()?;
-        self.hear_the_rest().await?;
+        self.receive_remaining_answers().await?;
         self.rig.engine.dispose_session(&self.session).await.unwrap();
-        self.rig.engine.remove_subscriber(self.watch.subscriber.id());
+        self.rig.engine.remove_subscriber(self.observer.subscriber.id());
         Ok((self.rig, self.tally))
     }
 
     // ── Agent steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async fn emit(&self, event: DriverEvent) {
-        if let Some(living) = &self.living {
-            living.agent.emit(event).await;
+        if let Some(live_agent) = &self.live_agent {
+            live_agent.agent.emit(event).await;
         }
     }
 
-    fn raw(&self, deed: Deed) -> Arc<RawValue> {
-        RawValue::from_string(deed.input(&self.directory)).unwrap().into()
+    fn raw(&self, test_call: TestCall) -> Arc<RawValue> {
+        RawValue::from_string(test_call.input(&self.directory)).unwrap().into()
     }
 
-    async fn call(&mut self, call: u8, deed: Deed) {
+    async fn call(&mut self, call: u8, test_call: TestCall) {
         let (id, display) = (name(call), ToolDisplay::default());
-        let started = DriverEvent::ToolStarted { id: id.clone(), name: deed.tool().into(), display: display.clone() };
+        let started =
+            DriverEvent::ToolStarted { id: id.clone(), name: test_call.tool().into(), display: display.clone() };
         self.emit(started).await;
-        self.emit(DriverEvent::ToolReady { id, input: self.raw(deed), display }).await;
+        self.emit(DriverEvent::ToolReady { id, input: self.raw(test_call), display }).await;
     }
 
-    async fn ask(&mut self, request: u8, call: u8, deed: Deed, sub_agent: bool) {
+    async fn ask(&mut self, request: u8, call: u8, test_call: TestCall, sub_agent: bool) {
         let (request, call) = (format!("r{request}"), name(call));
-        let (turn, input) = (self.watch.turn(), self.raw(deed));
-        let Some(living) = &mut self.living else { return };
+        let (turn, input) = (self.observer.turn(), self.raw(test_call));
+        let Some(live_agent) = &mut self.live_agent else { return };
         let asked =
-            Asked { request: request.clone(), call: call.clone(), deed, turn, withdrawn: false, answered: false };
-        living.asked.push(asked);
+            Asked { request: request.clone(), call: call.clone(), test_call, turn, withdrawn: false, answered: false };
+        live_agent.asked.push(asked);
         let event = DriverEvent::PermissionRequested(PermissionRequest {
             request_id: AgentRequestId(request),
             call_id: call,
-            tool: deed.tool().into(),
+            tool: test_call.tool().into(),
             input,
             sub_agent: sub_agent.then(|| "helper".to_owned()),
             reason: None,
             display: ToolDisplay::default(),
         });
-        living.agent.emit(event).await;
+        live_agent.agent.emit(event).await;
     }
 
     /// Checks that the gate decides as the policy does; counts an approval.
-    fn ask_gate(&mut self, call: u8, deed: Deed, sub_agent: bool) -> Checked {
-        let Some(living) = &self.living else { return Ok(()) };
-        let input = self.raw(deed);
+    fn ask_gate(&mut self, call: u8, test_call: TestCall, sub_agent: bool) -> Checked {
+        let Some(live_agent) = &self.live_agent else { return Ok(()) };
+        let input = self.raw(test_call);
         let sub_agent = sub_agent.then_some("helper");
-        let call = GatedCall { call_id: &name(call), tool: deed.tool(), input: &input, sub_agent, cwd: None };
-        let gate = living.gate.decide(&call);
+        let call = GatedCall { call_id: &name(call), tool: test_call.tool(), input: &input, sub_agent, cwd: None };
+        let gate = live_agent.gate.decide(&call);
         prop_assert_eq!(
-            Verdict::from(&gate),
-            self.policy.verdict(deed),
+            ExpectedDecision::from(&gate),
+            self.policy.decision(test_call),
             "{:?} under {:?}: {:?}",
-            deed,
+            test_call,
             self.policy,
             gate
         );
@@ -208,11 +211,11 @@ impl World {
 
     async fn withdraw(&mut self, request: u8) {
         let id = format!("r{request}");
-        let Some(living) = &mut self.living else { return };
-        for asked in living.asked.iter_mut().filter(|asked| asked.request == id) {
+        let Some(live_agent) = &mut self.live_agent else { return };
+        for asked in live_agent.asked.iter_mut().filter(|asked| asked.request == id) {
             asked.withdrawn = true;
         }
-        living.agent.emit(DriverEvent::RequestWithdrawn(AgentRequestId(id))).await;
+        live_agent.agent.emit(DriverEvent::RequestWithdrawn(AgentRequestId(id))).await;
     }
 
     async fn finish(&self, call: u8, success: bool) {
@@ -220,12 +223,12 @@ impl World {
         self.emit(DriverEvent::ToolFinished { id: name(call), outcome, output: "out".into(), edit: None }).await;
     }
 
-    async fn die(&mut self) -> Checked {
+    async fn crash(&mut self) -> Checked {
         self.check()?;
-        if let Some(living) = self.living.take() {
+        if let Some(live_agent) = self.live_agent.take() {
             let gone = DriverEvent::ProcessExited { status: "signal 9".into(), stderr: StderrTail::default() };
-            living.agent.emit(gone).await;
-            received(&living.agent).await;
+            live_agent.agent.emit(gone).await;
+            received(&live_agent.agent).await;
         }
         Ok(())
     }
@@ -246,77 +249,78 @@ impl World {
         }
     }
 
-    fn word(&mut self, word: &Word, client: &str) -> Dispatch {
-        let turn = self.watch.turn().filter(|_| word.right_turn);
-        let waiting: Vec<_> = (0..IDS).map(name).filter(|call| word.aimed && self.watch.waits(call)).collect();
+    fn answer_dispatch(&mut self, answer: &ClientAnswer, client: &str) -> Dispatch {
+        let turn = self.observer.turn().filter(|_| answer.right_turn);
+        let waiting: Vec<_> = (0..IDS).map(name).filter(|call| answer.aimed && self.observer.waits(call)).collect();
         let call = match waiting.len() {
-            0 => name(word.call),
-            all => waiting[usize::from(word.call) % all].clone(),
+            0 => name(answer.call),
+            all => waiting[usize::from(answer.call) % all].clone(),
         };
-        let shown = self.watch.waiting_input(&call);
-        let waits = Deed::ALL.into_iter().find(|deed| shown.as_ref() == Some(&deed.input(&self.directory)));
-        let tool = |deed: Deed| waits.is_some_and(|waits| waits.tool() == deed.tool());
-        let edited = match word.edit {
+        let shown = self.observer.waiting_input(&call);
+        let waits =
+            TestCall::ALL.into_iter().find(|test_call| shown.as_ref() == Some(&test_call.input(&self.directory)));
+        let tool = |test_call: TestCall| waits.is_some_and(|waits| waits.tool() == test_call.tool());
+        let edited = match answer.edit {
             Edit::None => None,
-            Edit::Deed(deed) => tool(deed).then(|| deed.input(&self.directory)),
+            Edit::TestCall(test_call) => tool(test_call).then(|| test_call.input(&self.directory)),
             Edit::Broken => Some("{".to_owned()),
         };
         let action = ChatToolCallConfirmedAction {
             turn_id: turn.unwrap_or_else(|| "another turn".to_owned()),
             tool_call_id: call,
             meta: None,
-            approved: word.approved,
+            approved: answer.approved,
             confirmed: None,
             reason: None,
             edited_tool_input: edited,
             user_suggestion: None,
             reason_message: None,
-            selected_option_id: word.option.map(str::to_owned),
+            selected_option_id: answer.option.map(str::to_owned),
         };
         self.dispatch(client, default_chat_uri(&self.session), StateAction::ChatToolCallConfirmed(action))
     }
 
-    async fn say(&mut self, word: &Word, client: &str) {
-        let word = self.word(word, client);
-        self.last_word = Some(word.clone());
-        self.rig.engine.dispatch(word).await;
+    async fn send_answer(&mut self, answer: &ClientAnswer, client: &str) {
+        let dispatch = self.answer_dispatch(answer, client);
+        self.last_answer = Some(dispatch.clone());
+        self.rig.engine.dispatch(dispatch).await;
     }
 
-    async fn change_mode(&mut self, mode: &'static str, word: Option<&Word>) {
+    async fn change_mode(&mut self, mode: &'static str, answer: Option<&ClientAnswer>) {
         let config = JsonObject::from_iter([("permissionMode".to_owned(), mode.into())]);
         let action = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
         let change = self.dispatch("ada", self.session.clone(), action);
         let seq = change.client_seq;
         // The agent accepts every mode, and has capacity for the next one.
-        if let Some(living) = &mut self.living {
-            while living.agent.permission_modes.try_recv().is_ok() {}
+        if let Some(live_agent) = &mut self.live_agent {
+            while live_agent.agent.permission_modes.try_recv().is_ok() {}
         }
         self.rig.engine.dispatch(change).await;
-        if let Some(word) = word {
-            self.say(word, "bob").await;
+        if let Some(answer) = answer {
+            self.send_answer(answer, "bob").await;
         }
-        let ours = |item: &PublishedAction| {
+        let is_change = |item: &PublishedAction| {
             matches!(&*item.action, StateAction::SessionConfigChanged(_))
                 && item.origin.as_ref().is_some_and(|by| by.client_seq == seq)
         };
-        if self.watch.until("the mode", ours).await.rejection.is_none() {
+        if self.observer.until("the mode", is_change).await.rejection.is_none() {
             self.policy.mode = mode;
         }
     }
 
     async fn cancel(&mut self, obeys: bool) -> Checked {
-        let Some(turn_id) = self.watch.turn() else { return Ok(()) };
+        let Some(turn_id) = self.observer.turn() else { return Ok(()) };
         let action = StateAction::ChatTurnCancelled(ChatTurnCancelledAction { turn_id, duration: 1, meta: None });
         let cancel = self.dispatch("ada", default_chat_uri(&self.session), action);
         self.rig.engine.dispatch(cancel).await;
-        let Some(living) = &self.living else { return Ok(()) };
+        let Some(live_agent) = &self.live_agent else { return Ok(()) };
         if obeys {
-            living.agent.wait_interrupted().await;
-            living.agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+            live_agent.agent.wait_interrupted().await;
+            live_agent.agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
         } else {
-            living.agent.wait_closed().await;
+            live_agent.agent.wait_closed().await;
             self.check()?;
-            self.living = None;
+            self.live_agent = None;
         }
         Ok(())
     }
@@ -327,17 +331,17 @@ impl World {
         let action = StateAction::ChatTurnStarted(started(&format!("t{}", self.turns), "go"));
         let message = self.dispatch("ada", default_chat_uri(&self.session), action);
         self.rig.engine.dispatch(message).await;
-        let said = |item: &PublishedAction| matches!(&*item.action, StateAction::ChatTurnStarted(_));
-        if self.watch.until("the message", said).await.rejection.is_some() {
+        let is_turn_start = |item: &PublishedAction| matches!(&*item.action, StateAction::ChatTurnStarted(_));
+        if self.observer.until("the message", is_turn_start).await.rejection.is_some() {
             // A terminated agent has not exited yet.
             return;
         }
-        if let Some(living) = &mut self.living {
-            if living.agent.prompts.recv().await.is_some() {
+        if let Some(live_agent) = &mut self.live_agent {
+            if live_agent.agent.prompts.recv().await.is_some() {
                 return;
             }
             // The host has closed the agent meanwhile.
-            self.living = None;
+            self.live_agent = None;
         }
         // Starts of disposed sessions may still be queued, and a host may open agents that it does not need.
         let (agent, gate) = loop {
@@ -351,29 +355,30 @@ impl World {
                 break (agent, gate);
             }
         };
-        self.living = Some(Living { agent, gate, asked: Vec::new() });
+        self.live_agent = Some(LiveAgent { agent, gate, asked: Vec::new() });
     }
 
     // ── Invariants ────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Waits until the session has processed everything.
     async fn settle(&mut self) {
-        if let Some(living) = &self.living {
-            received(&living.agent).await;
+        if let Some(live_agent) = &self.live_agent {
+            received(&live_agent.agent).await;
         }
-        let word = Word { call: IDS, aimed: false, approved: false, option: None, edit: Edit::None, right_turn: true };
-        let word = self.word(&word, "the test");
-        let seq = word.client_seq;
-        self.rig.engine.dispatch(word).await;
+        let answer =
+            ClientAnswer { call: IDS, aimed: false, approved: false, option: None, edit: Edit::None, right_turn: true };
+        let dispatch = self.answer_dispatch(&answer, "the test");
+        let seq = dispatch.client_seq;
+        self.rig.engine.dispatch(dispatch).await;
         let answered = |item: &PublishedAction| item.origin.as_ref().is_some_and(|by| by.client_seq == seq);
-        self.watch.until("the end of a step", answered).await;
+        self.observer.until("the end of a step", answered).await;
     }
 
     /// Collects the answers that the agent has received so far.
     fn collect(&mut self) -> Vec<(String, Answer)> {
         let mut answers = Vec::new();
-        if let Some(living) = &mut self.living {
-            while let Ok((AgentRequestId(request), answer)) = living.agent.answers.try_recv() {
+        if let Some(live_agent) = &mut self.live_agent {
+            while let Ok((AgentRequestId(request), answer)) = live_agent.agent.answers.try_recv() {
                 answers.push((request, answer));
             }
         }
@@ -383,126 +388,134 @@ impl World {
     fn check(&mut self) -> Checked {
         // In this order: the cause of an answer is published before the answer.
         let answers = self.collect();
-        self.watch.catch_up();
-        self.learn()?;
+        self.observer.catch_up();
+        self.apply_confirmations()?;
         for (request, answer) in answers {
             self.check_answer(&request, &answer)?;
         }
-        for word in self.watch.accepted.iter().filter(|word| !word.approved) {
-            let status = self.watch.status(&word.turn, &word.call);
-            prop_assert_eq!(status.as_deref(), Some("cancelled"), "what is denied never runs: {:?}", word);
+        for confirmation in self.observer.accepted.iter().filter(|confirmation| !confirmation.approved) {
+            let status = self.observer.status(&confirmation.turn, &confirmation.call);
+            prop_assert_eq!(status.as_deref(), Some("cancelled"), "a denied call does not run: {:?}", confirmation);
         }
         Ok(())
     }
 
     /// Checks the confirmations that were accepted in this step: each was about a pending call, and none about a call
     /// that rules or mode deny.
-    fn learn(&mut self) -> Checked {
-        for at in self.learned..self.watch.accepted.len() {
-            let word = &self.watch.accepted[at];
-            let Some(shown) = &word.shown else {
-                return Err(TestCaseError::fail(format!("accepted for a call that did not wait: {word:?}")));
+    fn apply_confirmations(&mut self) -> Checked {
+        for at in self.applied_confirmations..self.observer.accepted.len() {
+            let confirmation = &self.observer.accepted[at];
+            let Some(shown) = &confirmation.shown else {
+                return Err(TestCaseError::fail(format!("accepted for a call that was not pending: {confirmation:?}")));
             };
-            if !word.approved {
+            if !confirmation.approved {
                 continue;
             }
-            let asked = self.living.iter().flat_map(|living| &living.asked);
-            let asked =
-                asked.rev().find(|asked| asked.call == word.call && asked.deed.input(&self.directory) == *shown);
-            let Some(tool) = asked.map(|asked| asked.deed.tool()) else {
+            let asked = self.live_agent.iter().flat_map(|live_agent| &live_agent.asked);
+            let asked = asked
+                .rev()
+                .find(|asked| asked.call == confirmation.call && asked.test_call.input(&self.directory) == *shown);
+            let Some(tool) = asked.map(|asked| asked.test_call.tool()) else {
                 // The agent that asked is gone, and receives no answer.
                 continue;
             };
-            let runs = word.edited.as_ref().unwrap_or(shown);
-            let deed = Deed::of(tool, runs, &self.directory).expect("a deed of this test");
-            let verdicts = [self.before.verdict(deed), self.policy.verdict(deed)];
-            if word.person {
+            let runs = confirmation.edited.as_ref().unwrap_or(shown);
+            let test_call = TestCall::of(tool, runs, &self.directory).expect("a call of this test");
+            let decisions = [self.before.decision(test_call), self.policy.decision(test_call)];
+            if confirmation.person {
                 prop_assert!(
-                    verdicts.iter().any(|verdict| *verdict != Verdict::Deny),
+                    decisions.iter().any(|decision| *decision != ExpectedDecision::Deny),
                     "{:?} under {:?}",
-                    word,
+                    confirmation,
                     self.policy
                 );
             } else {
                 // A longer-lasting approval also allows other pending calls.
-                let new = self.policy.session.contains(&deed) || self.policy.always.contains(&deed);
-                prop_assert!(verdicts.contains(&Verdict::Allow) || new, "{:?} under {:?}", word, self.policy);
+                let new = self.policy.session.contains(&test_call) || self.policy.always.contains(&test_call);
+                prop_assert!(
+                    decisions.contains(&ExpectedDecision::Allow) || new,
+                    "{:?} under {:?}",
+                    confirmation,
+                    self.policy
+                );
             }
-            match word.option.as_deref() {
-                Some("allow-session") => drop(self.policy.session.insert(deed)),
-                Some("allow-always-1") => drop(self.policy.always.insert(deed)),
+            match confirmation.option.as_deref() {
+                Some("allow-session") => drop(self.policy.session.insert(test_call)),
+                Some("allow-always-1") => drop(self.policy.always.insert(test_call)),
                 _ => {}
             }
         }
-        self.learned = self.watch.accepted.len();
+        self.applied_confirmations = self.observer.accepted.len();
         Ok(())
     }
 
     fn check_answer(&mut self, request: &str, answer: &Answer) -> Checked {
-        let Some(living) = &mut self.living else { return Ok(()) };
+        let Some(live_agent) = &mut self.live_agent else { return Ok(()) };
         let open = |asked: &&mut Asked| asked.request == request && !asked.answered;
         let Answer::Allow { input } = answer else {
             prop_assert!(matches!(answer, Answer::Deny { .. }), "{:?}", answer);
             // Of several requests with one id, the latest one is rejected.
-            let asked = living.asked.iter_mut().rev().find(open);
+            let asked = live_agent.asked.iter_mut().rev().find(open);
             let Some(asked) = asked else { return Err(twice(request, answer)) };
             asked.answered = true;
             self.tally.denied += 1;
             return Ok(());
         };
-        for asked in living.asked.iter_mut().filter(|asked| asked.request == request && !asked.answered) {
-            let asked_input = asked.deed.input(&self.directory);
-            let yes = self.watch.accepted.iter_mut().find(|word| {
-                word.approved
-                    && !word.told
-                    && word.call == asked.call
-                    && Some(&word.turn) == asked.turn.as_ref()
-                    && word.shown.as_deref() == Some(&asked_input)
-                    && word.edited.as_deref() == input.as_deref().map(RawValue::get)
+        for asked in live_agent.asked.iter_mut().filter(|asked| asked.request == request && !asked.answered) {
+            let asked_input = asked.test_call.input(&self.directory);
+            let yes = self.observer.accepted.iter_mut().find(|confirmation| {
+                confirmation.approved
+                    && !confirmation.is_received
+                    && confirmation.call == asked.call
+                    && Some(&confirmation.turn) == asked.turn.as_ref()
+                    && confirmation.shown.as_deref() == Some(&asked_input)
+                    && confirmation.edited.as_deref() == input.as_deref().map(RawValue::get)
             });
             if let Some(yes) = yes {
-                (yes.told, asked.answered) = (true, true);
+                (yes.is_received, asked.answered) = (true, true);
                 *(if yes.person { &mut self.tally.allowed_by_people } else { &mut self.tally.allowed_by_policy }) += 1;
                 return Ok(());
             }
         }
-        let known = living.asked.iter().any(|asked| asked.request == request && !asked.answered);
+        let known = live_agent.asked.iter().any(|asked| asked.request == request && !asked.answered);
         Err(if known {
-            TestCaseError::fail(format!("{request} was allowed by nobody"))
+            TestCaseError::fail(format!("{request} was allowed without a confirmation"))
         } else {
             twice(request, answer)
         })
     }
 
     /// Checks that every approval reaches the agent that asked, and that no request is left waiting.
-    async fn hear_the_rest(&mut self) -> Checked {
+    async fn receive_remaining_answers(&mut self) -> Checked {
         let missing = |world: &Self| {
             // A closed agent receives nothing more, and does nothing more.
-            let living = world.living.as_ref().filter(|living| !living.agent.is_closed())?;
-            let untold = world.watch.accepted.iter().find(|word| {
-                let asked = living
+            let live_agent = world.live_agent.as_ref().filter(|live_agent| !live_agent.agent.is_closed())?;
+            let unreceived = world.observer.accepted.iter().find(|confirmation| {
+                let asked = live_agent
                     .asked
                     .iter()
-                    .any(|asked| asked.call == word.call && asked.turn.as_deref() == Some(&*word.turn));
-                word.approved && !word.told && asked
+                    .any(|asked| asked.call == confirmation.call && asked.turn.as_deref() == Some(&*confirmation.turn));
+                confirmation.approved && !confirmation.is_received && asked
             });
-            let unanswered = living.asked.iter().find(|asked| {
+            let unanswered = live_agent.asked.iter().find(|asked| {
                 !asked.answered
                     && !asked.withdrawn
-                    && asked.turn == world.watch.turn()
-                    && !world.watch.waits(&asked.call)
+                    && asked.turn == world.observer.turn()
+                    && !world.observer.waits(&asked.call)
             });
-            untold.map(|word| format!("{word:?}")).or(unanswered.map(|asked| format!("{} is open", asked.request)))
+            unreceived
+                .map(|confirmation| format!("{confirmation:?}"))
+                .or(unanswered.map(|asked| format!("{} is open", asked.request)))
         };
         for _ in 0..200 {
             let Some(what) = missing(self) else { return Ok(()) };
-            let Some(living) = &mut self.living else { return Ok(()) };
-            match tokio::time::timeout(Duration::from_secs(2), living.agent.answers.recv()).await {
+            let Some(live_agent) = &mut self.live_agent else { return Ok(()) };
+            match tokio::time::timeout(Duration::from_secs(2), live_agent.agent.answers.recv()).await {
                 Ok(Some((AgentRequestId(request), answer))) => self.check_answer(&request, &answer)?,
                 _ => {
                     return Err(TestCaseError::fail(format!(
-                        "the agent was not told: {what}; turn {:?}",
-                        self.watch.turn()
+                        "the agent received no answer: {what}; turn {:?}",
+                        self.observer.turn()
                     )));
                 }
             }

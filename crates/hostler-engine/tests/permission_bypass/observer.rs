@@ -23,10 +23,10 @@ pub(crate) struct Accepted {
     pub(crate) shown: Option<String>,
     pub(crate) edited: Option<String>,
     /// Whether the agent has received it.
-    pub(crate) told: bool,
+    pub(crate) is_received: bool,
 }
 
-pub(crate) struct Watch {
+pub(crate) struct Observer {
     pub(crate) subscriber: Subscriber,
     deliveries: hostler_engine::Deliveries,
     chat_uri: String,
@@ -34,7 +34,7 @@ pub(crate) struct Watch {
     pub(crate) accepted: Vec<Accepted>,
 }
 
-impl Watch {
+impl Observer {
     pub(crate) async fn on(rig: &Rig, session: &str) -> Self {
         let (subscriber, mut deliveries) = Subscriber::new(100_000);
         let chat_uri = default_chat_uri(session);
@@ -50,8 +50,8 @@ impl Watch {
     pub(crate) async fn until(&mut self, what: &str, fits: impl Fn(&PublishedAction) -> bool) -> Arc<PublishedAction> {
         loop {
             let next = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
-            let delivery = next.unwrap_or_else(|_| panic!("nothing more was heard before {what}")).unwrap();
-            if let Some(item) = self.hear(delivery)
+            let delivery = next.unwrap_or_else(|_| panic!("no further action before {what}")).unwrap();
+            if let Some(item) = self.apply_delivery(delivery)
                 && fits(&item)
             {
                 return item;
@@ -62,24 +62,24 @@ impl Watch {
     /// Applies the actions that have arrived.
     pub(crate) fn catch_up(&mut self) {
         while let Ok(delivery) = self.deliveries.try_recv() {
-            self.hear(delivery);
+            self.apply_delivery(delivery);
         }
     }
 
-    fn hear(&mut self, delivery: Delivery) -> Option<Arc<PublishedAction>> {
+    fn apply_delivery(&mut self, delivery: Delivery) -> Option<Arc<PublishedAction>> {
         let Delivery::Envelope(item) = delivery else { return None };
         if item.rejection.is_none() && *item.channel == *self.chat_uri {
-            if let StateAction::ChatToolCallConfirmed(word) = &*item.action {
-                let shown = self.waiting_input(&word.tool_call_id);
+            if let StateAction::ChatToolCallConfirmed(confirmation) = &*item.action {
+                let shown = self.waiting_input(&confirmation.tool_call_id);
                 self.accepted.push(Accepted {
-                    call: word.tool_call_id.clone(),
-                    turn: word.turn_id.clone(),
-                    approved: word.approved,
+                    call: confirmation.tool_call_id.clone(),
+                    turn: confirmation.turn_id.clone(),
+                    approved: confirmation.approved,
                     person: item.origin.is_some(),
-                    option: word.selected_option_id.clone(),
+                    option: confirmation.selected_option_id.clone(),
                     shown,
-                    edited: word.edited_tool_input.clone(),
-                    told: false,
+                    edited: confirmation.edited_tool_input.clone(),
+                    is_received: false,
                 });
             }
             apply_action_to_chat(&mut self.chat, &item.action);

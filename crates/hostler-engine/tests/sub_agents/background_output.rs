@@ -1,16 +1,35 @@
 //! Output of background work so far.
 
-use super::stop_turn::{beside, shell};
+use super::stop_turn::{shell, start_with_background_work};
 use super::*;
 use hostler_engine::{BackgroundOnStop, BackgroundOutput};
 
-async fn output(rig: &Rig, id: &str) -> Result<BackgroundOutput, String> {
-    rig.engine.background_output(&default_chat_uri(SESSION), id).await.map_err(|error| error.to_string())
+/// The message of a refused request for output.
+#[derive(Debug, PartialEq)]
+struct OutputError(String);
+
+impl std::fmt::Display for OutputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::ops::Deref for OutputError {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+async fn output(rig: &Rig, id: &str) -> Result<BackgroundOutput, OutputError> {
+    let answer = rig.engine.background_output(&default_chat_uri(SESSION), id).await;
+    answer.map_err(|error| OutputError(error.to_string()))
 }
 
 #[tokio::test]
 async fn end_of_the_reported_output_file_is_returned() {
-    let (rig, mut listener, agent) = beside(BackgroundOnStop::Keep).await;
+    let (rig, mut listener, agent) = start_with_background_work(BackgroundOnStop::Keep).await;
     let tasks = rig.work.join("tasks");
     std::fs::create_dir(&tasks).unwrap();
     let file = tasks.join("b1.output");
@@ -29,13 +48,13 @@ async fn end_of_the_reported_output_file_is_returned() {
     listener.until("chat/backgroundWorkSet").await;
     agent.emit(DriverEvent::BackgroundTaskEnded { id: "b1".into() }).await;
     listener.until("chat/backgroundWorkRemoved").await;
-    assert!(output(&rig, "b1").await.unwrap_err().contains("nothing of the name"), "it is over");
+    assert!(output(&rig, "b1").await.unwrap_err().contains("nothing of the name"), "the work has ended");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn no_other_file_is_returned() {
-    let (rig, _listener, agent) = beside(BackgroundOnStop::Keep).await;
+    let (rig, _listener, agent) = start_with_background_work(BackgroundOnStop::Keep).await;
     let (tasks, other) = (rig.work.join("tasks"), rig.work.join("other"));
     std::fs::create_dir_all(&tasks).unwrap();
     std::fs::create_dir_all(&other).unwrap();

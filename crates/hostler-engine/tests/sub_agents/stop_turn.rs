@@ -14,16 +14,16 @@ pub(super) fn shell(id: &str) -> DriverEvent {
     })
 }
 
-async fn over(agent: &FakeAgent, listener: &mut Listener, id: &str) {
+async fn end_background_task(agent: &FakeAgent, listener: &mut Listener, id: &str) {
     agent.emit(DriverEvent::BackgroundTaskEnded { id: id.into() }).await;
     listener.until("chat/backgroundWorkRemoved").await;
 }
 
 /// A session whose host has this policy, with a shell and a sub-agent in the background of its first turn.
-pub(super) async fn beside(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
+pub(super) async fn start_with_background_work(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
     let mut rig = Rig::start_with(common::Options { background_on_stop, ..common::Options::default() }).await;
-    let (mut listener, agent) = rig.ask().await;
-    let_work(&agent, AGENT, CALL).await;
+    let (mut listener, agent) = rig.start_first_turn().await;
+    start_sub_agent(&agent, AGENT, CALL).await;
     agent.emit(in_background(AGENT, CALL)).await;
     listener.until("chat/backgroundWorkSet").await;
     agent.emit(shell("b1")).await;
@@ -51,12 +51,12 @@ async fn answer(rig: &Rig, asked: &Value, seq: i64, response: &str, work: &[&str
     if let Some(answers) = answers {
         action["answers"] = answers;
     }
-    rig.engine.dispatch(wish(asked["chat"].as_str().unwrap(), seq, action, None)).await;
+    rig.engine.dispatch(dispatch_json(asked["chat"].as_str().unwrap(), seq, action, None)).await;
 }
 
 #[tokio::test]
-async fn kept_background_work_continues_and_stays_listed() {
-    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
+async fn background_work_continues_after_a_stop_and_stays_listed() {
+    let (rig, mut listener, mut agent) = start_with_background_work(BackgroundOnStop::Keep).await;
     cancel(&rig, &mut listener).await;
     nothing_was_stopped_before(&rig, &mut agent, "b1").await;
     assert_eq!(needed(&listener), [Value::Null; 0]);
@@ -66,7 +66,7 @@ async fn kept_background_work_continues_and_stays_listed() {
 
 #[tokio::test]
 async fn background_work_is_stopped_with_the_turn_including_late_work() {
-    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Stop).await;
+    let (rig, mut listener, mut agent) = start_with_background_work(BackgroundOnStop::Stop).await;
     cancel(&rig, &mut listener).await;
     let mut stopped = [agent.stopped_tasks.recv().await.unwrap(), agent.stopped_tasks.recv().await.unwrap()];
     stopped.sort();
@@ -76,7 +76,7 @@ async fn background_work_is_stopped_with_the_turn_including_late_work() {
     // A repeated report of known work does not stop it again.
     agent.emit(shell("late")).await;
     agent.end_turn(TurnOutcome::Interrupted).await;
-    rig.say(SESSION, "t2", "on").await;
+    rig.send_message(SESSION, "t2", "on").await;
     assert_eq!(agent.next_prompt().await, "on");
     agent.emit(shell("b2")).await;
     listener.until("chat/backgroundWorkSet").await;
@@ -88,7 +88,7 @@ async fn background_work_is_stopped_with_the_turn_including_late_work() {
 
 #[tokio::test]
 async fn stop_question_outlives_turns_and_stops_the_chosen_work() {
-    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
+    let (rig, mut listener, mut agent) = start_with_background_work(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
     let asked = needed(&listener)[0].clone();
@@ -97,7 +97,7 @@ async fn stop_question_outlives_turns_and_stops_the_chosen_work() {
     let labels: Vec<_> = options.iter().map(|option| (&option["id"], &option["label"])).collect();
     assert_eq!(labels, [(&json!(AGENT), &json!("looks around")), (&json!("b1"), &json!("npm run b1"))]);
     agent.end_turn(TurnOutcome::Interrupted).await;
-    rig.say(SESSION, "t2", "on").await;
+    rig.send_message(SESSION, "t2", "on").await;
     assert_eq!(agent.next_prompt().await, "on");
     agent.emit_answer(8, "do", "ne").await;
     listener.until("chat/turnComplete").await;
@@ -116,7 +116,7 @@ async fn stop_question_outlives_turns_and_stops_the_chosen_work() {
 
 #[tokio::test]
 async fn declined_stop_question_stops_nothing() {
-    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Ask).await;
+    let (rig, mut listener, mut agent) = start_with_background_work(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
     answer(&rig, &needed(&listener)[0], 1, "decline", &[]).await;
@@ -127,7 +127,7 @@ async fn declined_stop_question_stops_nothing() {
 
 #[tokio::test]
 async fn stop_question_without_remaining_work_is_withdrawn() {
-    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    let (rig, mut listener, agent) = start_with_background_work(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
     agent.emit(shell("late")).await;
@@ -137,11 +137,11 @@ async fn stop_question_without_remaining_work_is_withdrawn() {
     };
     assert_eq!(options(&listener), 3);
     for (id, left) in [("late", 2), ("b1", 1)] {
-        over(&agent, &mut listener, id).await;
+        end_background_task(&agent, &mut listener, id).await;
         listener.until("session/inputNeededSet").await;
         assert_eq!(options(&listener), left);
     }
-    over(&agent, &mut listener, AGENT).await;
+    end_background_task(&agent, &mut listener, AGENT).await;
     listener.until("session/inputNeededRemoved").await;
     assert_eq!(needed(&listener), [Value::Null; 0]);
     rig.engine.shutdown().await;
@@ -149,18 +149,18 @@ async fn stop_question_without_remaining_work_is_withdrawn() {
 
 #[tokio::test]
 async fn stop_question_ends_with_the_agent_and_with_the_host() {
-    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    let (rig, mut listener, agent) = start_with_background_work(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
     let rig = rig.crash().await;
     let mut after = rig.listen(SESSION).await;
     assert_eq!(needed(&after), [Value::Null; 0]);
-    rig.say(SESSION, "t2", "on").await;
+    rig.send_message(SESSION, "t2", "on").await;
     after.until("chat/turnStarted").await;
     drop(agent);
     rig.engine.shutdown().await;
 
-    let (rig, mut listener, agent) = beside(BackgroundOnStop::Ask).await;
+    let (rig, mut listener, agent) = start_with_background_work(BackgroundOnStop::Ask).await;
     cancel(&rig, &mut listener).await;
     listener.until("session/inputNeededSet").await;
     agent.exit("signal 9", "").await;
@@ -170,10 +170,10 @@ async fn stop_question_ends_with_the_agent_and_with_the_host() {
 
 #[tokio::test]
 async fn session_policy_overrides_the_host_policy() {
-    let (rig, mut listener, mut agent) = beside(BackgroundOnStop::Keep).await;
+    let (rig, mut listener, mut agent) = start_with_background_work(BackgroundOnStop::Keep).await;
     let configure = |seq, policy: Value| {
         let action = json!({ "type": "session/configChanged", "config": { "backgroundOnStop": policy } });
-        rig.engine.dispatch(wish(SESSION, seq, action, None))
+        rig.engine.dispatch(dispatch_json(SESSION, seq, action, None))
     };
     configure(1, json!("kill")).await;
     listener.until("session/configChanged rejected: backgroundOnStop must be one of keep, stop, ask").await;

@@ -31,48 +31,48 @@ async fn seen(listener: &mut Listener, agent: &FakeAgent, part: u64) {
 
 async fn stop(rig: &Rig, call: &str, seq: i64, turn: &str) {
     let action = json!({ "type": "chat/turnCancelled", "turnId": turn, "duration": 5 });
-    rig.engine.dispatch(wish(&chat_of(call), seq, action, None)).await;
+    rig.engine.dispatch(dispatch_json(&chat_of(call), seq, action, None)).await;
 }
 
 #[tokio::test]
 async fn rejected_end_is_stored_later() {
-    let (rig, mut listener, agent) = at_work().await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
     let refusing = Refusing::begin(&rig, "chat/turnComplete");
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     seen(&mut listener, &agent, 7).await;
-    assert!(worker(&listener, CALL).active_turn.is_some(), "nothing is shown that is not stored");
+    assert!(sub_agent_chat(&listener, CALL).active_turn.is_some(), "nothing is published before it is stored");
     refusing.end();
     listener.until("chat/turnComplete").await;
-    assert_eq!(serde_json::to_value(worker(&listener, CALL).turns[0].state).unwrap(), "complete");
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert_eq!(serde_json::to_value(sub_agent_chat(&listener, CALL).turns[0].state).unwrap(), "complete");
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn rejected_start_is_published_later() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     let refusing = Refusing::begin(&rig, "session/chatAdded");
-    let_work(&agent, AGENT, CALL).await;
+    start_sub_agent(&agent, AGENT, CALL).await;
     seen(&mut listener, &agent, 7).await;
     assert_eq!(listener.session.as_ref().unwrap().chats.len(), 1);
     refusing.end();
     for event in text(8, "I look") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     listener.until("session/chatAdded").await;
     watch(&rig, &mut listener, CALL).await;
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     listener.until("chat/turnComplete").await;
-    let turn = serde_json::to_value(&worker(&listener, CALL).turns[0]).unwrap();
+    let turn = serde_json::to_value(&sub_agent_chat(&listener, CALL).turns[0]).unwrap();
     assert_eq!(turn["responseParts"][0]["content"], "I look");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn sub_agent_without_a_chat_is_mentioned_in_the_parent_chat() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     let refusing = Refusing::begin(&rig, "session/chatAdded");
-    let_work(&agent, AGENT, CALL).await;
+    start_sub_agent(&agent, AGENT, CALL).await;
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     seen(&mut listener, &agent, 7).await;
     refusing.end();
@@ -83,38 +83,38 @@ async fn sub_agent_without_a_chat_is_mentioned_in_the_parent_chat() {
 
 #[tokio::test]
 async fn background_sub_agent_is_stopped_in_its_own_chat() {
-    let (rig, mut listener, mut agent) = at_work().await;
+    let (rig, mut listener, mut agent) = start_with_sub_agent().await;
     for event in call("N", "Agent") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     agent.emit(started("a3", "N", Some(AGENT))).await;
     listener.until("session/chatAdded").await;
     watch(&rig, &mut listener, "N").await;
     agent.emit(in_background(AGENT, CALL)).await;
     listener.until("chat/backgroundWorkSet").await;
-    let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    let turn = sub_agent_chat(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     stop(&rig, CALL, 1, "another").await;
     listener.until("chat/turnCancelled rejected: another turn is running").await;
     // A nested sub-agent cannot be stopped by a client.
-    let inner = worker(&listener, "N").active_turn.as_ref().unwrap().id.clone();
+    let inner = sub_agent_chat(&listener, "N").active_turn.as_ref().unwrap().id.clone();
     stop(&rig, "N", 2, &inner).await;
     listener.until(&format!("chat/turnCancelled rejected: the turn {turn:?} of {} waits", chat_of(CALL))).await;
     stop(&rig, CALL, 3, &turn).await;
     listener.until("chat/turnCancelled").await;
     listener.until("chat/turnCancelled").await;
-    let state = |call| serde_json::to_value(worker(&listener, call).turns[0].state).unwrap();
+    let state = |call| serde_json::to_value(sub_agent_chat(&listener, call).turns[0].state).unwrap();
     assert_eq!([state(CALL), state("N")], ["cancelled", "cancelled"]);
     assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some(AGENT));
     // Its later output is ignored, and its end is not published twice.
     for event in text(7, "late") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     agent.emit(DriverEvent::BackgroundTaskEnded { id: AGENT.into() }).await;
     agent.emit(finished(AGENT, SubAgentOutcome::Stopped)).await;
     listener.until("chat/backgroundWorkRemoved").await;
     seen(&mut listener, &agent, 8).await;
-    assert!(!listener.heard.iter().any(|word| word.contains("late")));
-    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
+    assert!(!listener.events.iter().any(|event| event.contains("late")));
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent continues");
     stop(&rig, CALL, 4, &turn).await;
     listener.until("chat/turnCancelled rejected: no turn is running").await;
     rig.engine.shutdown().await;
@@ -122,11 +122,11 @@ async fn background_sub_agent_is_stopped_in_its_own_chat() {
 
 #[tokio::test]
 async fn foreground_sub_agent_cannot_be_stopped_in_its_own_chat() {
-    let (rig, mut listener, _agent) = at_work().await;
-    let turn = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    let (rig, mut listener, _agent) = start_with_sub_agent().await;
+    let turn = sub_agent_chat(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
     stop(&rig, CALL, 1, &turn).await;
     let parent = default_chat_uri(SESSION);
     listener.until(&format!("chat/turnCancelled rejected: the turn \"t1\" of {parent} waits")).await;
-    assert!(worker(&listener, CALL).active_turn.is_some());
+    assert!(sub_agent_chat(&listener, CALL).active_turn.is_some());
     rig.engine.shutdown().await;
 }

@@ -10,7 +10,7 @@ async fn state_after_restart(rig: Rig) -> (Rig, Listener) {
 }
 
 fn end_of(listener: &Listener, call: &str) -> (Value, Value) {
-    let chat = serde_json::to_value(worker(listener, call)).unwrap();
+    let chat = serde_json::to_value(sub_agent_chat(listener, call)).unwrap();
     assert!(chat["activeTurn"].is_null(), "{chat:#}");
     let turn = &chat["turns"][0];
     let error = turn["responseParts"].as_array().unwrap().iter().find(|part| part["kind"] == "error").cloned();
@@ -19,8 +19,8 @@ fn end_of(listener: &Listener, call: &str) -> (Value, Value) {
 
 #[tokio::test]
 async fn cancel_ends_foreground_sub_agents_only() {
-    let (rig, mut listener, agent) = at_work().await;
-    let_work(&agent, "a2", "U").await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
+    start_sub_agent(&agent, "a2", "U").await;
     listener.until("session/chatAdded").await;
     watch(&rig, &mut listener, "U").await;
     agent.emit(in_background("a2", "U")).await;
@@ -29,18 +29,18 @@ async fn cancel_ends_foreground_sub_agents_only() {
     listener.until("chat/turnCancelled").await;
     listener.until("chat/turnCancelled").await;
     assert_eq!(end_of(&listener, CALL).0, "cancelled");
-    assert!(worker(&listener, "U").active_turn.is_some());
+    assert!(sub_agent_chat(&listener, "U").active_turn.is_some());
     // Later output of the first one is ignored, output of the other one is published.
     for event in text(7, "late") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     for event in text(8, "beside") {
-        agent.emit(did("a2", event)).await;
+        agent.emit(event_of("a2", event)).await;
     }
     agent.end_turn(TurnOutcome::Interrupted).await;
     agent.emit(finished("a2", SubAgentOutcome::Failed("It could not.".into()))).await;
     listener.until("chat/error subAgent").await;
-    assert!(!listener.heard.iter().any(|word| word.contains("late")));
+    assert!(!listener.events.iter().any(|event| event.contains("late")));
     let (state, error) = end_of(&listener, "U");
     assert_eq!(
         (state, &error["error"]["message"], &error["resumable"]),
@@ -51,7 +51,7 @@ async fn cancel_ends_foreground_sub_agents_only() {
 
 #[tokio::test]
 async fn background_work_refers_to_its_chat_and_can_be_stopped() {
-    let (rig, mut listener, mut agent) = at_work().await;
+    let (rig, mut listener, mut agent) = start_with_sub_agent().await;
     agent.emit(in_background(AGENT, CALL)).await;
     listener.until("chat/backgroundWorkSet").await;
     let work = serde_json::to_value(&listener.chat.as_ref().unwrap().background_work).unwrap();
@@ -72,7 +72,7 @@ async fn background_work_refers_to_its_chat_and_can_be_stopped() {
 
 #[tokio::test]
 async fn agent_crash_ends_its_sub_agents() {
-    let (rig, mut listener, agent) = at_work().await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
     agent.emit(in_background(AGENT, CALL)).await;
     agent.exit("signal 9", "").await;
     listener.until("chat/error interrupted").await;
@@ -85,28 +85,28 @@ async fn agent_crash_ends_its_sub_agents() {
 
 #[tokio::test]
 async fn sub_agent_chats_are_readable_after_a_restart() {
-    let (rig, mut listener, agent) = at_work().await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
     for event in text(7, "I look") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
     listener.until("chat/turnComplete").await;
     agent.emit(returned(CALL)).await;
     agent.emit_answer(8, "do", "ne").await;
     listener.until("chat/turnComplete").await;
-    let before = worker(&listener, CALL).clone();
+    let before = sub_agent_chat(&listener, CALL).clone();
     rig.engine.shutdown().await;
     let (rig, listener) = state_after_restart(rig).await;
-    assert_eq!(*worker(&listener, CALL), before);
+    assert_eq!(*sub_agent_chat(&listener, CALL), before);
     assert_eq!(listener.session.as_ref().unwrap().chats.len(), 2);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn host_crash_leaves_no_sub_agent_running() {
-    let (rig, mut listener, agent) = at_work().await;
+    let (rig, mut listener, agent) = start_with_sub_agent().await;
     for event in text(7, "I look") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     agent.emit(in_background(AGENT, CALL)).await;
     // After the end of a turn there is a snapshot, in which the sub-agent is still running.
@@ -114,14 +114,14 @@ async fn host_crash_leaves_no_sub_agent_running() {
     agent.emit_answer(8, "do", "ne").await;
     listener.until("chat/turnComplete").await;
     for event in text(9, "and look") {
-        agent.emit(did(AGENT, event)).await;
+        agent.emit(event_of(AGENT, event)).await;
     }
     listener.until("chat/delta p2 \"and look\"").await;
     rig.engine.stop_background_work(&default_chat_uri(SESSION), "none").await.unwrap_err();
     let (rig, listener) = state_after_restart(rig).await;
     let (state, error) = end_of(&listener, CALL);
     assert_eq!((state, &error["error"]["errorType"]), (json!("error"), &json!("interrupted")));
-    let turn = serde_json::to_value(&worker(&listener, CALL).turns[0]).unwrap();
+    let turn = serde_json::to_value(&sub_agent_chat(&listener, CALL).turns[0]).unwrap();
     assert_eq!(turn["responseParts"][0]["content"], "I look");
     assert!(listener.chat.as_ref().unwrap().background_work.as_ref().is_none_or(Vec::is_empty));
     rig.engine.shutdown().await;
@@ -129,7 +129,7 @@ async fn host_crash_leaves_no_sub_agent_running() {
 
 #[tokio::test]
 async fn disposing_a_session_removes_its_sub_agent_chats() {
-    let (rig, _listener, _agent) = at_work().await;
+    let (rig, _listener, _agent) = start_with_sub_agent().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
     let (subscriber, _deliveries) = Subscriber::new(8);
     let gone = rig.engine.subscribe_or_wait(&chat_of(CALL), hostler_engine::SnapshotTurns::All, &subscriber, 1).await;

@@ -9,49 +9,49 @@ use hostler_terminal::ShellNonce;
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
 /// Starts scripted shells, and passes each to the test.
-pub(crate) struct Puppets {
+pub(crate) struct ScriptedShells {
     pub(crate) shells: Arc<dyn ShellLauncher>,
-    begun: mpsc::UnboundedReceiver<Puppet>,
+    started: mpsc::UnboundedReceiver<ScriptedShell>,
 }
 
 /// The test's end of a shell.
-pub(crate) struct Puppet {
+pub(crate) struct ScriptedShell {
     pub(crate) nonce: ShellNonce,
     /// The start of the shell waits for a permit.
     pub(crate) starts: Arc<Semaphore>,
-    says: mpsc::UnboundedSender<Vec<u8>>,
+    output: mpsc::UnboundedSender<Vec<u8>>,
     ending: watch::Receiver<bool>,
     ended: watch::Sender<bool>,
 }
 
-impl Puppets {
+impl ScriptedShells {
     /// Shells that start at once.
     pub(crate) fn new() -> Self {
-        Self::starting(1)
+        Self::with_permits(1)
     }
 
     /// Shells that start when the test allows it.
-    pub(crate) fn that_wait() -> Self {
-        Self::starting(0)
+    pub(crate) fn with_delayed_start() -> Self {
+        Self::with_permits(0)
     }
 
-    fn starting(permits: usize) -> Self {
-        let (tell, begun) = mpsc::unbounded_channel();
-        Self { shells: Arc::new(Stage { tell, permits }), begun }
+    fn with_permits(permits: usize) -> Self {
+        let (started_sender, started) = mpsc::unbounded_channel();
+        Self { shells: Arc::new(ScriptedLauncher { started: started_sender, permits }), started }
     }
 
-    pub(crate) async fn next(&mut self) -> Puppet {
-        self.begun.recv().await.unwrap()
+    pub(crate) async fn next(&mut self) -> ScriptedShell {
+        self.started.recv().await.unwrap()
     }
 }
 
-impl Puppet {
-    pub(crate) fn say(&self, bytes: &[u8]) {
-        self.says.send(bytes.to_vec()).unwrap();
+impl ScriptedShell {
+    pub(crate) fn print(&self, bytes: &[u8]) {
+        self.output.send(bytes.to_vec()).unwrap();
     }
 
     /// Waits until the host terminates the shell.
-    pub(crate) async fn ending(&mut self) {
+    pub(crate) async fn wait_until_terminated(&mut self) {
         self.ending.wait_for(|ending| *ending).await.unwrap();
     }
 
@@ -61,42 +61,42 @@ impl Puppet {
     }
 }
 
-struct Stage {
-    tell: mpsc::UnboundedSender<Puppet>,
+struct ScriptedLauncher {
+    started: mpsc::UnboundedSender<ScriptedShell>,
     permits: usize,
 }
 
-impl ShellLauncher for Stage {
+impl ShellLauncher for ScriptedLauncher {
     fn default_title(&self) -> String {
-        "puppet".into()
+        "scripted shell".into()
     }
 
     fn open(&self, spec: ShellSpec) -> BoxFuture<'static, Result<Arc<dyn TerminalShell>, ShellStartError>> {
-        let (says, heard) = mpsc::unbounded_channel();
-        let (asked, ending) = watch::channel(false);
+        let (output, written) = mpsc::unbounded_channel();
+        let (terminated, ending) = watch::channel(false);
         let (end, ended) = watch::channel(false);
         let starts = Arc::new(Semaphore::new(self.permits));
-        let puppet = Puppet { nonce: spec.nonce, starts: Arc::clone(&starts), says, ending, ended: end };
-        self.tell.send(puppet).unwrap();
+        let shell = ScriptedShell { nonce: spec.nonce, starts: Arc::clone(&starts), output, ending, ended: end };
+        self.started.send(shell).unwrap();
         async move {
             starts.acquire().await.unwrap().forget();
-            Ok(Arc::new(Strings { heard: Mutex::new(heard), asked, ended }) as Arc<dyn TerminalShell>)
+            Ok(Arc::new(ScriptedTerminal { output: Mutex::new(written), terminated, ended }) as Arc<dyn TerminalShell>)
         }
         .boxed()
     }
 }
 
 /// The host's end of a shell.
-struct Strings {
-    heard: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
-    asked: watch::Sender<bool>,
+struct ScriptedTerminal {
+    output: Mutex<mpsc::UnboundedReceiver<Vec<u8>>>,
+    terminated: watch::Sender<bool>,
     ended: watch::Receiver<bool>,
 }
 
-impl TerminalShell for Strings {
+impl TerminalShell for ScriptedTerminal {
     fn read<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, usize> {
         async {
-            match self.heard.lock().await.recv().await {
+            match self.output.lock().await.recv().await {
                 Some(bytes) => {
                     buffer[..bytes.len()].copy_from_slice(&bytes);
                     bytes.len()
@@ -118,7 +118,7 @@ impl TerminalShell for Strings {
     }
 
     fn terminate(&self) -> BoxFuture<'_, ()> {
-        self.asked.send_replace(true);
+        self.terminated.send_replace(true);
         let mut ended = self.ended.clone();
         async move {
             if ended.wait_for(|ended| *ended).await.is_err() {

@@ -4,21 +4,21 @@ use hostler_driver::{AgentSettingChange, BackgroundTask, BackgroundTaskKind, Clo
 use hostler_engine::default_chat_uri;
 use serde_json::json;
 
-use crate::common::{Rig, SESSION, wish};
+use crate::common::{Rig, SESSION, dispatch_json};
 
 async fn configure(rig: &Rig, config: serde_json::Value) {
     let action = json!({"type": "session/configChanged", "config": config});
-    rig.engine.dispatch(wish(SESSION, 0, action, None)).await;
+    rig.engine.dispatch(dispatch_json(SESSION, 0, action, None)).await;
 }
 
 #[tokio::test]
 async fn effort_and_thinking_are_applied_before_the_next_message() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     configure(&rig, json!({"effort": "high", "thinkingBudget": 4000})).await;
     listener.until("session/configChanged").await;
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(agent.policy_changes.recv().await, Some(AgentSettingChange::Effort(Some("high".into()))));
     assert_eq!(agent.policy_changes.recv().await, Some(AgentSettingChange::ThinkingBudget(Some(4000))));
     assert_eq!(agent.next_prompt().await, "next");
@@ -28,12 +28,12 @@ async fn effort_and_thinking_are_applied_before_the_next_message() {
 
 #[tokio::test]
 async fn agent_that_refuses_settings_is_reopened_before_the_next_message() {
-    let (mut rig, mut listener, mut agent) = Rig::asked().await;
+    let (mut rig, mut listener, mut agent) = Rig::with_running_turn().await;
     configure(&rig, json!({"effort": "low"})).await;
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
     agent.policy_changes.close();
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.effort.as_deref(), Some("low"));
@@ -57,7 +57,7 @@ async fn invalid_settings_are_refused() {
 
 #[tokio::test]
 async fn background_work_is_listed_stoppable_and_ends_with_its_agent() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     for id in ["b1", "b2"] {
         agent
             .emit(DriverEvent::BackgroundTaskChanged(BackgroundTask {
@@ -86,7 +86,7 @@ async fn background_work_is_listed_stoppable_and_ends_with_its_agent() {
 
 #[tokio::test]
 async fn additional_directories_are_passed_to_the_next_agent() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     let more = tempfile::tempdir().unwrap();
     let uri = url::Url::from_file_path(more.path()).unwrap().to_string();
     let first = listener.session.as_ref().unwrap().working_directories.clone().unwrap()[0].clone();
@@ -97,15 +97,15 @@ async fn additional_directories_are_passed_to_the_next_agent() {
         ("Removed", uri.as_str(), "that directory is not one of the session's"),
     ] {
         let action = json!({"type": format!("session/workingDirectory{action}"), "directory": directory});
-        rig.engine.dispatch(wish(SESSION, 0, action.clone(), None)).await;
+        rig.engine.dispatch(dispatch_json(SESSION, 0, action.clone(), None)).await;
         listener.until(&format!("{} rejected: {refusal}", action["type"].as_str().unwrap())).await;
     }
     let action = json!({"type": "session/workingDirectorySet", "directory": uri});
-    rig.engine.dispatch(wish(SESSION, 0, action, None)).await;
+    rig.engine.dispatch(dispatch_json(SESSION, 0, action, None)).await;
     listener.until("session/workingDirectorySet").await;
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful, "never under a running turn");
     let start = rig.starts.next_start().await;
     assert_eq!(start.spec.additional_directories, [more.path()]);

@@ -6,7 +6,7 @@ use crate::common::{Rig, SESSION};
 
 #[tokio::test]
 async fn queued_messages_run_in_order_after_the_turn() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.queue("a", "second").await;
     rig.queue("b", "third").await;
     listener.until("chat/pendingMessageSet").await;
@@ -20,7 +20,10 @@ async fn queued_messages_run_in_order_after_the_turn() {
     for _ in 0..3 {
         listener.until("chat/turnComplete").await;
     }
-    assert_eq!((listener.said(), listener.queued().len()), (vec!["hi".into(), "second".into(), "third".into()], 0));
+    assert_eq!(
+        (listener.message_texts(), listener.queued().len()),
+        (vec!["hi".into(), "second".into(), "third".into()], 0)
+    );
     rig.engine.shutdown().await;
 }
 
@@ -33,14 +36,14 @@ async fn queued_message_on_an_idle_chat_starts_at_once() {
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
     assert_eq!(listener.session.as_ref().unwrap().title, "first of all");
-    assert_eq!((listener.said().len(), listener.queued().len()), (1, 0));
+    assert_eq!((listener.message_texts().len(), listener.queued().len()), (1, 0));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn turn_and_queued_message_sent_together_start_one_agent_and_two_turns() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "one").await;
+    rig.send_message(SESSION, "t1", "one").await;
     rig.queue("a", "two").await;
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "one");
@@ -49,13 +52,13 @@ async fn turn_and_queued_message_sent_together_start_one_agent_and_two_turns() {
     agent.emit_answer(2, "x", "y").await;
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
-    assert_eq!((rig.starts.open_count(), listener.said()), (1, vec!["one".to_owned(), "two".to_owned()]));
+    assert_eq!((rig.starts.open_count(), listener.message_texts()), (1, vec!["one".to_owned(), "two".to_owned()]));
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn queue_is_edited_shortened_and_reordered_by_any_client() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     for (id, text) in [("z", "one"), ("a", "two"), ("m", "three")] {
         rig.queue(id, text).await;
         listener.until("chat/pendingMessageSet").await;
@@ -63,12 +66,12 @@ async fn queue_is_edited_shortened_and_reordered_by_any_client() {
     rig.queue("a", "TWO").await;
     listener.until("chat/pendingMessageSet").await;
     assert_eq!(listener.queued(), ["one", "TWO", "three"], "an edit stays in its place");
-    rig.reorder(&["m", "nobody"]).await;
+    rig.reorder(&["m", "unknown"]).await;
     listener.until("chat/queuedMessagesReordered").await;
-    assert_eq!(listener.queued(), ["three", "one", "TWO"], "those that are not named keep their order");
-    rig.unpend("queued", "z").await;
+    assert_eq!(listener.queued(), ["three", "one", "TWO"], "messages that are not named stay in their order");
+    rig.remove_pending("queued", "z").await;
     listener.until("chat/pendingMessageRemoved").await;
-    rig.unpend("queued", "z").await;
+    rig.remove_pending("queued", "z").await;
     listener.until("chat/pendingMessageRemoved rejected: no such message").await;
     agent.emit_answer(1, "x", "y").await;
     assert_eq!(agent.next_prompt().await, "three");
@@ -77,13 +80,13 @@ async fn queue_is_edited_shortened_and_reordered_by_any_client() {
 
 #[tokio::test]
 async fn edit_of_a_message_that_became_a_turn_is_rejected() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.queue("a", "second").await;
     agent.emit_answer(1, "x", "y").await;
     assert_eq!(agent.next_prompt().await, "second");
     rig.queue("a", "second, corrected").await;
     listener.until("chat/pendingMessageSet rejected: that message has become a turn").await;
-    rig.unpend("queued", "a").await;
+    rig.remove_pending("queued", "a").await;
     listener.until("chat/pendingMessageRemoved rejected: that message has become a turn").await;
     assert_eq!(listener.queued(), Vec::<String>::new());
     rig.engine.shutdown().await;
@@ -91,7 +94,7 @@ async fn edit_of_a_message_that_became_a_turn_is_rejected() {
 
 #[tokio::test]
 async fn full_queue_rejects_messages_with_a_reason() {
-    let (rig, mut listener, _agent) = Rig::asked().await;
+    let (rig, mut listener, _agent) = Rig::with_running_turn().await;
     for number in 0..hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES {
         rig.queue(&format!("q{number}"), "x").await;
     }
@@ -105,7 +108,7 @@ async fn full_queue_rejects_messages_with_a_reason() {
 
 #[tokio::test]
 async fn queue_is_paused_after_a_stop() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.queue("a", "later").await;
     listener.until("chat/pendingMessageSet").await;
     rig.cancel(SESSION, "t1").await;
@@ -114,10 +117,10 @@ async fn queue_is_paused_after_a_stop() {
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
     listener.until("session/metaChanged").await;
     assert!(listener.is_paused());
-    rig.say(SESSION, "t2", "something else").await;
+    rig.send_message(SESSION, "t2", "something else").await;
     assert_eq!(agent.next_prompt().await, "something else");
     agent.emit_answer(1, "x", "y").await;
-    assert_eq!(agent.next_prompt().await, "later", "it goes on after the next message");
+    assert_eq!(agent.next_prompt().await, "later", "the queue continues after the next message");
     agent.emit_answer(2, "x", "y").await;
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
@@ -127,7 +130,7 @@ async fn queue_is_paused_after_a_stop() {
 
 #[tokio::test]
 async fn paused_queue_resumes_on_queueing_or_reordering() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.queue("a", "a").await;
     rig.queue("b", "b").await;
     rig.cancel(SESSION, "t1").await;
@@ -149,7 +152,7 @@ async fn paused_queue_resumes_on_queueing_or_reordering() {
 
 #[tokio::test]
 async fn queue_is_paused_after_a_failure() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     rig.queue("a", "later").await;
     listener.until("chat/pendingMessageSet").await;
     agent.exit("signal 9", "").await;
@@ -164,15 +167,15 @@ async fn queue_is_paused_after_a_failure() {
 
 #[tokio::test]
 async fn queue_survives_a_restart_and_stays_paused() {
-    for polite in [true, false] {
-        let (rig, mut listener, _agent) = Rig::asked().await;
+    for graceful in [true, false] {
+        let (rig, mut listener, _agent) = Rig::with_running_turn().await;
         rig.queue("a", "one").await;
         rig.queue("b", "two").await;
         listener.until("chat/pendingMessageSet").await;
         listener.until("chat/pendingMessageSet").await;
-        let mut rig = if polite { rig.restart().await } else { rig.crash().await };
+        let mut rig = if graceful { rig.restart().await } else { rig.crash().await };
         let mut listener = rig.listen(SESSION).await;
-        assert_eq!(listener.queued(), ["one", "two"], "polite: {polite}");
+        assert_eq!(listener.queued(), ["one", "two"], "graceful: {graceful}");
         assert!(listener.is_paused());
         assert_eq!(rig.starts.open_count(), 0);
         rig.queue("c", "three").await;
@@ -185,7 +188,7 @@ async fn queue_survives_a_restart_and_stays_paused() {
 
 #[tokio::test]
 async fn client_starts_a_queued_message_and_consumes_it() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.queue("a", "one").await;
     rig.queue("b", "two").await;
     rig.cancel(SESSION, "t1").await;

@@ -8,11 +8,11 @@ use hostler_driver::{BackgroundTask, BackgroundTaskKind, CloseMode, DriverEvent,
 use hostler_testkit::clock::ManualClock;
 
 use crate::common::{Options, Rig, SESSION};
-use crate::helpers::says;
+use crate::helpers::emit_partial_answer;
 
 const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
 
-fn woken() -> DriverEvent {
+fn agent_initiated() -> DriverEvent {
     DriverEvent::TurnStarted(TurnCause::Agent("The tests are done.".to_owned()))
 }
 
@@ -21,27 +21,27 @@ fn task() -> BackgroundTask {
 }
 
 /// Starts a host with a manual clock.
-async fn timed() -> (Rig, ManualClock) {
+async fn start_with_manual_clock() -> (Rig, ManualClock) {
     let clock = ManualClock::new();
     (Rig::start_with(Options { clock: Arc::new(clock.clone()), ..Options::default() }).await, clock)
 }
 
 #[tokio::test]
-async fn dispose_during_a_start() {
+async fn dispose_during_a_start_aborts_it_and_stores_nothing() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "hi").await;
+    rig.send_message(SESSION, "t1", "hi").await;
     let mut start = rig.starts.next_start().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
     start.wait_abandoned().await;
     listener.until("chat/turnCancelled").await;
     assert_eq!(rig.listed(), Vec::<String>::new());
     let rig = rig.restart().await;
-    assert!(rig.engine.dispose_session(SESSION).await.is_err(), "nothing of it is left");
+    assert!(rig.engine.dispose_session(SESSION).await.is_err(), "nothing of the session is stored");
 }
 
 #[tokio::test]
-async fn turn_end_before_the_first_output() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+async fn turn_end_before_the_first_output_completes_the_turn_once() {
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::TurnEnded(DONE)).await;
     listener.until("chat/turnComplete").await;
     // A second end of the same work has no effect.
@@ -49,7 +49,7 @@ async fn turn_end_before_the_first_output() {
     // The end is processed when the event after it is.
     agent.emit(DriverEvent::BackgroundTaskChanged(task())).await;
     listener.until("chat/backgroundWorkSet").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(agent.next_prompt().await, "next");
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
@@ -58,16 +58,16 @@ async fn turn_end_before_the_first_output() {
 }
 
 #[tokio::test]
-async fn agent_initiated_work_while_a_prompt_is_written() {
-    let (rig, mut listener, agent) = Rig::asked().await;
-    agent.emit(woken()).await;
-    says(&agent, 1, "all green").await;
+async fn agent_initiated_work_while_a_prompt_is_written_is_displayed_in_its_turn() {
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
+    agent.emit(agent_initiated()).await;
+    emit_partial_answer(&agent, 1, "all green").await;
     agent.emit(DriverEvent::TurnEnded(DONE)).await;
     listener.until("chat/responsePart systemNotification").await;
     listener.until("chat/delta").await;
     // That was not the answer to the message.
     agent.emit(DriverEvent::TurnStarted(TurnCause::Prompt)).await;
-    says(&agent, 2, "hello to you").await;
+    emit_partial_answer(&agent, 2, "hello to you").await;
     agent.emit(DriverEvent::TurnEnded(DONE)).await;
     listener.until("chat/turnComplete").await;
     let chat = listener.chat.as_ref().unwrap();
@@ -80,23 +80,23 @@ async fn agent_initiated_work_while_a_prompt_is_written() {
 }
 
 #[tokio::test]
-async fn cancel_of_a_prompt_that_the_agent_has_not_started() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
-    agent.emit(woken()).await;
+async fn cancel_of_a_prompt_that_the_agent_has_not_started_closes_the_agent() {
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
+    agent.emit(agent_initiated()).await;
     listener.until("chat/responsePart systemNotification").await;
     rig.cancel(SESSION, "t1").await;
-    assert_eq!(agent.wait_closed().await, CloseMode::Now, "nobody could tell its answer from a later one");
-    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(agent.wait_closed().await, CloseMode::Now, "its answer could not be distinguished from a later one");
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "next");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn message_queued_during_agent_initiated_work() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+async fn message_queued_during_agent_initiated_work_runs_after_it() {
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
-    agent.emit(woken()).await;
+    agent.emit(agent_initiated()).await;
     listener.until("chat/turnStarted").await;
     rig.queue("a", "and now?").await;
     listener.until("chat/pendingMessageSet").await;
@@ -110,28 +110,28 @@ async fn message_queued_during_agent_initiated_work() {
 
 #[tokio::test]
 async fn late_interrupt_timeout_does_not_affect_a_new_connection() {
-    let (mut rig, clock) = timed().await;
-    let (mut listener, first) = rig.ask().await;
+    let (mut rig, clock) = start_with_manual_clock().await;
+    let (mut listener, first) = rig.start_first_turn().await;
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
     first.wait_interrupted().await;
     let grace = Duration::from_millis(50);
     clock.wait_for_sleeper(grace).await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     first.exit("signal 9", "").await;
     let mut second = rig.starts.next_start().await.succeed();
     assert_eq!(second.next_prompt().await, "next");
     clock.advance(grace);
     second.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
-    assert!(!second.is_closed(), "the clock of the first interrupt is not the second agent's");
+    assert!(!second.is_closed(), "the timeout of the first interrupt does not apply to the second agent");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn stall_is_displayed_and_cleared() {
-    let (mut rig, clock) = timed().await;
-    let (mut listener, agent) = rig.ask().await;
+    let (mut rig, clock) = start_with_manual_clock().await;
+    let (mut listener, agent) = rig.start_first_turn().await;
     let stall = Duration::from_secs(120);
     clock.wait_for_sleeper(stall).await;
     clock.advance(stall);

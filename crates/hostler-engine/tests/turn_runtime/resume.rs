@@ -7,7 +7,7 @@ use hostler_driver::{
 use serde_json::json;
 
 use crate::common::{Rig, SESSION};
-use crate::helpers::says;
+use crate::helpers::emit_partial_answer;
 
 async fn resume(rig: &Rig, turn: &str) {
     rig.chat(json!({"type": "chat/turnResume", "turnId": turn})).await;
@@ -15,9 +15,9 @@ async fn resume(rig: &Rig, turn: &str) {
 
 #[tokio::test]
 async fn turn_continues_after_an_agent_crash() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-    says(&agent, 1, "half an ans").await;
+    emit_partial_answer(&agent, 1, "half an ans").await;
     listener.until("chat/delta").await;
     agent.exit("signal 9", "").await;
     listener.until("chat/error agentExited").await;
@@ -26,7 +26,7 @@ async fn turn_continues_after_an_agent_crash() {
     assert!(matches!(start.spec.conversation, ConversationStart::Resume { .. }));
     let mut agent = start.succeed();
     assert_eq!(agent.next_prompt().await, "Continue where you left off.");
-    says(&agent, 1, "wer").await;
+    emit_partial_answer(&agent, 1, "wer").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     listener.until("chat/turnResume").await;
     listener.until("chat/turnComplete").await;
@@ -46,7 +46,7 @@ async fn turn_continues_after_an_agent_crash() {
 
 #[tokio::test]
 async fn undelivered_message_is_sent_again_unchanged() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.exit("signal 9", "").await;
     listener.until("chat/error agentExited").await;
     resume(&rig, "t1").await;
@@ -57,9 +57,9 @@ async fn undelivered_message_is_sent_again_unchanged() {
 
 #[tokio::test]
 async fn interrupted_turn_is_resumed_after_a_restart() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-    says(&agent, 1, "half").await;
+    emit_partial_answer(&agent, 1, "half").await;
     listener.until("chat/delta").await;
     let mut rig = rig.crash().await;
     let mut listener = rig.listen(SESSION).await;
@@ -69,7 +69,7 @@ async fn interrupted_turn_is_resumed_after_a_restart() {
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next_start().await.succeed();
     let prompt = agent.next_prompt().await;
-    // Output of the last 100 ms may be missing, and with it the record of the delivery.
+    // Output of the last 100 ms may be missing, and with it the note of the delivery.
     assert!(["Continue where you left off.", "hi"].contains(&prompt.as_str()), "{prompt}");
     agent.emit_answer(1, "the", " rest").await;
     listener.until("chat/turnComplete").await;
@@ -79,7 +79,7 @@ async fn interrupted_turn_is_resumed_after_a_restart() {
 
 #[tokio::test]
 async fn only_a_failed_last_turn_can_be_resumed() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     resume(&rig, "t1").await;
     listener.until("chat/turnResume rejected: a turn is running").await;
     agent.emit_answer(1, "x", "y").await;
@@ -94,7 +94,7 @@ async fn only_a_failed_last_turn_can_be_resumed() {
 #[tokio::test]
 async fn turn_with_a_failed_start_can_be_resumed() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.say(SESSION, "t1", "go").await;
+    rig.send_message(SESSION, "t1", "go").await;
     drop(rig.starts.next_start().await);
     listener.until("chat/error").await;
     resume(&rig, "t1").await;
@@ -105,9 +105,9 @@ async fn turn_with_a_failed_start_can_be_resumed() {
 
 #[tokio::test]
 async fn injected_unanswered_steer_is_sent_again() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-    says(&agent, 1, "let me look").await;
+    emit_partial_answer(&agent, 1, "let me look").await;
     listener.until("chat/delta").await;
     rig.steer("s", "/in blue").await;
     agent.wait_steered().await;
@@ -118,7 +118,7 @@ async fn injected_unanswered_steer_is_sent_again() {
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "Continue where you left off.\n\nWhat I said last:\n\n/in blue");
     // After the turn continues, the steer is not repeated.
-    says(&agent, 1, "in blue").await;
+    emit_partial_answer(&agent, 1, "in blue").await;
     listener.until("chat/delta").await;
     agent.exit("signal 9", "").await;
     listener.until("chat/error agentExited").await;
@@ -129,13 +129,13 @@ async fn injected_unanswered_steer_is_sent_again() {
 
 #[tokio::test]
 async fn message_is_sent_unchanged_despite_late_output_of_the_previous_turn() {
-    let (rig, mut listener, mut agent) = Rig::asked().await;
+    let (rig, mut listener, mut agent) = Rig::with_running_turn().await;
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     listener.until("chat/turnStarted").await;
     // The answer to the cancelled turn starts late.
-    says(&agent, 1, "old").await;
+    emit_partial_answer(&agent, 1, "old").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
     assert_eq!(agent.next_prompt().await, "next");
     rig.engine.shutdown().await;
@@ -143,7 +143,7 @@ async fn message_is_sent_unchanged_despite_late_output_of_the_previous_turn() {
 
 #[tokio::test]
 async fn agent_that_lost_its_working_directory_is_closed_before_the_next_message() {
-    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let (mut rig, mut listener, agent) = Rig::with_running_turn().await;
     let failure = TurnFailure {
         category: ApiErrorCategory::WorkingDirectory,
         message: "Path \"/p\" does not exist".to_owned(),
@@ -152,7 +152,7 @@ async fn agent_that_lost_its_working_directory_is_closed_before_the_next_message
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))).await;
     listener.until("chat/error workingDirectoryMissing").await;
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
-    rig.say(SESSION, "t2", "next").await;
+    rig.send_message(SESSION, "t2", "next").await;
     assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "next");
     rig.engine.shutdown().await;
 }

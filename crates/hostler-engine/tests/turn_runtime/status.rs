@@ -4,7 +4,7 @@ use hostler_driver::{DriverEvent, TokenUsage, TurnOutcome};
 use serde_json::{Value, json};
 
 use crate::common::{Listener, Rig};
-use crate::helpers::says;
+use crate::helpers::emit_partial_answer;
 
 fn turn(listener: &Listener, at: usize) -> Value {
     serde_json::to_value(&listener.chat.as_ref().unwrap().turns[at]).unwrap()
@@ -12,7 +12,7 @@ fn turn(listener: &Listener, at: usize) -> Value {
 
 #[tokio::test]
 async fn compaction_is_displayed_during_and_after_it() {
-    let (rig, mut listener, agent) = Rig::asked().await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
     agent.emit(DriverEvent::CompactionStarted).await;
     while listener.chat.as_ref().unwrap().activity.as_deref() != Some("Compacting the conversation") {
         listener.until("chat/activityChanged").await;
@@ -30,8 +30,8 @@ async fn compaction_is_displayed_during_and_after_it() {
 
 #[tokio::test]
 async fn turn_reports_context_usage_and_cost() {
-    let (rig, mut listener, agent) = Rig::asked().await;
-    says(&agent, 1, "hello").await;
+    let (rig, mut listener, agent) = Rig::with_running_turn().await;
+    emit_partial_answer(&agent, 1, "hello").await;
     let usage = TokenUsage {
         input: 10,
         output: 2,
@@ -44,8 +44,8 @@ async fn turn_reports_context_usage_and_cost() {
     agent.emit(DriverEvent::Usage(usage)).await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     listener.until("chat/turnComplete").await;
-    let told = turn(&listener, 0)["usage"]["_meta"]["hostler"].clone();
+    let usage = turn(&listener, 0)["usage"]["_meta"]["hostler"].clone();
     let expected = json!({"cacheWriteTokens": 5, "contextWindow": 200_000, "contextTokens": 17, "costUsd": 0.25});
-    assert_eq!(told, expected);
+    assert_eq!(usage, expected);
     rig.engine.shutdown().await;
 }

@@ -76,8 +76,14 @@ pub(crate) async fn external_sessions_table(sessions: usize, idle: f64) -> Bench
             row("the same, warm files, p50", "ms", median(&warm), call(warm_theirs), Some(300.0)),
             row("all of them, later calls, p50", "ms", median(&later), call(warm_theirs), Some(10.0)),
             row("memory beyond an empty host after the first call", "MiB", memory, space(cold_theirs), Some(60.0)),
-            row("highest memory of all, all words read", "MiB", peak_memory_mib(host.pid), space(warm_theirs), None),
-            row("a name given elsewhere, until a client hears it, p50", "ms", median(&names), None, Some(1000.0)),
+            row("peak memory, all transcripts read", "MiB", peak_memory_mib(host.pid), space(warm_theirs), None),
+            row(
+                "title set by another process, until a client receives it, p50",
+                "ms",
+                median(&names),
+                None,
+                Some(1000.0),
+            ),
             row("the same, the slowest", "ms", percentile(&names, 100), None, Some(1000.0)),
         ],
     }
@@ -108,8 +114,9 @@ async fn named(raw: &mut RawClient, id: Uuid, path: &Path) -> Vec<f64> {
         let begun = Instant::now();
         file.write_all(record.as_bytes()).expect("room on the disk");
         loop {
-            let heard = raw.receive().await.expect("the host is alive");
-            if heard["method"] == "root/sessionSummaryChanged" && heard["params"]["changes"]["title"] == title.as_str()
+            let message = raw.receive().await.expect("the host is alive");
+            if message["method"] == "root/sessionSummaryChanged"
+                && message["params"]["changes"]["title"] == title.as_str()
             {
                 break;
             }

@@ -58,7 +58,7 @@ impl CountingReaders {
     /// Makes each reader wait for this many more frames.
     pub(crate) async fn expect(&mut self, frames: usize) {
         for order in &self.expected_frames {
-            order.send(frames).await.expect("the reader is there");
+            order.send(frames).await.expect("the reader exists");
         }
     }
 

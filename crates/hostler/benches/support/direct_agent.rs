@@ -21,15 +21,18 @@ impl AgentLaunch {
     pub(crate) fn from_running_agent(pid: u32, model: &str) -> Self {
         let read = |name: &str| {
             let bytes = std::fs::read(format!("/proc/{pid}/{name}")).expect("the agent is alive");
-            let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-            words.map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>()
+            let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+            entries.map(|entry| String::from_utf8_lossy(entry).into_owned()).collect::<Vec<_>>()
         };
         let env: Vec<_> = read("environ").iter().filter_map(|entry| entry.split_once('=')).map(own).collect();
         let gateway = env.iter().find(|(name, _)| name == "ANTHROPIC_BASE_URL").expect("a gateway").1.clone();
         let swap = |text: &str| text.replace(&gateway, model);
-        let mut words = read("cmdline").into_iter();
-        let program = words.next().expect("a program");
-        let args = words.filter(|word| !word.starts_with("--session-id")).map(|word| swap(&word)).collect();
+        let mut arguments = read("cmdline").into_iter();
+        let program = arguments.next().expect("a program");
+        let args = arguments
+            .filter(|argument| !argument.starts_with("--session-id"))
+            .map(|argument| swap(&argument))
+            .collect();
         Self { program, args, env: env.into_iter().map(|(name, value)| (name, swap(&value))).collect() }
     }
 }

@@ -84,7 +84,7 @@ impl HistoryGenerator {
         self.engine.create_session(CreateSession { uri: session.into(), ..CreateSession::default() }).expect("created");
         let chat = default_chat_uri(session);
         self.engine.subscribe(&chat, &self.subscriber, 1).await.expect("subscribed");
-        let words = "some words of an answer ".repeat(bytes / 24);
+        let answer = "some text of an answer ".repeat(bytes / 24);
         let mut agent: Option<FakeAgent> = None;
         for turn in 0..turns {
             let message = json!({"text": format!("question {turn} about {session}"), "origin": {"kind": "user"}});
@@ -106,7 +106,7 @@ impl HistoryGenerator {
             }
             let agent = agent.as_mut().expect("an agent");
             agent.next_prompt().await;
-            agent.emit_answer(turn as u64 + 1, &words, "").await;
+            agent.emit_answer(turn as u64 + 1, &answer, "").await;
             self.wait_for_action("chat/turnComplete").await;
         }
         self.engine.unsubscribe(&chat, self.subscriber.id());

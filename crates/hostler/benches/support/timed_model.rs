@@ -68,8 +68,8 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Instant>>>) {
 
 /// Parses the last `@burst=N` or `@paced=N` in the request.
 fn wanted(body: &str) -> (usize, bool) {
-    let last = |word: &str| {
-        let (before, after) = body.rsplit_once(word)?;
+    let last = |key: &str| {
+        let (before, after) = body.rsplit_once(key)?;
         let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
         Some((before.len(), digits.parse().unwrap_or(1)))
     };

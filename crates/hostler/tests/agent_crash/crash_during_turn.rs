@@ -35,7 +35,7 @@ const REMAPPED_PROMPT: &str = "what has the horse in its mouth";
 
 /// Sets the model's script for the resumed turn: also for an agent that crashed before it stored the message and
 /// receives it again.
-fn means(bench: &SessionFixture, script: &str) {
+fn set_resume_script(bench: &SessionFixture, script: &str) {
     bench.upstream.map_prompt_to_script(RESUME_PROMPT, Some(script));
     bench.upstream.map_prompt_to_script(REMAPPED_PROMPT, Some(script));
 }
@@ -58,7 +58,7 @@ impl CrashPoint {
                 let host = bench.host.pid;
                 let runs =
                     || processes::agent_processes(host).iter().any(|agent| agent.command.contains("stream-json"));
-                wait_until("the agent's process is there", runs).await;
+                wait_until("the agent's process has started", runs).await;
             }
             Self::Waiting => wait_until("the model was asked", || !bench.upstream.requests().is_empty()).await,
             Self::Speaking => drop(bench.wait_for_action("chat/delta").await.unwrap()),
@@ -79,14 +79,14 @@ fn letter(bench: &SessionFixture) -> Value {
 }
 
 /// Returns the text of the last turn, its parts joined by spaces.
-fn said(chat: &Value) -> String {
+fn response_text(chat: &Value) -> String {
     let turn = chat["turns"].as_array().unwrap().last().unwrap();
     let parts = turn["responseParts"].as_array().unwrap().iter();
     let texts = parts.filter(|part| part["kind"] == "markdown").map(|part| part["content"].as_str().unwrap());
     texts.collect::<Vec<_>>().join(" ")
 }
 
-async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
+async fn crash_agent(bench: &mut SessionFixture, doing: CrashPoint) -> String {
     let context = format!("{} {doing:?}", bench.build);
     let turn = doing.bring_agent_to(bench).await;
     bench.kill_agent().await;
@@ -98,16 +98,16 @@ async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
     let chat = bench.chat_state().await;
     assert_eq!(chat["turns"][0]["state"], "error", "{context}: {chat:#}");
     let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
-    assert!(session["inputNeeded"].as_array().is_none_or(Vec::is_empty), "{context}: nobody is asked any more");
+    assert!(session["inputNeeded"].as_array().is_none_or(Vec::is_empty), "{context}: no request is pending any more");
     assert_eq!(bench.host.process_tree(), Vec::<u32>::new(), "{context}");
-    means(bench, "!say the rest");
+    set_resume_script(bench, "!say the rest");
     turn
 }
 
-async fn is_followed_by_another(build: &'static str) {
+async fn assert_next_message_is_answered(build: &'static str) {
     for doing in CRASH_POINTS {
         let mut bench = SessionFixture::allowing_commands(build).await;
-        dies(&mut bench, doing).await;
+        crash_agent(&mut bench, doing).await;
         assert_eq!(
             bench.client.send_and_wait(&bench.uris.chat, "!say here I am").await,
             "here I am",
@@ -121,28 +121,28 @@ async fn is_followed_by_another(build: &'static str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn next_message_starts_a_new_native_agent_after_a_crash() {
-    is_followed_by_another(BUILDS[0]).await;
+    assert_next_message_is_answered(BUILDS[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn next_message_starts_a_new_js_agent_after_a_crash() {
-    is_followed_by_another(BUILDS[1]).await;
+    assert_next_message_is_answered(BUILDS[1]).await;
 }
 
-async fn is_taken_up(build: &'static str) {
+async fn assert_turn_resumes(build: &'static str) {
     for doing in CRASH_POINTS {
         let mut bench = SessionFixture::allowing_commands(build).await;
-        let turn = dies(&mut bench, doing).await;
+        let turn = crash_agent(&mut bench, doing).await;
         bench.resume_turn(&turn).await;
         bench.wait_for_action("chat/turnResume").await.unwrap();
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         let turns = chat["turns"].as_array().unwrap();
         assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
-        assert_eq!(said(&chat), doing.expected_text(), "{build} {doing:?}: {chat:#}");
+        assert_eq!(response_text(&chat), doing.expected_text(), "{build} {doing:?}: {chat:#}");
         // The model knows the message. A message that was never answered is sent unchanged, whether the agent
         // stored it or not.
-        let times = |words: &str| bench.count_in_model_requests(words).last().copied();
+        let times = |text: &str| bench.count_in_model_requests(text).last().copied();
         match doing {
             CrashPoint::Starting => {
                 assert_eq!((times(RESUME_PROMPT), times(REMAPPED_PROMPT)), (Some(0), Some(1)), "{build}")
@@ -159,18 +159,18 @@ async fn is_taken_up(build: &'static str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn resume_continues_a_turn_after_a_native_agent_crash() {
-    is_taken_up(BUILDS[0]).await;
+    assert_turn_resumes(BUILDS[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn resume_continues_a_turn_after_a_js_agent_crash() {
-    is_taken_up(BUILDS[1]).await;
+    assert_turn_resumes(BUILDS[1]).await;
 }
 
 /// The agent receives a steer, and crashes before the model does.
 #[tokio::test(flavor = "multi_thread")]
 async fn steer_lost_in_a_crash_reaches_the_model_on_resume() {
-    const WORDS: &str = "in blue, please";
+    const STEER_TEXT: &str = "in blue, please";
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let (one, two) = (bench.blocking_command("one"), bench.blocking_command("two"));
@@ -179,21 +179,25 @@ async fn steer_lost_in_a_crash_reaches_the_model_on_resume() {
             Some(&format!("!tool Bash {}\n!tool Bash {}", one.bash_input(), two.bash_input())),
         );
         let turn = bench.client.send_message(&bench.uris.chat, REMAPPED_PROMPT).await;
-        bench.set_pending_message("steering", "s", WORDS).await;
+        bench.set_pending_message("steering", "s", STEER_TEXT).await;
         one.wait_until_running().await;
         one.release();
         two.wait_until_running().await;
         // The steer is injected after the first call, and the model is called after the second one only.
         bench.kill_agent().await;
         bench.wait_for_turn_error().await;
-        assert_eq!(bench.count_in_model_requests(WORDS), [0], "{build}");
-        means(&bench, "!say the rest");
+        assert_eq!(bench.count_in_model_requests(STEER_TEXT), [0], "{build}");
+        set_resume_script(&bench, "!say the rest");
         bench.resume_turn(&turn).await;
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         // Sent again, because the host does not know how much of it the agent has stored.
-        assert!(bench.count_in_model_requests(WORDS)[1] > 0, "{build}: {:?}", bench.count_in_model_requests(WORDS));
-        assert_eq!(said(&chat), "the rest", "{build}: {chat:#}");
+        assert!(
+            bench.count_in_model_requests(STEER_TEXT)[1] > 0,
+            "{build}: {:?}",
+            bench.count_in_model_requests(STEER_TEXT)
+        );
+        assert_eq!(response_text(&chat), "the rest", "{build}: {chat:#}");
         bench.stop().await;
     }
 }
@@ -224,7 +228,7 @@ async fn pending_request_is_asked_again_on_resume_after_a_crash() {
             bench.answer_approval(&first, json!({ "approved": true })).await;
             bench.wait_for_action("chat/toolCallConfirmed").await.unwrap_err();
 
-            means(&bench, &format!("!tool Write {letter}\n!say written"));
+            set_resume_script(&bench, &format!("!tool Write {letter}\n!say written"));
             bench.resume_turn(&turn).await;
             let second = bench.wait_for_approval_request().await;
             assert_eq!(second["turnId"], turn.as_str(), "{build}");
@@ -235,7 +239,7 @@ async fn pending_request_is_asked_again_on_resume_after_a_crash() {
             bench.answer_approval(&second, json!({ "approved": true })).await;
             bench.wait_for_turn_end().await;
             assert!(bench.home.work().join("letter.txt").exists(), "{build}");
-            assert_eq!(said(&bench.chat_state().await), "written", "{build}");
+            assert_eq!(response_text(&bench.chat_state().await), "written", "{build}");
             bench.stop().await;
         }
     }
@@ -258,7 +262,7 @@ async fn crash_while_interrupting_does_not_block_the_next_message() {
         bench.wait_for_turn_end().await;
         let chat = bench.chat_state().await;
         assert_eq!(
-            (&chat["turns"][0]["state"], said(&chat).as_str()),
+            (&chat["turns"][0]["state"], response_text(&chat).as_str()),
             (&json!("cancelled"), "next"),
             "{build}: {chat:#}"
         );

@@ -111,7 +111,7 @@ async fn existing_conversation_is_resumed_and_not_started_anew() {
                 .into_iter()
                 .find(|agent| agent.command.contains("--session-id="))
         };
-        wait_until("the agent's process is there", || started().is_some()).await;
+        wait_until("the agent's process has started", || started().is_some()).await;
         let command = started().unwrap().command;
         let id = command.split("--session-id=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         bench.kill_agent().await;
@@ -138,7 +138,7 @@ async fn existing_conversation_is_resumed_and_not_started_anew() {
         assert_eq!(
             bench.count_in_model_requests("!say by hand").last(),
             Some(&1),
-            "{build}: its own words are continued, not replaced"
+            "{build}: the agent's own text is continued, not replaced"
         );
         bench.stop().await;
     }
@@ -155,7 +155,7 @@ async fn bypass_mode_works_for_every_user() {
         bench.set_permission_mode("bypassPermissions").await;
         let file = bench.home.work().join("made.txt");
         bench.prompt_tool_call("Write", &json!({ "file_path": file, "content": "x" })).await;
-        assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked");
+        assert!(!bench.wait_for_turn_end().await, "{build}: no request is pending");
         assert!(file.exists(), "{build}");
         assert!(!bench.host.only_agent().command.contains("bypassPermissions"), "{build}");
         bench.stop().await;

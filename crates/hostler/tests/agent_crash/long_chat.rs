@@ -1,4 +1,4 @@
-//! The host is killed, and the chat has more turns than it keeps in memory.
+//! The host is killed, and the chat has more turns than it holds in memory.
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::common::session_fixture::SessionFixture;
 
-/// More turns than the host keeps in memory.
+/// More turns than the host holds in memory.
 const TURN_COUNT: usize = 56;
 
 #[tokio::test]

@@ -27,9 +27,9 @@ fn shown(request: &Value) -> Vec<(String, String)> {
     shown.collect()
 }
 
-async fn a_message_with_three_files(build: &str) {
+async fn assert_three_files_reach_the_model(build: &str) {
     let (home, upstream) = (TestHome::new(), ScriptedUpstreamServer::start().await);
-    let files = [("picture.gif", GIF_IMAGE.to_vec()), ("paper.pdf", one_page_pdf()), ("notes.txt", TEXT_FILE.into())];
+    let files = [("image.gif", GIF_IMAGE.to_vec()), ("paper.pdf", one_page_pdf()), ("notes.txt", TEXT_FILE.into())];
     for (name, contents) in &files {
         std::fs::write(home.work().join(name), contents).unwrap();
     }
@@ -58,18 +58,18 @@ async fn a_message_with_three_files(build: &str) {
     let listed = hostler(&["sessions", "list", "--json"]).await;
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let session = listed[0]["resource"].as_str().unwrap();
-    let told = text(&hostler(&["sessions", "show", session]).await.stdout);
-    for line in ["+ picture.gif (image/gif", "+ paper.pdf (application/pdf, 1 page", "+ notes.txt (text/plain"] {
-        assert!(told.contains(line), "{build}: {told}");
+    let printed = text(&hostler(&["sessions", "show", session]).await.stdout);
+    for line in ["+ image.gif (image/gif", "+ paper.pdf (application/pdf, 1 page", "+ notes.txt (text/plain"] {
+        assert!(printed.contains(line), "{build}: {printed}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_files_reach_the_model_in_order_native() {
-    a_message_with_three_files("native").await;
+    assert_three_files_reach_the_model("native").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_files_reach_the_model_in_order_js() {
-    a_message_with_three_files("js").await;
+    assert_three_files_reach_the_model("js").await;
 }

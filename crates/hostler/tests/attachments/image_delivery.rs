@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::attachment_blocks::png;
 use crate::common::BUILDS;
 use crate::common::blocking_command::BlockingCommand;
-use crate::common::session_fixture::SessionFixture;
+use crate::common::session_fixture::{Rejection, SessionFixture};
 
 /// Returns an image as a client embeds it, and its bytes.
 pub(crate) fn embedded(label: &str, width: u32, height: u32) -> (Value, String) {
@@ -23,7 +23,11 @@ pub(crate) fn message(text: &str, attached: &[Value]) -> Value {
 }
 
 /// Sends a message with attachments; returns the accepted message, or why it was rejected.
-pub(crate) async fn say(bench: &mut SessionFixture, text: &str, attached: &[Value]) -> Result<Value, String> {
+pub(crate) async fn send_message(
+    bench: &mut SessionFixture,
+    text: &str,
+    attached: &[Value],
+) -> Result<Value, Rejection> {
     bench
         .dispatch(json!({
             "type": "chat/turnStarted", "turnId": uuid::Uuid::new_v4(), "startedAt": "2026-11-15T08:00:00.000Z",
@@ -33,7 +37,7 @@ pub(crate) async fn say(bench: &mut SessionFixture, text: &str, attached: &[Valu
     bench.wait_for_action("chat/turnStarted").await.map(|action| action["message"].clone())
 }
 
-async fn pend(bench: &mut SessionFixture, kind: &str, id: &str, text: &str, attached: &[Value]) {
+async fn set_pending_message(bench: &mut SessionFixture, kind: &str, id: &str, text: &str, attached: &[Value]) {
     let message = message(text, attached);
     bench.dispatch(json!({ "type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message })).await;
     bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
@@ -48,56 +52,59 @@ async fn work(bench: &SessionFixture) -> BlockingCommand {
 }
 
 /// Returns the images of each request that the model received.
-pub(crate) fn pictures(bench: &SessionFixture) -> Vec<Vec<String>> {
-    let pictures = |body: &Value| {
+pub(crate) fn images(bench: &SessionFixture) -> Vec<Vec<String>> {
+    let images = |body: &Value| {
         let messages = body["messages"].as_array().unwrap();
         let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
-        let pictures = blocks.filter(|block| block["type"] == "image");
-        pictures.map(|block| block["source"]["data"].as_str().unwrap().to_owned()).collect()
+        let images = blocks.filter(|block| block["type"] == "image");
+        images.map(|block| block["source"]["data"].as_str().unwrap().to_owned()).collect()
     };
-    bench.upstream.requests().iter().map(|request| pictures(&request.body)).collect()
+    bench.upstream.requests().iter().map(|request| images(&request.body)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_image_reaches_the_model_resized() {
     for build in BUILDS {
         let mut bench = SessionFixture::start(build).await;
-        let (picture, original) = embedded("noise.png", 1700, 900);
-        let message = say(&mut bench, "!say seen", &[picture]).await.unwrap();
+        let (image, original) = embedded("noise.png", 1700, 900);
+        let message = send_message(&mut bench, "!say seen", &[image]).await.unwrap();
         bench.wait_for_turn_end().await;
-        let told = &message["attachments"][0];
-        assert_eq!((&told["type"], &told["label"]), (&json!("resource"), &json!("noise.png")), "{build}");
-        let made = &told["_meta"]["hostler"];
-        assert!(made["width"].as_u64().unwrap() <= 1568, "{build}: {told:#}");
-        assert!(!made["warnings"].as_array().unwrap().is_empty(), "{build}: a person could notice it: {told:#}");
-        let mut kept = Vec::new();
-        for uri in [&told["uri"], &made["sent"]["uri"]] {
+        let attachment = &message["attachments"][0];
+        assert_eq!((&attachment["type"], &attachment["label"]), (&json!("resource"), &json!("noise.png")), "{build}");
+        let meta = &attachment["_meta"]["hostler"];
+        assert!(meta["width"].as_u64().unwrap() <= 1568, "{build}: {attachment:#}");
+        assert!(!meta["warnings"].as_array().unwrap().is_empty(), "{build}: a person could notice it: {attachment:#}");
+        let mut stored = Vec::new();
+        for uri in [&attachment["uri"], &meta["sent"]["uri"]] {
             let params = json!({ "channel": "ahp-root://", "uri": uri, "encoding": "base64" });
             let read: Value = bench.client.client.request("resourceRead", params).await.unwrap();
-            kept.push(read["data"].as_str().unwrap().to_owned());
+            stored.push(read["data"].as_str().unwrap().to_owned());
         }
-        assert!(kept[0] == original, "{build}: the original is kept as it was");
-        let sent: Vec<_> = pictures(&bench).into_iter().flatten().collect();
-        assert!(!sent.is_empty() && sent.iter().all(|sent| *sent == kept[1]), "{build}: the agent changes nothing");
+        assert!(stored[0] == original, "{build}: the original is stored unchanged");
+        let sent: Vec<_> = images(&bench).into_iter().flatten().collect();
+        assert!(
+            !sent.is_empty() && sent.iter().all(|sent| *sent == stored[1]),
+            "{build}: the agent does not change the image"
+        );
         bench.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queued_message_keeps_its_image_after_the_host_is_killed() {
+async fn queued_message_has_its_image_after_the_host_is_killed() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         work(&bench).await;
-        let (picture, data) = embedded("small.png", 8, 6);
-        pend(&mut bench, "queued", "q1", "!say seen", &[picture]).await;
+        let (image, data) = embedded("small.png", 8, 6);
+        set_pending_message(&mut bench, "queued", "q1", "!say seen", &[image]).await;
         let mut bench = bench.kill_host().await;
         let queued = bench.chat_state().await["queuedMessages"].clone();
         assert_eq!(queued[0]["message"]["attachments"][0]["type"], "resource", "{build}: {queued:#}");
-        assert!(pictures(&bench).iter().all(Vec::is_empty), "{build}: nothing starts by itself");
+        assert!(images(&bench).iter().all(Vec::is_empty), "{build}: no queued message starts automatically");
         bench.client.send_message(&bench.uris.chat, "!say here again").await;
         bench.wait_for_turn_end().await;
         bench.wait_for_turn_end().await;
-        assert_eq!(pictures(&bench).last(), Some(&vec![data]), "{build}");
+        assert_eq!(images(&bench).last(), Some(&vec![data]), "{build}");
         bench.stop().await;
     }
 }
@@ -107,8 +114,8 @@ async fn steered_image_reaches_the_running_turn_once() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         let gate = work(&bench).await;
-        let (picture, data) = embedded("small.png", 8, 6);
-        pend(&mut bench, "steering", "s1", "have a look at this", &[picture]).await;
+        let (image, data) = embedded("small.png", 8, 6);
+        set_pending_message(&mut bench, "steering", "s1", "have a look at this", &[image]).await;
         gate.release();
         // The turn is split where the answer to the steer starts.
         bench.wait_for_turn_end().await;
@@ -119,7 +126,7 @@ async fn steered_image_reaches_the_running_turn_once() {
         assert_eq!(turns[1]["message"]["text"], "have a look at this", "{build}");
         assert_eq!(turns[1]["message"]["attachments"][0]["label"], "small.png", "{build}");
         assert_eq!(chat["steeringMessage"], Value::Null, "{build}");
-        assert_eq!(pictures(&bench).last(), Some(&vec![data]), "{build}");
+        assert_eq!(images(&bench).last(), Some(&vec![data]), "{build}");
         assert_eq!(bench.count_in_model_requests("have a look at this").last(), Some(&1), "{build}");
         bench.stop().await;
     }

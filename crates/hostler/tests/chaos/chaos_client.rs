@@ -115,8 +115,8 @@ impl ChaosClient {
         self.raw = Some(raw);
         if let Some(actions) = answer["actions"].as_array() {
             assert_eq!(answer["missing"].as_array().map_or(0, Vec::len), 0, "{answer}");
-            let heard = actions.iter().map(|envelope| self.apply(envelope.clone())).collect();
-            return (ResyncKind::Replay, heard);
+            let received = actions.iter().map(|envelope| self.apply(envelope.clone())).collect();
+            return (ResyncKind::Replay, received);
         }
         let snapshots = answer["snapshots"].as_array().unwrap();
         assert_eq!(snapshots.len(), 1, "one snapshot for each channel: {answer}");
@@ -144,17 +144,17 @@ impl ChaosClient {
         let id = format!("whole-{}", self.request_count);
         let question = json!({"jsonrpc": "2.0", "id": id, "method": "subscribe", "params": {"channel": self.chat}});
         self.raw.as_mut().unwrap().send(question.to_string()).await;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         loop {
             let mut message = self.raw.as_mut().unwrap().receive().await.expect("the host answers");
             if message["id"] == id.as_str() {
                 let host = &message["result"]["snapshot"]["state"];
                 let own = serde_json::to_value(&self.state).unwrap();
                 assert!(own == *host, "the client's chat\n{own}\nis not the host's\n{host}");
-                return heard;
+                return received;
             }
             if message["method"] == "action" && message["params"]["channel"] == self.chat.as_str() {
-                heard.push(self.apply(message["params"].take()));
+                received.push(self.apply(message["params"].take()));
             }
         }
     }

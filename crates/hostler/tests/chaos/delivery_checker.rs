@@ -44,7 +44,7 @@ pub(crate) struct DeliveryChecker {
 }
 
 impl DeliveryChecker {
-    /// Returns a word that is in no other message.
+    /// Returns a text that is in no other message.
     pub(crate) fn next_tag(&self) -> String {
         format!("#{};", self.messages.len())
     }
@@ -61,27 +61,27 @@ impl DeliveryChecker {
     }
 
     /// Records a received envelope.
-    pub(crate) fn record_envelope(&mut self, heard: &ReceivedEnvelope) {
-        let envelope = &heard.envelope;
+    pub(crate) fn record_envelope(&mut self, received: &ReceivedEnvelope) {
+        let envelope = &received.envelope;
         let origin = &envelope["origin"];
         let (Some(client), Some(number)) = (origin["clientId"].as_str(), origin["clientSeq"].as_i64()) else { return };
         let key = (client.to_owned(), number);
         let refused = envelope.get("rejectionReason").is_some();
-        if refused && !heard.is_own {
+        if refused && !received.is_own {
             // Rejections are not recorded: a disconnected client dispatches again, which may succeed.
             return;
         }
         if let Some(message) = self.sent.get(&key).and_then(|index| self.messages.get_mut(*index)) {
             let seq = envelope["serverSeq"].as_i64().unwrap();
             let fate = if refused { MessageFate::Refused } else { MessageFate::Accepted(seq) };
-            let told_before = message.fate;
-            assert!(told_before == MessageFate::Unknown || told_before == fate, "{message:?} is {fate:?} as well");
+            let fate_before = message.fate;
+            assert!(fate_before == MessageFate::Unknown || fate_before == fate, "{message:?} is {fate:?} as well");
             message.fate = fate;
             // There is one steering slot: a new message replaces the one in it.
-            let fills_slot = envelope["action"]["kind"] == "steering" && told_before == MessageFate::Unknown;
+            let fills_slot = envelope["action"]["kind"] == "steering" && fate_before == MessageFate::Unknown;
             if fills_slot
                 && !refused
-                && let Some(replaced) = &heard.slot_before
+                && let Some(replaced) = &received.slot_before
             {
                 self.withdraw(replaced);
             }
@@ -134,11 +134,11 @@ impl DeliveryChecker {
                 (MessageFate::Accepted(_), false) => count == 1,
                 (MessageFate::Unknown, _) => count <= 1,
             };
-            assert!(right, "{message:?} is there {count} times\n{}", show());
+            assert!(right, "{message:?} occurs {count} times\n{}", show());
         }
         for (text, is_persons) in &places {
             let known = self.messages.iter().any(|message| text.ends_with(&message.tag));
-            assert!(known || !is_persons, "nobody sent {text:?}\n{}", show());
+            assert!(known || !is_persons, "no client sent {text:?}\n{}", show());
         }
         for kind in [SendKind::Turn, SendKind::Queued] {
             let position = |message: &Message| places.iter().position(|(text, _)| text.ends_with(&message.tag));
@@ -155,9 +155,9 @@ impl DeliveryChecker {
         let mut ids: Vec<_> = chat.turns.iter().map(|turn| &turn.id).collect();
         ids.sort();
         ids.dedup();
-        assert_eq!(ids.len(), chat.turns.len(), "a turn is there twice");
-        let is_kept = |message: &&Message| matches!(message.fate, MessageFate::Accepted(_)) && !message.withdrawn;
-        self.messages.iter().filter(is_kept).count()
+        assert_eq!(ids.len(), chat.turns.len(), "a turn occurs twice");
+        let is_retained = |message: &&Message| matches!(message.fate, MessageFate::Accepted(_)) && !message.withdrawn;
+        self.messages.iter().filter(is_retained).count()
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn run(plan: RunPlan, watchdog: Arc<SchedulingWatchdog>) -> Run
     scene.work(&plan).await;
     let before = scene.end(&plan).await;
     let interrupted = scene.restart_and_check(&plan, before).await;
-    let kept = scene.send_next_message().await;
+    let retained = scene.send_next_message().await;
     let ChaosRun { delivery_checker: witness, host, stdin, environment: place, injected, .. } = scene;
     host.stop().await;
     drop(stdin);
@@ -50,7 +50,7 @@ pub(crate) async fn run(plan: RunPlan, watchdog: Arc<SchedulingWatchdog>) -> Run
         runs: 1,
         faults_injected: injected.into(),
         accepted: witness.accepted_count(),
-        retained: kept,
+        retained,
         interrupted: interrupted.into(),
     }
 }
@@ -193,7 +193,7 @@ impl ChaosRun {
 
     async fn step(&mut self, step: &ClientStep) {
         match step {
-            ClientStep::Say(who, prompt) => self.send(*who, SendKind::Turn, prompt).await,
+            ClientStep::SendMessage(who, prompt) => self.send(*who, SendKind::Turn, prompt).await,
             ClientStep::Queue(who, prompt) => self.send(*who, SendKind::Queued, prompt).await,
             ClientStep::Steer(who, prompt) => self.send(*who, SendKind::Steering, prompt).await,
             ClientStep::Cancel(who) => self.cancel(*who).await,
@@ -244,11 +244,11 @@ impl ChaosRun {
         let url = self.host.url();
         let client = &mut self.clients[who];
         let slot = client.state.steering_message.as_ref().map(|message| message.message.text.clone());
-        let (how, heard) = client.reconnect(&url).await;
+        let (how, received) = client.reconnect(&url).await;
         if how == ResyncKind::Snapshot {
             self.delivery_checker.record_snapshot(slot.as_deref(), &self.clients[who].state);
         }
-        heard.iter().for_each(|heard| self.delivery_checker.record_envelope(heard));
+        received.iter().for_each(|received| self.delivery_checker.record_envelope(received));
     }
 
     // ── Listening ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -256,8 +256,8 @@ impl ChaosRun {
     /// Receives events for a while.
     async fn listen(&mut self, time: Duration) {
         let until = tokio::time::Instant::now() + time;
-        while let Some(heard) = self.receive(until).await {
-            self.handle_received(heard).await;
+        while let Some(received) = self.receive(until).await {
+            self.handle_received(received).await;
         }
     }
 
@@ -266,7 +266,7 @@ impl ChaosRun {
         let until = tokio::time::Instant::now() + TEST_TIMEOUT;
         while holds(self) {
             match self.receive(until).await {
-                Some(heard) => self.handle_received(heard).await,
+                Some(received) => self.handle_received(received).await,
                 None => panic!("waited in vain; the chat is {:#?}", self.clients[0].state),
             }
         }
@@ -276,16 +276,16 @@ impl ChaosRun {
     async fn receive(&mut self, until: tokio::time::Instant) -> Option<(usize, Option<ReceivedEnvelope>)> {
         let [first, second] = &mut self.clients;
         tokio::select! {
-            heard = first.receive() => Some((0, heard)),
-            heard = second.receive() => Some((1, heard)),
+            received = first.receive() => Some((0, received)),
+            received = second.receive() => Some((1, received)),
             () = tokio::time::sleep_until(until) => None,
         }
     }
 
-    async fn handle_received(&mut self, (who, heard): (usize, Option<ReceivedEnvelope>)) {
-        let Some(heard) = heard else { return };
-        self.delivery_checker.record_envelope(&heard);
-        let action = &heard.envelope["action"];
+    async fn handle_received(&mut self, (who, received): (usize, Option<ReceivedEnvelope>)) {
+        let Some(received) = received else { return };
+        self.delivery_checker.record_envelope(&received);
+        let action = &received.envelope["action"];
         let asks = action["type"] == "chat/toolCallReady" && action.get("confirmed").is_none_or(Value::is_null);
         if asks && who == 0 {
             let approved = match self.random.below(8) {
@@ -318,10 +318,10 @@ impl ChaosRun {
             self.host.signal(Signal::SIGTERM);
         }
         while self.clients.iter().any(ChaosClient::is_connected) {
-            let heard =
+            let received =
                 self.receive(tokio::time::Instant::now() + TEST_TIMEOUT).await.expect("the host ends its connections");
-            if let Some(heard) = &heard.1 {
-                self.delivery_checker.record_envelope(heard);
+            if let Some(received) = &received.1 {
+                self.delivery_checker.record_envelope(received);
             }
         }
         let status = self.host.wait_for_exit().await;
@@ -333,13 +333,13 @@ impl ChaosRun {
         let watchdog = &self.watchdog;
         let seen = self.clients.each_ref().map(|client| {
             let stream = client.state.active_turn.as_ref().map(|turn| {
-                let heard = client.text(&turn.id).unwrap_or_default();
+                let received_text = client.text(&turn.id).unwrap_or_default();
                 // A host without processor time cannot write: only usable time counts.
                 let is_old = |at: &Instant| politely || watchdog.usable_time(*at, ended) > MAX_WRITE_DELAY;
                 let safe = client.text_progress.iter().rfind(|(at, _)| is_old(at)).map_or(0, |(_, length)| *length);
                 StreamedTurn {
                     turn: turn.id.clone(),
-                    received_text: heard,
+                    received_text,
                     durable_bytes: if self.disk_was_bad { 0 } else { safe },
                 }
             });
@@ -357,20 +357,31 @@ impl ChaosRun {
         (self.host, self.stdin) = (host, Some(stdin));
         for who in [0, 1] {
             self.reconnect(who).await;
-            let heard = self.clients[who].assert_state_matches_host().await;
-            heard.iter().for_each(|heard| self.delivery_checker.record_envelope(heard));
+            let received = self.clients[who].assert_state_matches_host().await;
+            received.iter().for_each(|received| self.delivery_checker.record_envelope(received));
             let (then, stream) = &before.seen[who];
             let client = &self.clients[who];
             delivery_checker::check_past(then, &client.state);
-            assert!(client.state.active_turn.is_none(), "nothing runs by itself: {:#?}", client.state.active_turn);
-            if let Some(StreamedTurn { turn, received_text: heard, durable_bytes: safe }) = stream {
-                let kept = client.text(turn).expect("the running turn is there");
-                assert!(heard.starts_with(&kept) || kept.starts_with(heard), "{kept:?} was kept of {heard:?}");
-                assert!(kept.len() >= *safe, "{} bytes were kept, {safe} were old enough to be", kept.len());
+            assert!(
+                client.state.active_turn.is_none(),
+                "no turn runs after the restart: {:#?}",
+                client.state.active_turn
+            );
+            if let Some(StreamedTurn { turn, received_text, durable_bytes }) = stream {
+                let stored = client.text(turn).expect("the running turn exists");
+                assert!(
+                    received_text.starts_with(&stored) || stored.starts_with(received_text),
+                    "{stored:?} was stored of {received_text:?}"
+                );
+                assert!(
+                    stored.len() >= *durable_bytes,
+                    "{} bytes were stored, {durable_bytes} were old enough",
+                    stored.len()
+                );
             }
         }
         self.delivery_checker.check_chat(&self.clients[0].state);
-        assert!(self.host.agents().is_empty(), "nothing is sent again by itself");
+        assert!(self.host.agents().is_empty(), "no message is sent again automatically");
         let last = self.clients[0].state.turns.last();
         let interrupted = last.filter(|turn| turn.state == TurnState::Error && is_interrupted(&turn.response_parts));
         assert!(
@@ -408,11 +419,11 @@ impl ChaosRun {
             let chat = &self.clients[0].state;
             let turn = chat.turns.iter().find(|turn| turn.message.text.ends_with(&tag)).unwrap();
             assert_eq!(turn.state, TurnState::Complete, "the next message does not work: {turn:#?}");
-            let said = self.clients[0].text(&turn.id).unwrap_or_default();
-            assert!(said.contains(&tag), "the agent answers something else: {turn:#?}");
+            let text = self.clients[0].text(&turn.id).unwrap_or_default();
+            assert!(text.contains(&tag), "the agent answers something else: {turn:#?}");
             for who in [0, 1] {
-                let heard = self.clients[who].assert_state_matches_host().await;
-                heard.iter().for_each(|heard| self.delivery_checker.record_envelope(heard));
+                let received = self.clients[who].assert_state_matches_host().await;
+                received.iter().for_each(|received| self.delivery_checker.record_envelope(received));
             }
             return self.delivery_checker.check_chat(&self.clients[0].state);
         }

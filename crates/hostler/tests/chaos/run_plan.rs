@@ -83,7 +83,7 @@ const FAULTS_OF_REAL_AGENTS: [Fault; 10] = [
 /// Client step. The first number selects one of the two clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientStep {
-    Say(usize, String),
+    SendMessage(usize, String),
     Queue(usize, String),
     Steer(usize, String),
     Cancel(usize),
@@ -152,7 +152,7 @@ impl RunPlan {
 fn step(dice: &mut SeededRandom, agent: Agent) -> ClientStep {
     let who = usize::from(dice.one_in(3));
     match dice.below(16) {
-        0..=2 => ClientStep::Say(who, prompt(dice, agent)),
+        0..=2 => ClientStep::SendMessage(who, prompt(dice, agent)),
         3..=6 => ClientStep::Queue(who, prompt(dice, agent)),
         7..=9 => ClientStep::Steer(who, prompt(dice, agent)),
         10 | 11 => ClientStep::Cancel(who),

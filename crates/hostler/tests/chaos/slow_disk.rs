@@ -24,7 +24,7 @@ impl SlowDisk {
         Self(Some(std::thread::spawn(move || {
             let mut held = false;
             // An error means that the host has ended, or may not be traced.
-            let _ = hold_up(host, each, lasts, &mut held);
+            let _ = delay_writes(host, each, lasts, &mut held);
             held
         })))
     }
@@ -36,7 +36,7 @@ impl SlowDisk {
     }
 }
 
-fn hold_up(host: u32, each: Duration, lasts: Duration, held: &mut bool) -> nix::Result<()> {
+fn delay_writes(host: u32, each: Duration, lasts: Duration, held: &mut bool) -> nix::Result<()> {
     let Some(thread) = writer(host) else { return Ok(()) };
     ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD)?;
     ptrace::interrupt(thread)?;

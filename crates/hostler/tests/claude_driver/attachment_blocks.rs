@@ -94,7 +94,7 @@ pub(crate) fn base64_contents(block: &AttachmentBlock) -> String {
 pub(crate) fn request_block_contents(block: &Value) -> Option<(String, String, Option<String>)> {
     let string = |value: &Value| value.as_str().map(str::to_owned);
     let (kind, contents) = match block["type"].as_str()? {
-        "text" => ("words".to_owned(), string(&block["text"])?.trim_end().to_owned()),
+        "text" => ("text".to_owned(), string(&block["text"])?.trim_end().to_owned()),
         _ => (string(&block["source"]["media_type"])?, string(&block["source"]["data"])?),
     };
     let of_agent = contents.starts_with("<system-reminder>") || contents.starts_with("[Image: ");

@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::attachment_blocks::{base64_contents, image, pdf, png, request_block_contents, text};
 use crate::common::BUILDS;
-use crate::driver_fixture::{DriverFixture, markdown_text as said};
+use crate::driver_fixture::{DriverFixture, markdown_text};
 
 /// Widths and heights: the longest edge that both builds accept, and almost the maximum bytes.
 const LARGEST_IMAGE_SIZES: [(u32, u32); 2] = [(2000, 80), (408, 417)];
@@ -24,28 +24,28 @@ async fn every_block_type_reaches_the_model_unchanged_and_in_order() {
         image(ImageType::WebP, include_bytes!("../data/image.webp")),
         references,
     ];
-    let expected = |words: Option<&str>| {
-        let words = words.map(|words| ("words".to_owned(), words.to_owned(), None)).into_iter();
+    let expected = |prompt: Option<&str>| {
+        let prompt = prompt.map(|prompt| ("text".to_owned(), prompt.to_owned(), None)).into_iter();
         let attached = blocks.iter().map(|block| {
             let (kind, title) = match block {
                 AttachmentBlock::Image { image_type, .. } => (image_type.media_type(), None),
                 AttachmentBlock::Pdf { title, .. } => ("application/pdf", Some(title.as_str().to_owned())),
                 AttachmentBlock::Text { title, .. } => ("text/plain", Some(title.as_str().to_owned())),
-                AttachmentBlock::References(_) => ("words", None),
+                AttachmentBlock::References(_) => ("text", None),
             };
             (kind.to_owned(), base64_contents(block), title)
         });
-        words.chain(attached).collect::<Vec<_>>()
+        prompt.chain(attached).collect::<Vec<_>>()
     };
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        for words in [Some("look\n!say seen"), None] {
-            bed.send_with(words.unwrap_or_default(), blocks.clone()).await;
+        for prompt in [Some("look\n!say seen"), None] {
+            bed.send_with(prompt.unwrap_or_default(), blocks.clone()).await;
             let events = bed.wait_for_turn_end().await;
             let ended = matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })));
             assert!(ended, "{build}: {events:#?}");
             let asked: Vec<_> = bed.last_user_blocks().iter().filter_map(request_block_contents).collect();
-            assert!(asked == expected(words), "{build}: {:#?}", bed.last_user_blocks());
+            assert!(asked == expected(prompt), "{build}: {:#?}", bed.last_user_blocks());
         }
         bed.close().await;
     }
@@ -58,13 +58,14 @@ async fn image_within_limits_is_passed_byte_for_byte() {
             // One conversation each: the scripted model counts an image's bytes as tokens, and the agent would
             // compact.
             let mut bed = DriverFixture::open(build).await;
-            let picture = png(width, height);
-            bed.send_with("!say seen", vec![picture.clone()]).await;
+            let image_block = png(width, height);
+            bed.send_with("!say seen", vec![image_block.clone()]).await;
             bed.wait_for_turn_end().await;
             let asked: Vec<_> = bed.last_user_blocks().iter().filter_map(request_block_contents).collect();
-            let is_same = asked.iter().any(|(kind, data, _)| kind == "image/png" && *data == base64_contents(&picture));
+            let is_same =
+                asked.iter().any(|(kind, data, _)| kind == "image/png" && *data == base64_contents(&image_block));
             let shapes: Vec<_> = asked.iter().map(|(kind, data, _)| (kind, data.len())).collect();
-            assert!(is_same, "{build}: {width} by {height}, {} bytes: {shapes:?}", picture.content_bytes());
+            assert!(is_same, "{build}: {width} by {height}, {} bytes: {shapes:?}", image_block.content_bytes());
             bed.close().await;
         }
     }
@@ -74,32 +75,32 @@ async fn image_within_limits_is_passed_byte_for_byte() {
 async fn command_with_attachments_is_plain_text_and_attachments_are_no_commands() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        let picture = png(4, 4);
-        for (words, block, asked) in [
-            ("/cost", picture.clone(), "/cost"),
+        let image_block = png(4, 4);
+        for (prompt, block, asked) in [
+            ("/cost", image_block.clone(), "/cost"),
             ("hello", AttachmentBlock::References("/cost".into()), "The user says: /cost"),
             ("", AttachmentBlock::References("/cost".into()), "The user says: /cost"),
         ] {
             let before = bed.environment.model.requests().len();
-            bed.send_with(words, vec![block]).await;
+            bed.send_with(prompt, vec![block]).await;
             bed.wait_for_turn_end().await;
             assert_eq!(
                 bed.environment.model.requests().len(),
                 before + 1,
-                "{build}: the model is asked about {words:?}"
+                "{build}: the model is asked about {prompt:?}"
             );
-            let told: Vec<_> = bed
+            let contents: Vec<_> = bed
                 .last_user_blocks()
                 .iter()
                 .filter_map(request_block_contents)
                 .map(|(_, contents, _)| contents)
                 .collect();
-            assert!(told.iter().any(|contents| contents == asked), "{build}: {told:#?}");
+            assert!(contents.iter().any(|content| content == asked), "{build}: {contents:#?}");
         }
         // Without attachments it is a command.
         let before = bed.environment.model.requests().len();
         bed.send("/cost").await;
-        assert!(said(&bed.wait_for_turn_end().await).contains("Total cost"), "{build}");
+        assert!(markdown_text(&bed.wait_for_turn_end().await).contains("Total cost"), "{build}");
         assert_eq!(bed.environment.model.requests().len(), before, "{build}");
         bed.close().await;
     }
@@ -116,7 +117,7 @@ async fn longest_prompt_is_accepted_whole() {
         let left = driver.max_prompt_bytes() - driver.measure_prompt_bytes(&longest);
         assert!(left < 4, "{build}: {left} bytes are left");
         bed.opened.connection.send(longest.clone()).await.unwrap();
-        assert_eq!(said(&bed.wait_for_turn_end().await), "taken", "{build}");
+        assert_eq!(markdown_text(&bed.wait_for_turn_end().await), "taken", "{build}");
         let same = bed
             .last_user_blocks()
             .iter()
@@ -137,7 +138,7 @@ fn failure(event: &DriverEvent) -> Option<(ApiErrorCategory, Option<u16>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_keep_their_categories_with_attachments() {
+async fn failures_with_attachments_have_the_same_categories() {
     for build in BUILDS {
         for (status, message, expected) in [
             (401, "invalid x-api-key", ApiErrorCategory::Auth),

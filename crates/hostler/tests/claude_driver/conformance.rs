@@ -29,10 +29,10 @@ async fn driver_conforms_with_the_real_agent() {
             release_turn: Box::new(move || std::fs::write(&go, "").unwrap()),
         };
         conformance::check_all(&subject).await;
-        let given = |picture: &[u8]| {
+        let given = |image: &[u8]| {
             let requests = place.model.requests();
             let conversation = requests.last().unwrap().body["messages"].to_string();
-            conversation.matches(&STANDARD.encode(picture)).count()
+            conversation.matches(&STANDARD.encode(image)).count()
         };
         conformance::check_prompt_arrives_complete(&subject, &given).await;
     }

@@ -162,18 +162,18 @@ pub(crate) fn wait_for(file: &str, code: u8) -> String {
 
 /// Returns the markdown text of the events.
 pub(crate) fn markdown_text(events: &[DriverEvent]) -> String {
-    let said = |event: &DriverEvent| match event {
+    let delta = |event: &DriverEvent| match event {
         DriverEvent::PartDelta { text, .. } => Some(text.clone()),
         _ => None,
     };
-    events.iter().filter_map(said).collect()
+    events.iter().filter_map(delta).collect()
 }
 
 /// Returns the steer receipts and the events around them.
 pub(crate) fn steer_receipts(events: &[DriverEvent]) -> Vec<&str> {
     let receipt = |event| match event {
-        &DriverEvent::SteerInjected(_) => Some("told"),
-        DriverEvent::SteerUndelivered(_) => Some("kept"),
+        &DriverEvent::SteerInjected(_) => Some("injected"),
+        DriverEvent::SteerUndelivered(_) => Some("undelivered"),
         DriverEvent::MessageStarted => Some("answer"),
         DriverEvent::TurnEnded(_) => Some("end"),
         _ => None,

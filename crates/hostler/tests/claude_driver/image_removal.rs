@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::attachment_blocks::{pdf, png};
 use crate::common::{BUILDS, TEST_TIMEOUT, list_files};
-use crate::driver_fixture::{DriverFixture, markdown_text as said};
+use crate::driver_fixture::{DriverFixture, markdown_text};
 
 /// Content that the provider rejects, and its error.
 const REJECTED_IMAGE: (&str, &str) =
@@ -59,14 +59,14 @@ async fn resume(bed: &mut DriverFixture) {
 }
 
 /// Sends content that the provider rejects, removes it, and continues.
-async fn refused_and_dropped(
+async fn remove_rejected_content_and_continue(
     build: &'static str,
     (part, reason): (&str, &str),
     prompt: &str,
     blocks: Vec<AttachmentBlock>,
 ) {
     let mut bed = DriverFixture::open(build).await;
-    std::fs::write(bed.file("picture.jpeg"), include_bytes!("../data/image.jpeg")).unwrap();
+    std::fs::write(bed.file("image.jpeg"), include_bytes!("../data/image.jpeg")).unwrap();
     bed.send("!say hello").await;
     bed.wait_for_turn_end().await;
     bed.environment.model.reject_requests_containing(part, 400, reason);
@@ -92,7 +92,7 @@ async fn refused_and_dropped(
     resume(&mut bed).await;
     bed.send("!say on we go").await;
     let events = bed.wait_for_turn_end().await;
-    assert_eq!(said(&events), "on we go", "{build}: {events:#?}");
+    assert_eq!(markdown_text(&events), "on we go", "{build}: {events:#?}");
     let last = bed.environment.model.requests().last().unwrap().body["messages"].to_string();
     assert!(!last.contains(part), "{build}: the model is not sent it again");
     assert!(last.contains("was removed from the conversation") && last.contains("!say hello"), "{build}: {last}");
@@ -104,7 +104,7 @@ async fn refused_and_dropped(
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_image_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
-        refused_and_dropped(build, REJECTED_IMAGE, "look\n!say seen", vec![png(4, 4)]).await;
+        remove_rejected_content_and_continue(build, REJECTED_IMAGE, "look\n!say seen", vec![png(4, 4)]).await;
     }
 }
 
@@ -112,14 +112,20 @@ async fn rejected_image_is_removed_and_the_conversation_continues() {
 async fn rejected_document_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
         let paper = pdf("a.pdf", b"%PDF-1.4\n%%EOF\n");
-        refused_and_dropped(build, REJECTED_DOCUMENT, "look\n!say seen", vec![paper]).await;
+        remove_rejected_content_and_continue(build, REJECTED_DOCUMENT, "look\n!say seen", vec![paper]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_image_of_a_tool_result_is_removed_and_the_conversation_continues() {
     for build in BUILDS {
-        let read = json!({ "file_path": "picture.jpeg" });
-        refused_and_dropped(build, REJECTED_IMAGE, &format!("!tool Read {read}\n!say seen"), Vec::new()).await;
+        let read = json!({ "file_path": "image.jpeg" });
+        remove_rejected_content_and_continue(
+            build,
+            REJECTED_IMAGE,
+            &format!("!tool Read {read}\n!say seen"),
+            Vec::new(),
+        )
+        .await;
     }
 }

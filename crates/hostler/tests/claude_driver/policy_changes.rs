@@ -11,8 +11,8 @@ fn latest(bed: &DriverFixture) -> Value {
     bed.environment.model.requests().last().unwrap().body.clone()
 }
 
-async fn say(bed: &mut DriverFixture, words: &str) -> Vec<DriverEvent> {
-    bed.send(&format!("!say {words}")).await;
+async fn run_turn(bed: &mut DriverFixture, text: &str) -> Vec<DriverEvent> {
+    bed.send(&format!("!say {text}")).await;
     let events = bed.wait_for_turn_end().await;
     assert!(matches!(events[0], DriverEvent::TurnStarted(TurnCause::Prompt)), "{}: {events:#?}", bed.build);
     assert!(!events.iter().any(|event| matches!(event, DriverEvent::Notice(_))), "{}: {events:#?}", bed.build);
@@ -28,17 +28,17 @@ async fn next_request_uses_changed_settings() {
             spec.additional_directories = vec![std::env::temp_dir()];
         })
         .await;
-        say(&mut bed, "one").await;
+        run_turn(&mut bed, "one").await;
         assert_eq!(latest(&bed)["output_config"]["effort"], "low", "{build}");
         bed.opened.connection.apply_setting(AgentSettingChange::Effort(Some("medium".to_owned()))).await.unwrap();
-        say(&mut bed, "two").await;
+        run_turn(&mut bed, "two").await;
         assert_eq!(latest(&bed)["output_config"]["effort"], "medium", "{build}");
         let none = bed.opened.connection.apply_setting(AgentSettingChange::Effort(None)).await;
         assert!(matches!(none, Err(ConnectionError::Refused(_))), "{build}: {none:?}");
 
         bed.opened.connection.apply_setting(AgentSettingChange::Model("claude-sonnet-4-5".to_owned())).await.unwrap();
         bed.opened.connection.apply_setting(AgentSettingChange::ThinkingBudget(Some(4000))).await.unwrap();
-        let events = say(&mut bed, "three").await;
+        let events = run_turn(&mut bed, "three").await;
         assert_eq!(latest(&bed)["model"], "claude-sonnet-4-5", "{build}");
         assert_eq!(latest(&bed)["thinking"]["budget_tokens"], 4000, "{build}");
         let usage = events.iter().rev().find_map(|event| match event {
@@ -58,7 +58,7 @@ async fn thinking_budget_applies_from_the_start() {
     for build in BUILDS {
         let mut bed =
             DriverFixture::open_with(build, GateDecision::Allow, |spec| spec.thinking_budget = Some(2000)).await;
-        say(&mut bed, "one").await;
+        run_turn(&mut bed, "one").await;
         assert_eq!(latest(&bed)["thinking"]["budget_tokens"], 2000, "{build}");
         bed.close().await;
     }
@@ -68,7 +68,7 @@ async fn thinking_budget_applies_from_the_start() {
 async fn compaction_is_reported_once_and_its_summary_is_not_a_response() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        say(&mut bed, "one").await;
+        run_turn(&mut bed, "one").await;
         bed.send("/compact").await;
         let events = bed.wait_for_turn_end().await;
         let compaction: Vec<_> = events
@@ -83,7 +83,7 @@ async fn compaction_is_reported_once_and_its_summary_is_not_a_response() {
             })
             .collect();
         assert_eq!(compaction, ["began", "started", "finished", "ended"], "{build}");
-        assert_eq!(markdown_text(&say(&mut bed, "two").await), "two", "{build}");
+        assert_eq!(markdown_text(&run_turn(&mut bed, "two").await), "two", "{build}");
         bed.close().await;
     }
 }

@@ -30,13 +30,13 @@ fn agent(prompt: &str, background: bool) -> String {
     format!("!tool Agent {input}")
 }
 
-async fn say(bed: &mut DriverFixture, words: &str) {
-    bed.send(words).await;
+async fn run_turn(bed: &mut DriverFixture, prompt: &str) {
+    bed.send(prompt).await;
     bed.wait_for_turn_end().await;
 }
 
 /// Writes the transcript to the test data.
-async fn keep(bed: DriverFixture, name: &str) {
+async fn save_transcript(bed: DriverFixture, name: &str) {
     bed.opened.connection.close(CloseMode::Graceful).await;
     let root = bed.environment.home.root().to_string_lossy().into_owned();
     let projects = bed.environment.home.path("claude/projects");
@@ -103,18 +103,19 @@ async fn record_transcripts_of_real_builds() {
 async fn talk(build: &'static str) {
     let mut bed = open(build, 1, GateDecision::Allow).await;
     let file = bed.file("a.txt");
-    say(&mut bed, "hello there").await;
-    say(&mut bed, "!think The user wants to see both.\n!say Here it is,\\nin two lines.").await;
-    say(&mut bed, &format!("!say I look.\n{}\n{}\n!say both", bash("echo one"), bash("echo two >&2; exit 3"))).await;
+    run_turn(&mut bed, "hello there").await;
+    run_turn(&mut bed, "!think The user wants to see both.\n!say Here it is,\\nin two lines.").await;
+    run_turn(&mut bed, &format!("!say I look.\n{}\n{}\n!say both", bash("echo one"), bash("echo two >&2; exit 3")))
+        .await;
     let write = json!({ "file_path": file, "content": "one\ntwo\n" });
     let edit = json!({ "file_path": file, "old_string": "two", "new_string": "three" });
-    say(&mut bed, &format!("!tool Write {write}\n!say written\n!tool Edit {edit}\n!say edited")).await;
+    run_turn(&mut bed, &format!("!tool Write {write}\n!say written\n!tool Edit {edit}\n!say edited")).await;
     bed.send_with("!say a picture", vec![png(4, 4)]).await;
     bed.wait_for_turn_end().await;
-    say(&mut bed, "/context").await;
-    say(&mut bed, "/compact briefly").await;
-    say(&mut bed, "!say still here").await;
-    keep(bed, "talk").await;
+    run_turn(&mut bed, "/context").await;
+    run_turn(&mut bed, "/compact briefly").await;
+    run_turn(&mut bed, "!say still here").await;
+    save_transcript(bed, "talk").await;
 }
 
 async fn asks(build: &'static str) {
@@ -128,7 +129,7 @@ async fn asks(build: &'static str) {
     let plan = json!({ "plan": "# Plan\n1. look\n2. leap" });
     bed.send(&format!("!tool ExitPlanMode {plan}\n!say planned")).await;
     answer(&mut bed, Answer::Deny { message: "look twice".to_owned() }).await;
-    keep(bed, "asks").await;
+    save_transcript(bed, "asks").await;
 }
 
 /// Answers the turn's request, and waits for its end.
@@ -155,10 +156,10 @@ async fn answer(bed: &mut DriverFixture, answer: Answer) {
 async fn agents(build: &'static str) {
     let mut bed = open(build, 3, GateDecision::Allow).await;
     let task = format!("look around\n{}\n!say I found it", bash("echo here"));
-    say(&mut bed, &format!("{}\n!say it is there", agent(&task, false))).await;
+    run_turn(&mut bed, &format!("{}\n!say it is there", agent(&task, false))).await;
     let waits = format!("wait for it\n{}\n!say I waited", bash(&wait_for("go", 0)));
     bed.send(&format!("{}\n!say it goes on", agent(&waits, true))).await;
-    bed.wait_for("words", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
+    bed.wait_for("text", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
     // One build ends no turn while background work runs, the other one starts another turn about its end.
     std::fs::write(bed.file("go"), "").unwrap();
     bed.wait_for("its end", |event| matches!(event, DriverEvent::BackgroundTaskEnded { .. })).await;
@@ -167,13 +168,13 @@ async fn agents(build: &'static str) {
     bed.wait_for("answer", |event| matches!(event, DriverEvent::PartDelta { text, .. } if text.contains("all-done")))
         .await;
     bed.wait_for_turn_end().await;
-    keep(bed, "agents").await;
+    save_transcript(bed, "agents").await;
 }
 
 async fn troubles(build: &'static str) {
     let mut bed = open(build, 4, GateDecision::Allow).await;
     bed.send("!say I was about to\n!hang").await;
-    bed.wait_for("words", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
+    bed.wait_for("text", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
     bed.opened.connection.interrupt().await.unwrap();
     bed.wait_for_turn_end().await;
     bed.send(&format!("!say I wait\n{}", bash(&wait_for("never", 0)))).await;
@@ -183,12 +184,12 @@ async fn troubles(build: &'static str) {
     bed.environment.model.reject_requests_containing("stumble", 529, "Too many horses.");
     bed.send("stumble and rise").await;
     bed.wait_for("second try", |event| matches!(event, DriverEvent::Retrying { .. })).await;
-    bed.environment.model.reject_requests_containing("nothing that is ever said", 529, "");
+    bed.environment.model.reject_requests_containing("no request contains this", 529, "");
     bed.wait_for_turn_end().await;
-    say(&mut bed, "!say on we go").await;
-    say(&mut bed, "!error 403 Not you.").await;
-    say(&mut bed, "!say better").await;
-    keep(bed, "troubles").await;
+    run_turn(&mut bed, "!say on we go").await;
+    run_turn(&mut bed, "!error 403 Not you.").await;
+    run_turn(&mut bed, "!say better").await;
+    save_transcript(bed, "troubles").await;
 }
 
 async fn steers(build: &'static str) {
@@ -203,5 +204,5 @@ async fn steers(build: &'static str) {
     bed.steer_with("two", "like this", vec![png(4, 4)]);
     std::fs::write(bed.file("two"), "").unwrap();
     bed.wait_for_turn_end().await;
-    keep(bed, "steers").await;
+    save_transcript(bed, "steers").await;
 }

@@ -22,18 +22,18 @@ async fn steer_reaches_the_model_before_and_during_a_call() {
             bed.steer("while", &format!("{STEER_TEXT} {code}"));
             std::fs::write(bed.file(&file), "").unwrap();
             let events = bed.wait_for_turn_end().await;
-            assert_eq!(steer_receipts(&events), ["told", "answer", "end"], "{build}: {events:#?}");
+            assert_eq!(steer_receipts(&events), ["injected", "answer", "end"], "{build}: {events:#?}");
             assert_eq!(markdown_text(&events), format!("after {code}"), "{build}");
-            let told = bed.requests_with(&format!("{ESCAPED_STEER_TEXT} {code}"));
-            assert_eq!(told.len(), 1, "{build}: the next request has the words");
-            assert!(told[0].contains("The user sent you a new message"), "{build}");
+            let matching = bed.requests_with(&format!("{ESCAPED_STEER_TEXT} {code}"));
+            assert_eq!(matching.len(), 1, "{build}: the next request contains the steer");
+            assert!(matching[0].contains("The user sent you a new message"), "{build}");
         }
         // The model is still responding when the steer arrives.
         bed.send("!wait 700\n!tool Bash {\"command\":\"true\",\"description\":\"d\"}\n!say early").await;
         bed.wait_for("beginning", |event| matches!(event, DriverEvent::TurnStarted(_))).await;
-        bed.steer("before", "words before the call");
-        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "told", "answer", "end"], "{build}");
-        assert_eq!(bed.requests_with("words before the call").len(), 1, "{build}");
+        bed.steer("before", "text before the call");
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "injected", "answer", "end"], "{build}");
+        assert_eq!(bed.requests_with("text before the call").len(), 1, "{build}");
         bed.close().await;
     }
 }
@@ -44,10 +44,10 @@ async fn refused_call_carries_the_steer() {
         let mut bed = DriverFixture::open_with(build, GateDecision::Deny("not now".to_owned()), |_| {}).await;
         bed.send("!wait 700\n!tool Bash {\"command\":\"true\",\"description\":\"d\"}\n!say refused").await;
         bed.wait_for("beginning", |event| matches!(event, DriverEvent::TurnStarted(_))).await;
-        bed.steer("one", "words beside a refusal");
-        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "told", "answer", "end"], "{build}");
-        let told = bed.requests_with("words beside a refusal");
-        assert!(told.len() == 1 && told[0].contains("not now"), "{build}: {told:?}");
+        bed.steer("one", "text beside a refusal");
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "injected", "answer", "end"], "{build}");
+        let matching = bed.requests_with("text beside a refusal");
+        assert!(matching.len() == 1 && matching[0].contains("not now"), "{build}: {matching:?}");
         bed.close().await;
     }
 }
@@ -57,12 +57,12 @@ async fn steer_without_a_later_call_is_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send("!pace 50\n!say one two three four five six seven eight").await;
-        bed.wait_for("first word", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
-        bed.steer("one", "words for nobody");
-        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["kept", "end"], "{build}");
+        bed.wait_for("first text", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
+        bed.steer("one", "text for no request");
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["undelivered", "end"], "{build}");
         bed.send("!tool Bash {\"command\":\"true\",\"description\":\"d\"}\n!say next").await;
         assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "answer", "end"], "{build}");
-        assert_eq!(bed.requests_with("words for nobody"), [""; 0], "{build}");
+        assert_eq!(bed.requests_with("text for no request"), [""; 0], "{build}");
         bed.close().await;
     }
 }
@@ -78,13 +78,13 @@ async fn sub_agent_calls_do_not_inject_the_steer() {
             "run_in_background": false });
         bed.send(&format!("!tool Agent {agent}\n!say main done")).await;
         bed.wait_for_gate().await;
-        bed.steer("one", "words for the main agent");
+        bed.steer("one", "text for the main agent");
         std::fs::write(bed.file("go"), "").unwrap();
         let events = bed.wait_for_turn_end().await;
-        assert_eq!(steer_receipts(&events), ["told", "answer", "end"], "{build}: {events:#?}");
-        let told = bed.requests_with("words for the main agent");
-        assert_eq!(told.len(), 1, "{build}: one request has the words");
-        assert!(told[0].contains("!say main done"), "{build}: it is the main agent's");
+        assert_eq!(steer_receipts(&events), ["injected", "answer", "end"], "{build}: {events:#?}");
+        let matching = bed.requests_with("text for the main agent");
+        assert_eq!(matching.len(), 1, "{build}: one request contains the steer");
+        assert!(matching[0].contains("!say main done"), "{build}: it is the main agent's");
         let background: Vec<_> =
             bed.received.iter().filter(|event| matches!(event, DriverEvent::BackgroundTaskChanged(_))).collect();
         assert!(background.is_empty(), "{build}: an awaited agent is no background work: {background:?}");

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::attachment_blocks::{base64_contents, pdf, png, request_block_contents, text};
 use crate::common::BUILDS;
-use crate::driver_fixture::{DriverFixture, markdown_text as said, steer_receipts, wait_for};
+use crate::driver_fixture::{DriverFixture, markdown_text, steer_receipts, wait_for};
 
 fn call(file: &str) -> String {
     format!("!tool Bash {}", json!({ "command": wait_for(file, 0), "description": "waits" }))
@@ -21,31 +21,35 @@ async fn steer_with_attachments_reaches_the_model_once_after_a_call() {
         bed.send(&format!("{}\n!say after", call("go"))).await;
         bed.wait_for_gate().await;
         // More than a pipe holds.
-        let picture = png(150, 150);
+        let image = png(150, 150);
         let blocks = vec![
-            picture.clone(),
-            text("notes.txt", "attached words </system-reminder>"),
+            image.clone(),
+            text("notes.txt", "attached text </system-reminder>"),
             AttachmentBlock::References("/named/file".into()),
         ];
-        bed.steer_with("one", "/compact the words of a steer", blocks);
+        bed.steer_with("one", "/compact the text of a steer", blocks);
         std::fs::write(bed.file("go"), "").unwrap();
         let events = bed.wait_for_turn_end().await;
-        assert_eq!(steer_receipts(&events), ["told", "answer", "end"], "{build}: {events:#?}");
-        assert_eq!(said(&events), "after", "{build}");
+        assert_eq!(steer_receipts(&events), ["injected", "answer", "end"], "{build}: {events:#?}");
+        assert_eq!(markdown_text(&events), "after", "{build}");
         let asked = bed.last_user_blocks();
-        let pictures = asked
+        let images = asked
             .iter()
             .filter_map(request_block_contents)
-            .filter(|(kind, data, _)| kind == "image/png" && *data == base64_contents(&picture));
-        assert_eq!(pictures.count(), 1, "{build}: {asked:#?}");
-        for words in ["/compact the words of a steer", "attached words &lt;/system-reminder>", "/named/file"] {
-            assert_eq!(bed.requests_with(words).len(), 1, "{build}: {words}");
+            .filter(|(kind, data, _)| kind == "image/png" && *data == base64_contents(&image));
+        assert_eq!(images.count(), 1, "{build}: {asked:#?}");
+        for expected in ["/compact the text of a steer", "attached text &lt;/system-reminder>", "/named/file"] {
+            assert_eq!(bed.requests_with(expected).len(), 1, "{build}: {expected}");
         }
         // It stays part of the conversation, and starts no turn of its own.
         bed.send("!say next").await;
         let events = bed.wait_for_turn_end().await;
         assert!(matches!(events[0], DriverEvent::TurnStarted(TurnCause::Prompt)), "{build}: {events:#?}");
-        assert_eq!((said(&events).as_str(), bed.requests_with("the words of a steer").len()), ("next", 2), "{build}");
+        assert_eq!(
+            (markdown_text(&events).as_str(), bed.requests_with("the text of a steer").len()),
+            ("next", 2),
+            "{build}"
+        );
         bed.close().await;
     }
 }
@@ -55,12 +59,12 @@ async fn steer_with_attachments_without_a_call_is_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         bed.send("!pace 50\n!say one two three four five six seven eight").await;
-        bed.wait_for("first word", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
-        bed.steer_with("one", "words for nobody", vec![png(4, 4)]);
-        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["kept", "end"], "{build}");
+        bed.wait_for("first text", |event| matches!(event, DriverEvent::PartDelta { .. })).await;
+        bed.steer_with("one", "text for no request", vec![png(4, 4)]);
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["undelivered", "end"], "{build}");
         bed.send("!tool Bash {\"command\":\"true\",\"description\":\"d\"}\n!say next").await;
         assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "answer", "end"], "{build}");
-        assert_eq!(bed.requests_with("words for nobody"), [""; 0], "{build}");
+        assert_eq!(bed.requests_with("text for no request"), [""; 0], "{build}");
         bed.close().await;
     }
 }
@@ -71,20 +75,20 @@ async fn steer_with_an_invalid_document_is_undelivered() {
         let mut bed = DriverFixture::open(build).await;
         bed.send(&format!("{}\n!say after", call("go"))).await;
         bed.wait_for_gate().await;
-        bed.steer_with("one", "words with a paper", vec![pdf("a.pdf", b"%PDF-1.4\n%%EOF\n")]);
+        bed.steer_with("one", "text with a document", vec![pdf("a.pdf", b"%PDF-1.4\n%%EOF\n")]);
         std::fs::write(bed.file("go"), "").unwrap();
-        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "kept", "end"], "{build}");
-        assert_eq!(bed.requests_with("words with a paper"), [""; 0], "{build}");
+        assert_eq!(steer_receipts(&bed.wait_for_turn_end().await), ["answer", "undelivered", "end"], "{build}");
+        assert_eq!(bed.requests_with("text with a document"), [""; 0], "{build}");
         bed.close().await;
     }
 }
 
 /// Runs a turn whose first call is over, so that the message is in the agent's queue, and whose second one is
 /// running.
-async fn on_its_way(bed: &mut DriverFixture) {
+async fn start_turn_with_queued_steer(bed: &mut DriverFixture) {
     bed.send(&format!("{}\n{}\n!say after", call("first"), call("second"))).await;
     bed.wait_for_gate().await;
-    bed.steer_with("one", "words on their way", vec![png(4, 4)]);
+    bed.steer_with("one", "text in transit", vec![png(4, 4)]);
     std::fs::write(bed.file("first"), "").unwrap();
     bed.wait_for("end of the first call", |event| matches!(event, DriverEvent::ToolFinished { .. })).await;
 }
@@ -93,10 +97,10 @@ async fn on_its_way(bed: &mut DriverFixture) {
 async fn cancel_withdraws_the_steer_and_starts_no_turn() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        on_its_way(&mut bed).await;
+        start_turn_with_queued_steer(&mut bed).await;
         bed.opened.connection.interrupt().await.unwrap();
         let events = bed.wait_for_turn_end().await;
-        assert_eq!(steer_receipts(&events), ["kept", "end"], "{build}: {events:#?}");
+        assert_eq!(steer_receipts(&events), ["undelivered", "end"], "{build}: {events:#?}");
         assert!(
             matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))),
             "{build}: {events:#?}"
@@ -104,11 +108,11 @@ async fn cancel_withdraws_the_steer_and_starts_no_turn() {
         bed.send("!say next").await;
         let events = bed.wait_for_turn_end().await;
         assert_eq!(
-            (said(&events).as_str(), steer_receipts(&events)),
+            (markdown_text(&events).as_str(), steer_receipts(&events)),
             ("next", vec!["answer", "end"]),
             "{build}: {events:#?}"
         );
-        assert_eq!(bed.requests_with("words on their way"), [""; 0], "{build}");
+        assert_eq!(bed.requests_with("text in transit"), [""; 0], "{build}");
         bed.close().await;
     }
 }
@@ -117,10 +121,10 @@ async fn cancel_withdraws_the_steer_and_starts_no_turn() {
 async fn crash_makes_the_steer_undelivered() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
-        on_its_way(&mut bed).await;
+        start_turn_with_queued_steer(&mut bed).await;
         kill(Pid::from_raw(bed.opened.info.pid.try_into().unwrap()), Signal::SIGKILL).unwrap();
         let events = bed.wait_for("end", |event| matches!(event, DriverEvent::ProcessExited { .. })).await;
-        assert_eq!(steer_receipts(&events), ["kept"], "{build}: {events:#?}");
+        assert_eq!(steer_receipts(&events), ["undelivered"], "{build}: {events:#?}");
         bed.close().await;
     }
 }

@@ -9,14 +9,14 @@ use crate::attachment_blocks::png;
 use crate::common::BUILDS;
 use crate::driver_fixture::{DriverFixture, wait_for};
 
-fn archive(bed: &DriverFixture) -> ClaudeTranscriptStore {
+fn transcript_store(bed: &DriverFixture) -> ClaudeTranscriptStore {
     ClaudeTranscriptStore::for_config_directory(&bed.environment.home.path("claude"))
 }
 
 /// Returns the transcript's records, once the agent has written the last one: one build writes with a delay.
 async fn records(bed: &DriverFixture) -> Vec<Value> {
     bed.opened.connection.close(CloseMode::Graceful).await;
-    let found = archive(bed).scan().await;
+    let found = transcript_store(bed).scan().await;
     let path = &found.conversations.first().expect("a transcript").resume_token.0;
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -28,19 +28,23 @@ async fn prompt_id_is_the_id_of_its_record() {
     for build in BUILDS {
         let mut bed = DriverFixture::open(build).await;
         let ids = [Uuid::new_v4(), Uuid::new_v4(), Uuid::new_v4()];
-        let picture = Prompt::new("!say seen").with_blocks(vec![png(4, 4)]);
-        for (prompt, id) in [Prompt::new("!say hello"), picture, Prompt::new("/compact")].into_iter().zip(ids) {
+        let image_prompt = Prompt::new("!say seen").with_blocks(vec![png(4, 4)]);
+        for (prompt, id) in [Prompt::new("!say hello"), image_prompt, Prompt::new("/compact")].into_iter().zip(ids) {
             assert_eq!(bed.opened.connection.send(prompt.with_id(id)).await.ok(), Some(id), "{build}");
             bed.wait_for_turn_end().await;
         }
         records(&bed).await;
-        let book = archive(&bed).open(bed.conversation).await.unwrap();
+        let book = transcript_store(&bed).open(bed.conversation).await.unwrap();
         let began: Vec<_> = book.turns().iter().map(|mark| mark.message_id).collect();
         // The older build gives its own commands another id.
-        let kept = if build == "js" { 2 } else { 3 };
+        let unchanged = if build == "js" { 2 } else { 3 };
         assert_eq!(began.len(), 3, "{build}: {began:?}");
-        assert_eq!(began[..kept], ids.map(Some)[..kept], "{build}");
-        assert_eq!(began[2] == Some(ids[2]), kept == 3, "{build}: what the engine knows of it has changed");
+        assert_eq!(began[..unchanged], ids.map(Some)[..unchanged], "{build}");
+        assert_eq!(
+            began[2] == Some(ids[2]),
+            unchanged == 3,
+            "{build}: the id of a compaction is the same in one build only"
+        );
     }
 }
 

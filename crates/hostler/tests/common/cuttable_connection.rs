@@ -34,7 +34,7 @@ async fn forward_connections(listener: TcpListener, port: u16, is_cut: oneshot::
     let (mut client, _) = listener.accept().await.unwrap();
     let mut host = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     tokio::select! {
-        ended = copy_bidirectional(&mut client, &mut host) => panic!("nobody was to hang up: {ended:?}"),
+        ended = copy_bidirectional(&mut client, &mut host) => panic!("neither side may close the connection: {ended:?}"),
         _ = is_cut => {}
     }
     drop(client);

@@ -96,7 +96,7 @@ async fn exchange(State(memory): State<Arc<GitHubMockState>>, headers: HeaderMap
         return refused();
     }
     let mut keys = memory.keys.lock().unwrap();
-    let key = format!("tid=issued-{}-for-nobody-else", keys.len());
+    let key = format!("tid=issued-{}-for-this-test", keys.len());
     keys.insert(key.clone(), token);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let api = format!("{}/copilot", memory.url.lock().unwrap());

@@ -243,8 +243,8 @@ impl HostProcess {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let said = tokio::time::timeout(TEST_TIMEOUT, waiting).await;
-        assert!(said.is_ok(), "{part:?} was not said:\n{}", self.stderr_text());
+        let logged = tokio::time::timeout(TEST_TIMEOUT, waiting).await;
+        assert!(logged.is_ok(), "{part:?} was not logged:\n{}", self.stderr_text());
     }
 
     pub fn agents(&self) -> Vec<ProcessInfo> {
@@ -283,7 +283,7 @@ impl HostProcess {
         self.stdout.read_to_string(&mut rest).await.unwrap();
         assert_eq!(rest, "", "stdout holds the READY line alone");
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "left behind: {left:#?}");
+        assert!(left.is_empty(), "remaining processes: {left:#?}");
         self.stderr_text()
     }
 }

@@ -68,7 +68,7 @@ impl ProxyProcess {
         let waiting = stderr.wait_for(|log| log.matches(part).count() >= times);
         match tokio::time::timeout(TEST_TIMEOUT, waiting).await {
             Ok(Ok(log)) => log.clone(),
-            _ => panic!("{part:?} was not said {times} times:\n{}", self.stderr_text()),
+            _ => panic!("{part:?} was not logged {times} times:\n{}", self.stderr_text()),
         }
     }
 

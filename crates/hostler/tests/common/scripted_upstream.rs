@@ -51,13 +51,13 @@ impl ScriptedServerState {
         let meanings = self.prompt_scripts.lock().unwrap();
         match std::str::from_utf8(&body) {
             Ok(text) if !meanings.is_empty() => {
-                let bare = |words: &str| {
-                    let quoted = Value::from(words).to_string();
+                let bare = |prompt: &str| {
+                    let quoted = Value::from(prompt).to_string();
                     quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap().to_owned()
                 };
                 let text = meanings
                     .iter()
-                    .fold(text.to_owned(), |text, (words, script)| text.replace(&bare(words), &bare(script)));
+                    .fold(text.to_owned(), |text, (prompt, script)| text.replace(&bare(prompt), &bare(script)));
                 Bytes::from(text)
             }
             _ => body,
@@ -101,10 +101,10 @@ impl ScriptedUpstreamServer {
     }
 
     /// Maps a prompt to a script from now on, or removes the mapping.
-    pub fn map_prompt_to_script(&self, words: &str, script: Option<&str>) {
+    pub fn map_prompt_to_script(&self, prompt: &str, script: Option<&str>) {
         let mut meanings = self.memory.prompt_scripts.lock().unwrap();
-        meanings.retain(|(known, _)| known != words);
-        meanings.extend(script.map(|script| (words.to_owned(), script.to_owned())));
+        meanings.retain(|(known, _)| known != prompt);
+        meanings.extend(script.map(|script| (prompt.to_owned(), script.to_owned())));
     }
 }
 

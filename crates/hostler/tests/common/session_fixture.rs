@@ -19,6 +19,24 @@ use super::{HostProcess, TEST_TIMEOUT, TestHome, claude_executable};
 pub const ALLOW_COMMANDS_RULES: &str =
     "[global]\nversion = 1\nrules = [{ effect = \"allow\", scope = \"global\", rule = \"Bash\" }]\n";
 
+/// The reason of a rejected action.
+#[derive(Debug)]
+pub struct Rejection(pub String);
+
+impl std::ops::Deref for Rejection {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<&str> for Rejection {
+    fn eq(&self, reason: &&str) -> bool {
+        self.0 == *reason
+    }
+}
+
 pub struct SessionFixture {
     pub build: &'static str,
     pub home: TestHome,
@@ -104,7 +122,7 @@ impl SessionFixture {
         host.signal(Signal::SIGKILL);
         host.wait_for_exit().await;
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "{build}: left behind: {left:#?}");
+        assert!(left.is_empty(), "{build}: remaining processes: {left:#?}");
         Self::reopen(build, home, upstream, uris).await
     }
 
@@ -129,7 +147,7 @@ impl SessionFixture {
         let tree = self.host.process_tree();
         kill(Pid::from_raw(i32::try_from(self.host.only_agent().pid).unwrap()), Signal::SIGKILL).unwrap();
         let left = processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "{}: left behind: {left:#?}", self.build);
+        assert!(left.is_empty(), "{}: remaining processes: {left:#?}", self.build);
     }
 
     pub async fn stop(self) {
@@ -234,12 +252,12 @@ impl SessionFixture {
     }
 
     /// Waits for an action of this type; returns it, or why it was rejected.
-    pub async fn wait_for_action(&mut self, kind: &str) -> Result<Value, String> {
+    pub async fn wait_for_action(&mut self, kind: &str) -> Result<Value, Rejection> {
         let chat = self.uris.chat.clone();
         let fits = |envelope: &ActionEnvelope| serde_json::to_value(&envelope.action).unwrap()["type"] == kind;
         let last = self.client.wait_for(&chat, fits).await.pop().unwrap();
         match last.rejection_reason {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(Rejection(reason)),
             None => Ok(serde_json::to_value(&last.action).unwrap()),
         }
     }
@@ -256,9 +274,9 @@ impl SessionFixture {
     }
 
     /// Counts how often each request to the model contains a text.
-    pub fn count_in_model_requests(&self, words: &str) -> Vec<usize> {
+    pub fn count_in_model_requests(&self, text: &str) -> Vec<usize> {
         let requests = self.upstream.requests();
-        requests.iter().map(|request| request.body["messages"].to_string().matches(words).count()).collect()
+        requests.iter().map(|request| request.body["messages"].to_string().matches(text).count()).collect()
     }
 
     /// Returns the result of the model's last call.

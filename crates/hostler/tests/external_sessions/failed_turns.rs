@@ -22,7 +22,7 @@ async fn retried_response_is_imported() {
                 if now.activity.as_ref().is_some_and(|activity| activity.starts_with("Retrying")))
         };
         bench.client.wait_for(&bench.uris.chat, retries).await;
-        bench.upstream.reject_requests_containing("nobody says this", 529, "");
+        bench.upstream.reject_requests_containing("no request contains this", 529, "");
         bench.wait_for_turn_end().await;
         bench.client.send_and_wait(&bench.uris.chat, "!say on we go").await;
         bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
@@ -39,11 +39,8 @@ async fn cancelled_response_is_imported_up_to_the_cancel() {
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
         bench.client.wait_for_turn_end(&bench.uris.chat).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
-        assert_import_matches(
-            bench,
-            &[("chat[0].usage:", "a live agent does not tell the use of a turn that was stopped")],
-        )
-        .await;
+        assert_import_matches(bench, &[("chat[0].usage:", "a live agent does not report the usage of a stopped turn")])
+            .await;
     }
 }
 
@@ -55,7 +52,7 @@ enum CrashPoint {
 }
 
 /// Kills the agent in its second turn; returns the turn.
-async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
+async fn crash_in_second_turn(bench: &mut SessionFixture, doing: CrashPoint) -> String {
     bench.client.send_and_wait(&bench.uris.chat, "!say The beginning.").await;
     let gate = bench.blocking_command("work");
     let script = match doing {
@@ -74,16 +71,16 @@ async fn dies(bench: &mut SessionFixture, doing: CrashPoint) -> String {
         text.lines().any(|line| line.contains("\"parentUuid\"") && line.contains(mark))
     };
     let claude = bench.home.path("claude");
-    wait_until("the record has it", || list_files(&claude).iter().any(has_mark)).await;
+    wait_until("the transcript has it", || list_files(&claude).iter().any(has_mark)).await;
     bench.kill_agent().await;
     bench.wait_for_turn_error().await;
     turn
 }
 
 const KILLED_AGENT_DIFFERENCES: [AllowedDifference; 3] = [
-    ("chat[1].state:", "that an agent died is not written down; its turn was cut off"),
-    ("chat[1].responseParts:", "the same, and neither is a sentence that it did not finish"),
-    ("chat[1].usage", "a live agent does not tell the use of a turn that it did not finish"),
+    ("chat[1].state:", "a crash is not in the transcript; its turn is interrupted"),
+    ("chat[1].responseParts:", "the same, and neither is an unfinished sentence"),
+    ("chat[1].usage", "a live agent does not report the usage of an unfinished turn"),
 ];
 
 /// The next message continues without that turn.
@@ -92,7 +89,7 @@ async fn crashed_turn_is_imported_as_far_as_it_was_written() {
     for build in BUILDS {
         for doing in [CrashPoint::Speaking, CrashPoint::Working] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;
-            dies(&mut bench, doing).await;
+            crash_in_second_turn(&mut bench, doing).await;
             bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
             assert_import_matches(bench, &KILLED_AGENT_DIFFERENCES).await;
         }
@@ -108,7 +105,7 @@ async fn resumed_turn_is_imported_as_two_turns() {
     for build in BUILDS {
         for doing in [CrashPoint::Speaking, CrashPoint::Working] {
             let mut bench = SessionFixture::with_rules(build, RULES).await;
-            let turn = dies(&mut bench, doing).await;
+            let turn = crash_in_second_turn(&mut bench, doing).await;
             bench.upstream.map_prompt_to_script(RESUME_PROMPT, Some("!say the rest"));
             bench.resume_turn(&turn).await;
             bench.wait_for_turn_end().await;
@@ -151,8 +148,8 @@ async fn message_of_a_crashed_turn_reaches_the_model_once_on_resume() {
             bench.resume_turn(&turn).await;
             bench.wait_for_turn_end().await;
             let last = bench.count_in_model_requests("heliotrope").pop();
-            let told = bench.upstream.requests().pop().map(|request| request.body["messages"].to_string());
-            assert_eq!(last, Some(1), "{build}, first: {is_first}: {told:?}");
+            let messages = bench.upstream.requests().pop().map(|request| request.body["messages"].to_string());
+            assert_eq!(last, Some(1), "{build}, first: {is_first}: {messages:?}");
             bench.stop().await;
         }
     }

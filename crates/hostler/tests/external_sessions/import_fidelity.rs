@@ -28,7 +28,7 @@ async fn turn(bench: &mut SessionFixture, script: &str) {
 }
 
 /// Runs all compared events in one conversation.
-async fn lead(bench: &mut SessionFixture) {
+async fn run_conversation(bench: &mut SessionFixture) {
     let work = bench.home.work();
     let file = work.join("notes.txt");
     turn(bench, "!think Let me see.\n!say Hello, horses.").await;
@@ -67,8 +67,8 @@ fn normal(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let free = ["startedAt", "duration", "modifiedAt", "nonce", "turnsNextCursor"];
-            let kept = object.iter().filter(|(key, _)| !free.contains(&key.as_str()));
-            Value::Object(kept.map(|(key, value)| (key.clone(), normal(value))).collect())
+            let compared = object.iter().filter(|(key, _)| !free.contains(&key.as_str()));
+            Value::Object(compared.map(|(key, value)| (key.clone(), normal(value))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(normal).collect()),
         other => other.clone(),
@@ -127,8 +127,8 @@ pub(crate) type AllowedDifference = (&'static str, &'static str);
 
 /// Differences in every conversation: the transcript does not contain these facts.
 const COMMON_DIFFERENCES: [AllowedDifference; 2] = [
-    (".usage._meta.hostler.contextWindow:", "only a live agent tells it, at the end of a turn"),
-    (".usage._meta.hostler.costUsd:", "only a live agent tells it, at the end of a turn"),
+    (".usage._meta.hostler.contextWindow:", "only a live agent reports it, at the end of a turn"),
+    (".usage._meta.hostler.costUsd:", "only a live agent reports it, at the end of a turn"),
 ];
 
 /// Imports the session in another host and asserts that both show the same, except for allowed differences.
@@ -142,9 +142,9 @@ pub(crate) async fn assert_import_matches(mut bench: SessionFixture, named: &[Al
     let mut found = Vec::new();
     for (name, turns) in &here {
         let other = &there[name];
-        let name = if name.is_empty() { "chat" } else { "worker" };
-        let said = |turns: &[Value]| turns.iter().map(|turn| turn["message"]["text"].clone()).collect::<Vec<_>>();
-        assert_eq!(said(turns), said(other), "{build}: {name}");
+        let name = if name.is_empty() { "chat" } else { "subAgentChat" };
+        let messages = |turns: &[Value]| turns.iter().map(|turn| turn["message"]["text"].clone()).collect::<Vec<_>>();
+        assert_eq!(messages(turns), messages(other), "{build}: {name}");
         differences(name, &Value::Array(turns.clone()), &Value::Array(other.clone()), &mut found);
     }
     let is_named = |difference: &String| {
@@ -158,24 +158,33 @@ pub(crate) async fn assert_import_matches(mut bench: SessionFixture, named: &[Al
 }
 
 const IMPORT_DIFFERENCES: [AllowedDifference; 11] = [
-    (".subagentAgentName:", "the older build does not say the kind while it works; the call in the record does"),
+    (".subagentAgentName:", "the older build does not report the kind while it works; the call in the transcript does"),
     (".content[0].agentName:", "the same"),
-    ("worker[0].usage.outputTokens:", "a live sub-agent's message may come before its answer was counted to the end"),
-    ("worker[0].usage.inputTokens:", "the same: the last of its answers may not be told at all while it works"),
-    ("chat[6].responseParts[1].toolCall.", "the older build writes down that a call failed which it stopped"),
-    ("chat[4].responseParts[0].toolCall.reasonMessage:", "a plain no is told in the words that the model read"),
-    ("chat[4].responseParts[0].toolCall.selectedOption:", "which choice it was does not matter to the agent"),
-    ("chat[4].responseParts[0].toolCall.toolInput:", "who is asked sees the input in the order of the request"),
-    ("chat[5].usage", "a live agent tells the use of a turn whose request was refused, which is none"),
-    ("chat[6].usage:", "a live agent does not tell the use of a turn that was stopped"),
-    ("chat[7].usage", "a live agent tells the use of the request that shortens; a record tells none of it"),
+    (
+        "subAgentChat[0].usage.outputTokens:",
+        "a live sub-agent's message may arrive before its answer was counted completely",
+    ),
+    (
+        "subAgentChat[0].usage.inputTokens:",
+        "the same: the last of its answers may not be reported at all while it works",
+    ),
+    ("chat[6].responseParts[1].toolCall.", "the older build writes that a stopped call failed"),
+    (
+        "chat[4].responseParts[0].toolCall.reasonMessage:",
+        "a denial without a reason is imported with the text that the model received",
+    ),
+    ("chat[4].responseParts[0].toolCall.selectedOption:", "the agent does not receive the option"),
+    ("chat[4].responseParts[0].toolCall.toolInput:", "a pending call shows the input in the order of the request"),
+    ("chat[5].usage", "a live agent reports the usage of a turn whose request was refused, which is zero"),
+    ("chat[6].usage:", "a live agent does not report the usage of a stopped turn"),
+    ("chat[7].usage", "a live agent reports the usage of the compaction request; a transcript does not contain it"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn import_matches_the_live_session() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
-        lead(&mut bench).await;
+        run_conversation(&mut bench).await;
         assert_import_matches(bench, &IMPORT_DIFFERENCES).await;
     }
 }

@@ -8,7 +8,7 @@ use super::second_host::{SecondHost, continue_in_terminal};
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
 
-fn said(chat: &Value) -> Vec<(String, String)> {
+fn message_answer_pairs(chat: &Value) -> Vec<(String, String)> {
     let turn = |turn: &Value| {
         let parts = turn["responseParts"].as_array().unwrap();
         let answers: Vec<_> = parts.iter().filter_map(|part| part["content"].as_str()).collect();
@@ -17,8 +17,8 @@ fn said(chat: &Value) -> Vec<(String, String)> {
     chat["turns"].as_array().unwrap().iter().map(turn).collect()
 }
 
-fn pair(said: &str, answered: &str) -> (String, String) {
-    (said.to_owned(), answered.to_owned())
+fn pair(message: &str, answer: &str) -> (String, String) {
+    (message.to_owned(), answer.to_owned())
 }
 
 /// Returns the last request to the model, without cache marks and reminders of the agent.
@@ -55,29 +55,29 @@ async fn session_of_another_host_is_imported_and_continues() {
     for build in BUILDS {
         // Control: without an import in between.
         let mut whole = SessionFixture::allowing_commands(build).await;
-        for words in [FIRST_PROMPT, "!say second", "!say third"] {
-            whole.client.send_and_wait(&whole.uris.chat, words).await;
+        for prompt in [FIRST_PROMPT, "!say second", "!say third"] {
+            whole.client.send_and_wait(&whole.uris.chat, prompt).await;
         }
         let expected = last_model_request(&whole);
         whole.stop().await;
 
         let mut bench = SessionFixture::allowing_commands(build).await;
-        for words in [FIRST_PROMPT, "!say second"] {
-            bench.client.send_and_wait(&bench.uris.chat, words).await;
+        for prompt in [FIRST_PROMPT, "!say second"] {
+            bench.client.send_and_wait(&bench.uris.chat, prompt).await;
         }
         // The restart ends the agent, which then has written everything.
         bench = bench.restart_host().await;
         let mut second = SecondHost::start(&bench).await;
         let chat = second.chat(&bench).await;
         assert_eq!(
-            said(&chat),
+            message_answer_pairs(&chat),
             [pair(FIRST_PROMPT, "Let me see.|I look.|It says horses."), pair("!say second", "second")],
             "{build}"
         );
         assert!(second.host.agents().is_empty(), "{build}: looking at it starts nothing");
         let text = second.peer.send_and_wait(&bench.uris.chat, "!say third").await;
         assert_eq!(text, "third", "{build}");
-        assert_eq!(last_model_request(&bench), expected, "{build}: the model is told what was said");
+        assert_eq!(last_model_request(&bench), expected, "{build}: the model receives the whole conversation");
         second.host.stop().await;
         bench.stop().await;
     }
@@ -90,11 +90,15 @@ async fn turns_from_a_terminal_and_another_host_are_synced_on_reopen() {
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
         bench = bench.restart_host().await;
         let mut expected = vec![pair("!say one", "one")];
-        assert_eq!(said(&bench.chat_state().await), expected, "{build}: what was said here is not said again");
+        assert_eq!(
+            message_answer_pairs(&bench.chat_state().await),
+            expected,
+            "{build}: own turns are not imported again"
+        );
         continue_in_terminal(&bench, "!say two").await;
         expected.push(pair("!say two", "two"));
         let mut second = SecondHost::start(&bench).await;
-        assert_eq!(said(&second.chat(&bench).await), expected, "{build}");
+        assert_eq!(message_answer_pairs(&second.chat(&bench).await), expected, "{build}");
         second.peer.send_and_wait(&bench.uris.chat, "!say three").await;
         second.host.stop().await;
         expected.push(pair("!say three", "three"));
@@ -104,8 +108,8 @@ async fn turns_from_a_terminal_and_another_host_are_synced_on_reopen() {
         bench.client.wait_for(&bench.uris.chat, is_over).await;
         expected.push(pair("!say four", "four"));
         bench = bench.restart_host().await;
-        assert_eq!(said(&bench.chat_state().await), expected, "{build}");
-        assert_eq!(*bench.count_in_model_requests("!say two").last().unwrap(), 1, "{build}: the model has heard it");
+        assert_eq!(message_answer_pairs(&bench.chat_state().await), expected, "{build}");
+        assert_eq!(*bench.count_in_model_requests("!say two").last().unwrap(), 1, "{build}: the model has received it");
         bench.stop().await;
     }
 }

@@ -31,7 +31,7 @@ const COMMAND_COMMENT: &str = "So I see.";
 
 /// Starts the agent in the fixture's working directory, sends a prompt, waits for the response, runs a shell
 /// command, and exits.
-async fn talk(bench: &SessionFixture) {
+async fn run_interactive_conversation(bench: &SessionFixture) {
     let projects = json!({ bench.home.work().to_str().unwrap(): { "hasTrustDialogAccepted": true } });
     let known = json!({ "hasCompletedOnboarding": true, "theme": "dark", "projects": projects });
     let claude = bench.home.path("claude");
@@ -56,18 +56,18 @@ async fn talk(bench: &SessionFixture) {
             }
         }
     });
-    let shows = |words: &str| screen.lock().unwrap().contains(words);
+    let shows = |part: &str| screen.lock().unwrap().contains(part);
     wait_until("the agent reads what is typed", || shows(INPUT_READY_SEQUENCE)).await;
     terminal.write_all(PROMPT.as_bytes()).unwrap();
-    // Between words it only moves the cursor. Keys that arrive together with the text count as pasted text.
-    wait_until("the words are on the screen", || shows("greet")).await;
+    // Between the parts of a text it only moves the cursor. Keys that arrive together with the text count as pasted text.
+    wait_until("the text is on the screen", || shows("greet")).await;
     terminal.write_all(b"\r").unwrap();
-    let has = |path: &PathBuf, kind: &str, words: &str| {
+    let has = |path: &PathBuf, kind: &str, part: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().any(|line| line.contains(&format!("\"type\":\"{kind}\"")) && line.contains(words))
+        text.lines().any(|line| line.contains(&format!("\"type\":\"{kind}\"")) && line.contains(part))
     };
-    let keeps = |kind: &str, words: &str| list_files(&claude).iter().any(|path| has(path, kind, words));
-    wait_until("the record has the answer", || keeps("assistant", ANSWER)).await;
+    let has_in_transcript = |kind: &str, part: &str| list_files(&claude).iter().any(|path| has(path, kind, part));
+    wait_until("the transcript has the answer", || has_in_transcript("assistant", ANSWER)).await;
 
     screen.lock().unwrap().clear();
     terminal.write_all(b"!").unwrap();
@@ -75,10 +75,10 @@ async fn talk(bench: &SessionFixture) {
     terminal.write_all(format!("echo {COMMAND_OUTPUT}").as_bytes()).unwrap();
     wait_until("the command is on the screen", || shows(COMMAND_OUTPUT)).await;
     terminal.write_all(b"\r").unwrap();
-    let (kind, words) = if bench.build == "js" { ("user", "<bash-stdout>") } else { ("assistant", COMMAND_COMMENT) };
-    wait_until("the record has what it printed", || keeps(kind, words)).await;
+    let (kind, part) = if bench.build == "js" { ("user", "<bash-stdout>") } else { ("assistant", COMMAND_COMMENT) };
+    wait_until("the transcript has the output", || has_in_transcript(kind, part)).await;
     terminal.write_all(b"/exit\r").unwrap();
-    let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it leaves").unwrap();
+    let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it exits").unwrap();
     assert!(status.success(), "{}: {status}", bench.build);
     reader.await.unwrap();
 }
@@ -89,7 +89,7 @@ async fn interactive_cli_session_is_listed_imported_and_continued() {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.upstream.map_prompt_to_script(PROMPT, Some(&format!("!say {ANSWER}")));
         bench.upstream.map_prompt_to_script("<bash-stdout>", Some(&format!("!say {COMMAND_COMMENT}\n")));
-        talk(&bench).await;
+        run_interactive_conversation(&bench).await;
         let session = loop {
             let found = bench.client.list_sessions().await.into_iter().find(|uri| *uri != bench.uris.session);
             match found {
@@ -107,8 +107,8 @@ async fn interactive_cli_session_is_listed_imported_and_continued() {
         let typed: Vec<_> =
             turns.as_array().unwrap().iter().map(|turn| turn["message"]["text"].as_str().unwrap()).collect();
         // The process may exit before the transcript is complete.
-        let (said, end) = typed.split_at(2);
-        assert_eq!(said, [PROMPT, &format!("!echo {COMMAND_OUTPUT}")], "{build}: {turns:#}");
+        let (messages, end) = typed.split_at(2);
+        assert_eq!(messages, [PROMPT, &format!("!echo {COMMAND_OUTPUT}")], "{build}: {turns:#}");
         assert!(matches!(end, [] | ["/exit"]), "{build}: {turns:#}");
         assert_eq!((&turns[0]["message"]["text"], &turns[0]["state"]), (&json!(PROMPT), &json!("complete")), "{build}");
         assert_eq!(turns[0]["responseParts"][0]["content"], ANSWER, "{build}: {turns:#}");
@@ -116,7 +116,10 @@ async fn interactive_cli_session_is_listed_imported_and_continued() {
 
         assert_eq!(bench.client.send_and_wait(&chat, "!say on we go").await, "on we go", "{build}");
         let asked = bench.upstream.requests().last().unwrap().body["messages"].to_string();
-        assert!(asked.contains(PROMPT) && asked.contains(ANSWER), "{build}: the model is told what was said: {asked}");
+        assert!(
+            asked.contains(PROMPT) && asked.contains(ANSWER),
+            "{build}: the model receives the whole conversation: {asked}"
+        );
         bench.stop().await;
     }
 }

@@ -30,12 +30,12 @@ fn transcript(home: &TestHome, session: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no {name}"))
 }
 
-async fn a_conversation_is_found_followed_and_deleted(build: &str) {
+async fn assert_conversation_is_listed_synced_and_deleted(build: &str) {
     let home = TestHome::new();
     run(&home, "state", build, &["run", "hello there"]).await;
     let [ours] = &listed(&home, "state", build).await[..] else { panic!("one session") };
     let session = ours["resource"].as_str().unwrap();
-    assert_eq!(ours["_meta"]["hostler"]["external"], Value::Null, "it was led here");
+    assert_eq!(ours["_meta"]["hostler"]["external"], Value::Null, "it is not an external session here");
 
     let [theirs] = &listed(&home, "other", build).await[..] else { panic!("one session") };
     assert_eq!(theirs["resource"], session);
@@ -57,19 +57,19 @@ async fn a_conversation_is_found_followed_and_deleted(build: &str) {
     run(&home, "other", build, &["sessions", "delete", "--yes", session]).await;
     assert!(!path.exists(), "the agent's record is gone");
     assert!(listed(&home, "other", build).await.is_empty());
-    assert_eq!(listed(&home, "state", build).await.len(), 1, "whose session it is keeps what it has stored");
+    assert_eq!(listed(&home, "state", build).await.len(), 1, "the owning host still lists its stored session");
     std::fs::write(&path, saved).unwrap();
-    assert!(listed(&home, "other", build).await.is_empty(), "what was deleted stays hidden");
+    assert!(listed(&home, "other", build).await.is_empty(), "a deleted session stays hidden");
 }
 
 #[tokio::test]
 async fn external_session_is_listed_updated_and_deleted_native() {
-    a_conversation_is_found_followed_and_deleted("native").await;
+    assert_conversation_is_listed_synced_and_deleted("native").await;
 }
 
 #[tokio::test]
 async fn external_session_is_listed_updated_and_deleted_js() {
-    a_conversation_is_found_followed_and_deleted("js").await;
+    assert_conversation_is_listed_synced_and_deleted("js").await;
 }
 
 /// More sessions than a client's event queue holds.
@@ -91,7 +91,7 @@ async fn thousands_of_external_sessions_do_not_block_clients() {
     assert_eq!(listed(&home, "other", "native").await.len(), MANY + 1);
 }
 
-async fn a_tag_is_in_the_agents_record_and_others_see_it(build: &str) {
+async fn assert_tag_is_in_the_transcript_and_visible_to_other_hosts(build: &str) {
     let home = TestHome::new();
     run(&home, "state", build, &["run", "hello there"]).await;
     let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
@@ -114,12 +114,12 @@ async fn a_tag_is_in_the_agents_record_and_others_see_it(build: &str) {
 
 #[tokio::test]
 async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_native() {
-    a_tag_is_in_the_agents_record_and_others_see_it("native").await;
+    assert_tag_is_in_the_transcript_and_visible_to_other_hosts("native").await;
 }
 
 #[tokio::test]
 async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_js() {
-    a_tag_is_in_the_agents_record_and_others_see_it("js").await;
+    assert_tag_is_in_the_transcript_and_visible_to_other_hosts("js").await;
 }
 
 /// Returns a client of the root channel, after the first scan of the transcripts.
@@ -136,8 +136,8 @@ async fn watcher(host: &HostProcess, session: &str) -> RawClient {
 }
 
 /// Waits until the root channel reports this title.
-async fn until_called(who: &str, raw: &mut RawClient, title: &str) {
-    let said = async {
+async fn wait_for_title(who: &str, raw: &mut RawClient, title: &str) {
+    let published = async {
         loop {
             let message = raw.receive().await.expect("the host does not hang up");
             if message["method"] == "root/sessionSummaryChanged" && message["params"]["changes"]["title"] == title {
@@ -145,42 +145,44 @@ async fn until_called(who: &str, raw: &mut RawClient, title: &str) {
             }
         }
     };
-    tokio::time::timeout(TEST_TIMEOUT / 3, said).await.unwrap_or_else(|_| panic!("{who} did not say {title:?}"));
+    tokio::time::timeout(TEST_TIMEOUT / 3, published)
+        .await
+        .unwrap_or_else(|_| panic!("{who} did not publish {title:?}"));
 }
 
-async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run(build: &str) {
+async fn assert_terminal_title_is_published(build: &str) {
     let home = TestHome::new();
     run(&home, "state", build, &["run", "hello there"]).await;
     let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
     // The owning host, and one that lists the session as external.
-    let leader = home.serve(build).await;
+    let owner = home.serve(build).await;
     let mut command = home.serve_command(&["--claude", build, "--upstream", "scripted"], &[]);
     command.env("XDG_STATE_HOME", home.path("other"));
-    let finder = HostProcess::start(command, &home.path("other").join("hostler")).await;
+    let other = HostProcess::start(command, &home.path("other").join("hostler")).await;
     let mut watchers =
-        [("the leader", watcher(&leader, &session).await), ("the finder", watcher(&finder, &session).await)];
+        [("the owning host", watcher(&owner, &session).await), ("the other host", watcher(&other, &session).await)];
     for title in ["named there", "named once more"] {
         // Same field order as the agent: the type comes first.
         let record = format!(r#"{{"type":"custom-title","customTitle":"{title}","sessionId":"x"}}"#);
         let mut file = std::fs::File::options().append(true).open(transcript(&home, &session)).unwrap();
         writeln!(file, "{record}").unwrap();
         for (who, raw) in &mut watchers {
-            until_called(who, raw, title).await;
+            wait_for_title(who, raw, title).await;
         }
     }
     drop(watchers);
-    leader.stop().await;
-    finder.stop().await;
+    owner.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]
 async fn title_set_in_a_terminal_is_published_by_running_hosts_native() {
-    a_name_given_in_the_terminal_is_told_by_hosts_that_run("native").await;
+    assert_terminal_title_is_published("native").await;
 }
 
 #[tokio::test]
 async fn title_set_in_a_terminal_is_published_by_running_hosts_js() {
-    a_name_given_in_the_terminal_is_told_by_hosts_that_run("js").await;
+    assert_terminal_title_is_published("js").await;
 }
 
 #[tokio::test]

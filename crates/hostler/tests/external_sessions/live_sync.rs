@@ -11,7 +11,7 @@ use crate::common::session_fixture::SessionFixture;
 use crate::common::{run_to_end, text};
 
 /// Waits for a matching event among those received since; returns its conversion.
-async fn hears<T>(peer: &mut TestClient, since: usize, fits: impl Fn(&ClientEvent) -> Option<T>) -> T {
+async fn wait_for_event<T>(peer: &mut TestClient, since: usize, fits: impl Fn(&ClientEvent) -> Option<T>) -> T {
     loop {
         if let Some(found) = peer.received.iter().skip(since).find_map(&fits) {
             return found;
@@ -28,7 +28,7 @@ fn action<'a>(event: &'a ClientEvent, channel: &str) -> Option<&'a StateAction> 
 }
 
 /// Returns the change of a session's list entry, if the event is one.
-fn line(event: &ClientEvent, session: &str) -> Option<Value> {
+fn summary_change(event: &ClientEvent, session: &str) -> Option<Value> {
     match &event.event {
         SubscriptionEvent::SessionSummaryChanged(change) if change.session == session => {
             Some(serde_json::to_value(&change.changes).unwrap())
@@ -43,15 +43,15 @@ async fn last_turn(second: &mut SecondHost, bench: &SessionFixture, since: usize
         StateAction::ChatTurnComplete(over) => Some(over.turn_id.clone()),
         _ => None,
     };
-    let turn = hears(&mut second.peer, since, ended).await;
-    let said = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+    let turn = wait_for_event(&mut second.peer, since, ended).await;
+    let started = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
         StateAction::ChatTurnStarted(began) if began.turn_id == turn => Some(began.message.text.clone()),
         _ => None,
     };
-    let said = hears(&mut second.peer, since, said).await;
+    let message = wait_for_event(&mut second.peer, since, started).await;
     let chat = serde_json::to_value(second.peer.chat_state(&bench.uris.chat).await).unwrap();
     let last = chat["turns"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&last["id"], &last["message"]["text"]), (&turn.into(), &said.into()), "the state says the same");
+    assert_eq!((&last["id"], &last["message"]["text"]), (&turn.into(), &message.into()), "the state is the same");
     last
 }
 
@@ -70,8 +70,8 @@ async fn terminal_turns_are_synced_to_an_open_session() {
         let turn = last_turn(&mut second, &bench, since).await;
         assert_eq!(turn["message"]["text"], "!say two", "{build}");
         assert_eq!(turn["responseParts"][0]["content"], "two", "{build}");
-        let modified = |event: &ClientEvent| line(event, &session)?["modifiedAt"].as_str().map(str::to_owned);
-        hears(&mut second.peer, since, modified).await;
+        let modified = |event: &ClientEvent| summary_change(event, &session)?["modifiedAt"].as_str().map(str::to_owned);
+        wait_for_event(&mut second.peer, since, modified).await;
 
         let since = second.peer.received.len();
         rename_in_terminal(&bench, "Horses");
@@ -79,9 +79,9 @@ async fn terminal_turns_are_synced_to_an_open_session() {
             StateAction::SessionTitleChanged(named) => Some(named.title.clone()),
             _ => None,
         };
-        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
-        let named = |event: &ClientEvent| line(event, &session)?["title"].as_str().map(str::to_owned);
-        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
+        assert_eq!(wait_for_event(&mut second.peer, since, named).await, "Horses", "{build}");
+        let named = |event: &ClientEvent| summary_change(event, &session)?["title"].as_str().map(str::to_owned);
+        assert_eq!(wait_for_event(&mut second.peer, since, named).await, "Horses", "{build}");
         second.host.stop().await;
         bench.stop().await;
     }
@@ -105,7 +105,7 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
             StateAction::ChatActivityChanged(now) => now.activity.clone(),
             _ => None,
         };
-        assert_eq!(hears(&mut second.peer, since, activity).await, "Continued elsewhere", "{build}");
+        assert_eq!(wait_for_event(&mut second.peer, since, activity).await, "Continued elsewhere", "{build}");
 
         let since = second.peer.received.len();
         second.peer.send_message(&bench.uris.chat, "!say three").await;
@@ -113,7 +113,7 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
             SubscriptionEvent::Action(envelope) => envelope.rejection_reason.clone(),
             _ => None,
         };
-        let reason = hears(&mut second.peer, since, refused).await;
+        let reason = wait_for_event(&mut second.peer, since, refused).await;
         assert_eq!(reason, "the conversation is being continued elsewhere; wait until that turn is over", "{build}");
         assert!(second.host.agents().is_empty(), "{build}: no agent is started for it");
 
@@ -123,17 +123,17 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
         assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
         let turn = last_turn(&mut second, &bench, since).await;
         assert_eq!(turn["message"]["text"], script, "{build}");
-        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: it is over");
+        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: the external turn has ended");
         second.peer.send_and_wait(&bench.uris.chat, "!say four").await;
         assert_eq!(
             bench.count_in_model_requests("!say three").last(),
             Some(&0),
-            "{build}: what was refused was not said"
+            "{build}: the model does not receive the refused message"
         );
         assert_eq!(
             bench.count_in_model_requests("!say two").last(),
             Some(&1),
-            "{build}: what was said there was heard"
+            "{build}: the model receives the external turn"
         );
         second.host.stop().await;
         bench.stop().await;
@@ -141,7 +141,7 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
 }
 
 /// Waits until the chat matches.
-async fn shows(bench: &mut SessionFixture, fits: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_chat(bench: &mut SessionFixture, fits: impl Fn(&Value) -> bool) -> Value {
     loop {
         let chat = bench.chat_state().await;
         if fits(&chat) {
@@ -170,20 +170,21 @@ async fn queued_messages_wait_for_the_external_turn_to_end() {
         let terminal = tokio::spawn(run_to_end(terminal_command(&bench, &script)));
         there.wait_until_running().await;
         here.release();
-        let chat = shows(&mut bench, |chat| turns(chat) == 2 && chat["activity"] == "Continued elsewhere").await;
+        let chat =
+            wait_for_chat(&mut bench, |chat| turns(chat) == 2 && chat["activity"] == "Continued elsewhere").await;
         assert_eq!(chat["queuedMessages"].as_array().map(Vec::len), Some(1), "{build}: {chat:#}");
         there.release();
         let output = terminal.await.unwrap();
         assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
-        let chat = shows(&mut bench, |chat| turns(chat) == 4).await;
-        let said = |turn: usize| chat["turns"][turn]["message"]["text"].as_str().unwrap();
-        assert_eq!((said(2), said(3)), (script.as_str(), "!say four"), "{build}: {chat:#}");
+        let chat = wait_for_chat(&mut bench, |chat| turns(chat) == 4).await;
+        let message = |turn: usize| chat["turns"][turn]["message"]["text"].as_str().unwrap();
+        assert_eq!((message(2), message(3)), (script.as_str(), "!say four"), "{build}: {chat:#}");
         if build == "native" {
             // The other build may write the end of our turn after theirs, and continues from the last message.
             assert_eq!(
                 bench.count_in_model_requests("!say three").last(),
                 Some(&1),
-                "{build}: what was said there was heard"
+                "{build}: the model receives the external turn"
             );
         }
         bench.stop().await;
@@ -200,14 +201,14 @@ async fn external_turn_during_our_turn_is_shown_and_the_agent_continues_from_our
         here.wait_until_running().await;
         continue_in_terminal(&bench, "!say three").await;
         here.release();
-        let chat = shows(&mut bench, |chat| turns(chat) == 3).await;
+        let chat = wait_for_chat(&mut bench, |chat| turns(chat) == 3).await;
         let theirs = &chat["turns"][2];
         assert_eq!(theirs["message"]["text"], "!say three", "{build}");
         let note = theirs["responseParts"][0]["content"].to_string();
         assert!(note.contains("remembers only one of the two"), "{build}: {theirs:#}");
         bench.client.send_and_wait(&bench.uris.chat, "!say four").await;
-        let heard = |words: &str| *bench.count_in_model_requests(words).last().unwrap();
-        assert_eq!((heard("!say two"), heard("!say three")), (1, 0), "{build}: it is as the note says");
+        let count = |text: &str| *bench.count_in_model_requests(text).last().unwrap();
+        assert_eq!((count("!say two"), count("!say three")), (1, 0), "{build}: the note is true");
         bench.stop().await;
     }
 }
@@ -222,8 +223,8 @@ async fn model_change_does_not_count_as_an_external_command() {
         let model = root["agents"][0]["models"].as_array().unwrap().last().unwrap()["id"].clone();
         let agent = bench.host.only_agent().pid;
         bench.configure(json!({ "model": model, "effort": "low" })).await;
-        for words in ["!say two", "!say three"] {
-            bench.client.send_and_wait(&bench.uris.chat, words).await;
+        for prompt in ["!say two", "!say three"] {
+            bench.client.send_and_wait(&bench.uris.chat, prompt).await;
         }
         let chat = bench.chat_state().await;
         assert_eq!((turns(&chat), bench.host.only_agent().pid), (3, agent), "{build}: {chat:#}");

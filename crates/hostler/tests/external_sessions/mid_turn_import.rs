@@ -22,7 +22,7 @@ fn chosen(value: &str) -> Value {
 }
 
 /// An answered question and a declined one; a rejected plan and an accepted one.
-async fn lead_through_questions(bench: &mut SessionFixture) {
+async fn answer_all_questions(bench: &mut SessionFixture) {
     bench.prompt_tool_call("AskUserQuestion", &question()).await;
     let asked = bench.wait_for_questions().await;
     let answers = json!({ asked["questions"][0]["id"].as_str().unwrap(): chosen("blue") });
@@ -55,11 +55,9 @@ async fn lead_through_questions(bench: &mut SessionFixture) {
 async fn questions_and_plans_are_imported_with_their_answers() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
-        lead_through_questions(&mut bench).await;
+        answer_all_questions(&mut bench).await;
         let named: &[AllowedDifference] = match build {
-            "js" => {
-                &[("chat[2].responseParts[0].toolCall.", "it does not write down that a person's own words were a no")]
-            }
+            "js" => &[("chat[2].responseParts[0].toolCall.", "it does not write that a text answer was a denial")],
             _ => &[],
         };
         assert_import_matches(bench, named).await;
@@ -67,7 +65,7 @@ async fn questions_and_plans_are_imported_with_their_answers() {
 }
 
 /// Steers a turn while a command runs.
-pub(crate) async fn interrupted_by_words(bench: &mut SessionFixture) {
+pub(crate) async fn run_steered_turn(bench: &mut SessionFixture) {
     let gate = bench.blocking_command("look");
     let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.bash_input());
     bench.client.send_message(&bench.uris.chat, &script).await;
@@ -83,7 +81,7 @@ pub(crate) async fn interrupted_by_words(bench: &mut SessionFixture) {
 async fn steer_is_imported_at_its_position() {
     for build in BUILDS {
         let mut bench = SessionFixture::with_rules(build, RULES).await;
-        interrupted_by_words(&mut bench).await;
+        run_steered_turn(&mut bench).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
         assert_import_matches(bench, &[]).await;
     }
@@ -97,7 +95,7 @@ async fn resumed_turn_is_imported_as_failure_and_response() {
         bench.upstream.reject_requests_containing("!say at last", 400, "Not now.");
         let turn = bench.client.send_message(&bench.uris.chat, "!say at last").await;
         let error = bench.wait_for_turn_error().await;
-        bench.upstream.reject_requests_containing("nobody says this", 400, "");
+        bench.upstream.reject_requests_containing("no request contains this", 400, "");
         bench.resume_turn(&turn).await;
         bench.wait_for_turn_end().await;
         bench = bench.restart_host().await;
@@ -116,10 +114,13 @@ async fn resumed_turn_is_imported_as_failure_and_response() {
 }
 
 const JS_SUB_AGENT_DIFFERENCES: [AllowedDifference; 4] = [
-    (".subagentAgentName:", "it does not say the kind while it works; the call in the record does"),
+    (".subagentAgentName:", "it does not report the kind while it works; the call in the transcript does"),
     (".content[0].agentName:", "the same"),
-    ("worker[0].responseParts:", "it does not print what a sub-agent says in the background; the record has it"),
-    ("worker[0].usage", "the same"),
+    (
+        "subAgentChat[0].responseParts:",
+        "it does not print the text of a sub-agent in the background; the transcript has it",
+    ),
+    ("subAgentChat[0].usage", "the same"),
 ];
 
 fn helper(script: &str) -> String {
@@ -129,7 +130,7 @@ fn helper(script: &str) -> String {
 }
 
 /// Waits until the only sub-agent's turn is over.
-async fn worker_is_over(bench: &SessionFixture) {
+async fn wait_until_sub_agent_ends(bench: &SessionFixture) {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let session = serde_json::to_value(bench.client.subscribe_snapshot(&bench.uris.session).await).unwrap();
@@ -156,15 +157,18 @@ async fn background_sub_agent_is_imported_with_its_work() {
         match build {
             // The older build reports the end when its own call is over.
             "js" => wait_until("the sub-agent is asked", || bench.upstream.requests().len() >= 2).await,
-            _ => worker_is_over(&bench).await,
+            _ => wait_until_sub_agent_ends(&bench).await,
         }
         front.release();
         bench.wait_for_turn_end().await;
-        worker_is_over(&bench).await;
+        wait_until_sub_agent_ends(&bench).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say The end.").await;
         let named: &[AllowedDifference] = match build {
             "js" => &JS_SUB_AGENT_DIFFERENCES,
-            _ => &[("worker[0].usage.outputTokens:", "its message may come before its answer was counted to the end")],
+            _ => &[(
+                "subAgentChat[0].usage.outputTokens:",
+                "its message may come before its answer was counted to the end",
+            )],
         };
         assert_import_matches(bench, named).await;
     }

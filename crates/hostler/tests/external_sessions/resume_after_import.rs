@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::import_session::last_model_request;
-use super::mid_turn_import::interrupted_by_words;
+use super::mid_turn_import::run_steered_turn;
 use super::second_host::SecondHost;
 use crate::common::BUILDS;
 use crate::common::session_fixture::SessionFixture;
@@ -11,45 +11,45 @@ use crate::common::session_fixture::SessionFixture;
 const LAST_PROMPT: &str = "!say last";
 
 /// Returns the last request to the model, without paths, ids, and the duration of sub-agents.
-fn heard(bench: &SessionFixture) -> Value {
+fn normalized_model_request(bench: &SessionFixture) -> Value {
     let root = bench.home.root().to_str().unwrap();
     let slug = root.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let mut text = serde_json::to_string(&last_model_request(bench)).unwrap();
     for free in [root, &slug, bench.uris.session.strip_prefix("claude:/").unwrap()] {
         text = text.replace(free, "…");
     }
-    let word_after = |text: &str, before: &str| {
+    let value_after = |text: &str, before: &str| {
         let (_, after) = text.split_once(before)?;
         after.split(|c: char| !c.is_ascii_alphanumeric()).next().map(str::to_owned)
     };
     // The id occurs in other places, too; only its own value is replaced.
-    if let Some(agent) = word_after(&text, "agentId: ") {
+    if let Some(agent) = value_after(&text, "agentId: ") {
         text = text.replace(&agent, "…");
     }
-    if let Some(time) = word_after(&text, "duration_ms: ") {
+    if let Some(time) = value_after(&text, "duration_ms: ") {
         text = text.replace(&format!("duration_ms: {time}"), "duration_ms: …");
     }
     serde_json::from_str(&text).unwrap()
 }
 
 /// Runs the conversation to its end in one host; in another home, a second host imports it before the last message.
-async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
+async fn assert_continues_identically(run_conversation: impl AsyncFn(&mut SessionFixture)) {
     for build in BUILDS {
         let mut whole = SessionFixture::allowing_commands(build).await;
-        lead(&mut whole).await;
+        run_conversation(&mut whole).await;
         whole.client.send_and_wait(&whole.uris.chat, LAST_PROMPT).await;
-        let expected = heard(&whole);
+        let expected = normalized_model_request(&whole);
         whole.stop().await;
 
         let mut bench = SessionFixture::allowing_commands(build).await;
-        lead(&mut bench).await;
+        run_conversation(&mut bench).await;
         // The restart ends the agent, which then has written everything.
         bench = bench.restart_host().await;
         let mut second = SecondHost::start(&bench).await;
         second.chat(&bench).await;
         second.peer.send_and_wait(&bench.uris.chat, LAST_PROMPT).await;
-        let heard = heard(&bench);
-        assert_eq!(heard, expected, "{build}: {heard:#} instead of {expected:#}");
+        let request = normalized_model_request(&bench);
+        assert_eq!(request, expected, "{build}: {request:#} instead of {expected:#}");
         second.host.stop().await;
         bench.stop().await;
     }
@@ -57,9 +57,9 @@ async fn goes_on_the_same(lead: impl AsyncFn(&mut SessionFixture)) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_conversation_continues_identically_after_a_compaction() {
-    goes_on_the_same(async |bench| {
-        for words in ["!say one", "!say two", "/compact", "!say three"] {
-            bench.client.send_and_wait(&bench.uris.chat, words).await;
+    assert_continues_identically(async |bench| {
+        for prompt in ["!say one", "!say two", "/compact", "!say three"] {
+            bench.client.send_and_wait(&bench.uris.chat, prompt).await;
         }
     })
     .await;
@@ -67,7 +67,7 @@ async fn imported_conversation_continues_identically_after_a_compaction() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_conversation_continues_identically_after_a_sub_agent() {
-    goes_on_the_same(async |bench| {
+    assert_continues_identically(async |bench| {
         let inside = json!({ "command": "echo inside", "description": "says" });
         let helper = json!({ "description": "a helper", "subagent_type": "general-purpose", "run_in_background": false,
             "prompt": format!("!tool Bash {inside}\n!say helped") });
@@ -78,12 +78,12 @@ async fn imported_conversation_continues_identically_after_a_sub_agent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_conversation_continues_identically_after_a_steer() {
-    goes_on_the_same(interrupted_by_words).await;
+    assert_continues_identically(run_steered_turn).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_conversation_continues_identically_after_an_interrupt() {
-    goes_on_the_same(async |bench| {
+    assert_continues_identically(async |bench| {
         let turn = bench.client.send_message(&bench.uris.chat, "!say begun\n!hang").await;
         bench.wait_for_action("chat/delta").await.unwrap();
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
@@ -101,7 +101,7 @@ async fn imported_conversation_continues_identically_after_an_interrupt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_conversation_continues_identically_after_a_failure() {
-    goes_on_the_same(async |bench| {
+    assert_continues_identically(async |bench| {
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
         bench.client.send_message(&bench.uris.chat, "!error 400 This cannot be.").await;
         bench.wait_for_turn_error().await;

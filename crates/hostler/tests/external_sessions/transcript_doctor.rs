@@ -22,7 +22,7 @@ fn record(home: &TestHome) -> PathBuf {
 }
 
 /// Writes a transcript of another conversation beside one.
-fn beside(record: &Path, id: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+fn write_transcript_beside(record: &Path, id: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = record.with_file_name(format!("{id}.jsonl"));
     std::fs::write(&path, contents).unwrap();
     path
@@ -32,14 +32,14 @@ const TORN: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3701";
 const NOISE: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3702";
 const LOCKED: &str = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3703";
 
-async fn damage_is_named(build: &str) {
+async fn assert_damage_is_reported(build: &str) {
     let home = TestHome::new();
     let first = run(&home, build, &["run", "hello there"]).await;
     assert!(first.status.success(), "{}", text(&first.stderr));
     let healthy = run(&home, build, &["sessions", "doctor"]).await;
-    let said = text(&healthy.stderr);
-    assert_eq!((healthy.status.code(), text(&healthy.stdout).as_str()), (Some(0), ""), "{said}");
-    assert!(said.contains("1 conversation was read; nothing is wrong."), "{said}");
+    let stderr = text(&healthy.stderr);
+    assert_eq!((healthy.status.code(), text(&healthy.stdout).as_str()), (Some(0), ""), "{stderr}");
+    assert!(stderr.contains("1 conversation was read; nothing is wrong."), "{stderr}");
 
     let path = record(&home);
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -47,15 +47,15 @@ async fn damage_is_named(build: &str) {
     lines.insert(1, "{ noise");
     let mut torn = lines.join("\n");
     torn.truncate(torn.len() - 7);
-    beside(&path, TORN, &torn);
-    beside(&path, NOISE, [0xff; 300]);
+    write_transcript_beside(&path, TORN, &torn);
+    write_transcript_beside(&path, NOISE, [0xff; 300]);
     // Root can read every file, so a directory with this name is used instead.
     let locked = path.with_file_name(format!("{LOCKED}.jsonl"));
     std::fs::create_dir(&locked).unwrap();
 
     let found = run(&home, build, &["sessions", "doctor"]).await;
-    let (out, said) = (text(&found.stdout), text(&found.stderr));
-    assert_eq!(found.status.code(), Some(1), "{out}{said}");
+    let (out, stderr) = (text(&found.stdout), text(&found.stderr));
+    assert_eq!(found.status.code(), Some(1), "{out}{stderr}");
     assert!(out.contains(&format!("claude:/{TORN}: line 2 is not a record")), "{out}");
     assert!(
         out.contains(&format!("claude:/{TORN}: ")) && out.contains("bytes at the end are an incomplete record"),
@@ -66,8 +66,8 @@ async fn damage_is_named(build: &str) {
     }
     let healthy = path.file_stem().unwrap().to_str().unwrap();
     assert!(!out.contains(healthy), "its neighbour is healthy: {out}");
-    assert!(said.contains("2 conversations were read; 4 things are wrong."), "{out}{said}");
-    assert!(!out.contains("hello there"), "nothing that was said is printed");
+    assert!(stderr.contains("2 conversations were read; 4 things are wrong."), "{out}{stderr}");
+    assert!(!out.contains("hello there"), "no message is printed");
 
     // A session of this host whose transcript is missing.
     std::fs::remove_dir(&locked).unwrap();
@@ -94,10 +94,10 @@ async fn damage_is_named(build: &str) {
 
 #[tokio::test]
 async fn doctor_reports_damaged_transcripts_native() {
-    damage_is_named(BUILDS[0]).await;
+    assert_damage_is_reported(BUILDS[0]).await;
 }
 
 #[tokio::test]
 async fn doctor_reports_damaged_transcripts_js() {
-    damage_is_named(BUILDS[1]).await;
+    assert_damage_is_reported(BUILDS[1]).await;
 }

@@ -79,10 +79,10 @@ async fn message_at_the_end_of_background_work_is_answered_once() {
         let ends = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatTurnComplete(end) if end.turn_id == turn);
         bench.client.wait_for(&chat, ends).await;
         // The agent's response about its work comes before, in or after that turn.
-        let told = |bench: &SessionFixture| {
+        let is_reported = |bench: &SessionFixture| {
             bench.count_in_model_requests("<task-notification>").iter().any(|times| *times > 0)
         };
-        wait_until("the model is told of the work", || told(&bench)).await;
+        wait_until("the model receives the result of the work", || is_reported(&bench)).await;
         // An agent that turns to its work at the same time answers that; then it is asked again.
         let mut answer = bench.client.send_and_wait(&chat, "!say last").await;
         if answer.contains("<task-notification>") {
@@ -112,7 +112,7 @@ async fn client_stops_background_work_and_its_processes_end() {
         assert_eq!(removed["id"], one, "{build}");
         assert_eq!(work(&bench.chat_state().await), [two.as_str()], "{build}");
         wait_until("its shell is gone", || shells(host, "one") == 0).await;
-        assert!(shells(host, "two") > 0, "{build}: the other one goes on");
+        assert!(shells(host, "two") > 0, "{build}: the other one continues");
         let params = json!({ "channel": bench.uris.chat, "id": one });
         let again = bench.client.client.request::<_, Value>("hostler/stopBackgroundWork", params).await;
         assert!(again.unwrap_err().to_string().contains(&one), "{build}");

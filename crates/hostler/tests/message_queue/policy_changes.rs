@@ -60,10 +60,10 @@ async fn model_effort_and_thinking_change_in_one_process() {
         let forgotten = &seventh["output_config"]["effort"];
         assert!(*forgotten != "medium" && *forgotten != "low", "{build}: {forgotten}");
         assert_ne!(bench.host.only_agent().pid, agent, "{build}");
-        for words in ["one", "two", "three", "four", "five", "six"] {
+        for prompt in ["one", "two", "three", "four", "five", "six"] {
             assert!(
-                seventh["messages"].to_string().contains(&format!("!say {words}")),
-                "{build}: {words} is remembered"
+                seventh["messages"].to_string().contains(&format!("!say {prompt}")),
+                "{build}: {prompt} is remembered"
             );
         }
         bench.stop().await;

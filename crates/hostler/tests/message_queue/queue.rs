@@ -54,10 +54,10 @@ async fn queued_messages_are_edited_reordered_removed_and_run_in_order() {
         assert_eq!(chat["turns"][2]["responseParts"][0]["content"], "second", "{build}: {chat:#}");
         assert_eq!(waiting(&chat), [""; 0], "{build}");
         assert_eq!(bench.host.only_agent().pid, agent, "{build}: the same process");
-        for (words, times) in
+        for (prompt, times) in
             [("!say three", vec![0, 0, 1, 1]), ("!say second", vec![0, 0, 0, 1]), ("!say two", vec![0; 4])]
         {
-            assert_eq!(bench.count_in_model_requests(words), times, "{build}: {words}: never two prompts at once");
+            assert_eq!(bench.count_in_model_requests(prompt), times, "{build}: {prompt}: never two prompts at once");
         }
         bench.stop().await;
     }
@@ -92,21 +92,24 @@ async fn queue_survives_a_killed_host_and_does_not_start_by_itself() {
         let (_, script) = work(&bench, "work").await;
         bench.set_pending_message("queued", "q1", "!say one").await;
         bench.set_pending_message("queued", "q2", "!say two").await;
-        bench.set_pending_message("steering", "s", "!say words").await;
+        bench.set_pending_message("steering", "s", "!say steer").await;
         for _ in 0..3 {
             bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
         }
         let mut bench = bench.kill_host().await;
         let chat = bench.chat_state().await;
-        assert_eq!(waiting(&chat), ["!say words", "!say one", "!say two"], "{build}");
+        assert_eq!(waiting(&chat), ["!say steer", "!say one", "!say two"], "{build}");
         assert!(chat["activeTurn"].is_null() && chat["steeringMessage"].is_null(), "{build}: {chat:#}");
-        assert!(is_paused(&bench).await && bench.host.agents().is_empty(), "{build}: nothing starts by itself");
+        assert!(
+            is_paused(&bench).await && bench.host.agents().is_empty(),
+            "{build}: no queued message starts automatically"
+        );
         assert_eq!(bench.client.send_and_wait(&bench.uris.chat, "!say back").await, "back", "{build}");
         for _ in 0..3 {
             bench.wait_for_turn_end().await;
         }
         let chat = bench.chat_state().await;
-        assert_eq!(asked(&chat), [&script, "!say back", "!say words", "!say one", "!say two"], "{build}");
+        assert_eq!(asked(&chat), [&script, "!say back", "!say steer", "!say one", "!say two"], "{build}");
         assert_eq!(waiting(&chat), [""; 0], "{build}");
         bench.stop().await;
     }

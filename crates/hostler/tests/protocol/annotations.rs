@@ -15,7 +15,7 @@ area! { HostFixture::with_fake_agent();
     other_actions_on_the_annotations_channel_are_rejected,
     annotations_of_an_unknown_session_are_not_found,
     annotations_are_removed_with_their_session,
-    meta_and_ranges_are_kept,
+    meta_and_ranges_are_stored,
     annotations_are_separate_per_session,
     annotations_are_attached_to_a_message,
 }
@@ -44,11 +44,11 @@ async fn annotation_is_created_and_shared(case: ProtocolCase) {
     let mut other = case.connect_client().await;
     assert_eq!(other.subscribe(&channel).await, json!({"annotations": []}));
     client.subscribe(&channel).await;
-    let wish = annotation(&uris, "a", "why?");
-    client.dispatch_accepted(&channel, set(&wish)).await;
-    assert_eq!(other.wait_for_action(&channel, "annotations/set").await["annotation"], wish);
+    let action = annotation(&uris, "a", "why?");
+    client.dispatch_accepted(&channel, set(&action)).await;
+    assert_eq!(other.wait_for_action(&channel, "annotations/set").await["annotation"], action);
     other.assert_state_matches_host(&channel).await;
-    assert_eq!(other.subscribe(&channel).await["annotations"], json!([wish]));
+    assert_eq!(other.subscribe(&channel).await["annotations"], json!([action]));
 }
 
 async fn annotation_with_the_same_id_is_replaced(case: ProtocolCase) {
@@ -157,16 +157,16 @@ async fn annotations_are_removed_with_their_session(case: ProtocolCase) {
     assert_eq!(client.subscribe(&channel).await, json!({"annotations": []}));
 }
 
-async fn meta_and_ranges_are_kept(case: ProtocolCase) {
+async fn meta_and_ranges_are_stored(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
-    let mut wish = annotation(&uris, "b", "x");
-    wish["_meta"] = json!({"colour": "red"});
-    wish["range"] = json!({"start": {"line": 1, "character": 2}, "end": {"line": 3, "character": 4}});
-    wish["origin"]["chat"] = json!(uris.chat);
-    wish["origin"]["turnId"] = json!("t");
-    wish["entries"][0]["text"] = json!({"markdown": "*x*"});
-    client.dispatch_accepted(&channel, set(&wish)).await;
-    assert_eq!(client.subscribe(&channel).await["annotations"][1], wish);
+    let mut action = annotation(&uris, "b", "x");
+    action["_meta"] = json!({"colour": "red"});
+    action["range"] = json!({"start": {"line": 1, "character": 2}, "end": {"line": 3, "character": 4}});
+    action["origin"]["chat"] = json!(uris.chat);
+    action["origin"]["turnId"] = json!("t");
+    action["entries"][0]["text"] = json!({"markdown": "*x*"});
+    client.dispatch_accepted(&channel, set(&action)).await;
+    assert_eq!(client.subscribe(&channel).await["annotations"][1], action);
 }
 
 async fn annotations_are_separate_per_session(case: ProtocolCase) {
@@ -177,14 +177,14 @@ async fn annotations_are_separate_per_session(case: ProtocolCase) {
 
 async fn annotations_are_attached_to_a_message(case: ProtocolCase) {
     let (mut client, uris, channel) = annotated(&case).await;
-    let mut wish = turn_started_action("look at these");
-    wish["message"]["attachments"] = json!([{"type": "annotations", "label": "notes", "resource": channel}]);
-    client.dispatch_accepted(&uris.chat, wish.clone()).await;
-    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+    let mut action = turn_started_action("look at these");
+    action["message"]["attachments"] = json!([{"type": "annotations", "label": "notes", "resource": channel}]);
+    client.dispatch_accepted(&uris.chat, action.clone()).await;
+    client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
     let answer = markdown_text(&client.subscribe(&uris.chat).await["turns"][0]);
     assert!(answer.contains("why?"), "{answer}");
-    let mut wish = turn_started_action("and at this");
-    wish["message"]["attachments"] =
-        json!([{"type": "annotations", "label": "notes", "resource": channel, "annotationIds": ["nobody"]}]);
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let mut action = turn_started_action("and at this");
+    action["message"]["attachments"] =
+        json!([{"type": "annotations", "label": "notes", "resource": channel, "annotationIds": ["unknown"]}]);
+    client.dispatch_rejected(&uris.chat, action).await;
 }

@@ -41,7 +41,7 @@ async fn waiting(case: &ProtocolCase) -> (RecordingClient, CaseUris, Value) {
     (client, uris, needed)
 }
 
-fn verdict(needed: &Value, more: Value) -> Value {
+fn confirmation(needed: &Value, more: Value) -> Value {
     let mut action = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
         "toolCallId": needed["toolCall"]["toolCallId"]});
     action.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -49,11 +49,11 @@ fn verdict(needed: &Value, more: Value) -> Value {
 }
 
 fn yes(needed: &Value) -> Value {
-    verdict(needed, json!({"approved": true, "confirmed": "user-action"}))
+    confirmation(needed, json!({"approved": true, "confirmed": "user-action"}))
 }
 
 fn no(needed: &Value) -> Value {
-    verdict(needed, json!({"approved": false, "reason": "denied"}))
+    confirmation(needed, json!({"approved": false, "reason": "denied"}))
 }
 
 /// Returns the call of the completed turn.
@@ -111,8 +111,8 @@ async fn approval_runs_the_call(case: ProtocolCase) {
 
 async fn denial_cancels_the_call_and_its_reason_reaches_the_model(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
-    let told = json!({"approved": false, "reason": "denied", "reasonMessage": "not on a Sunday"});
-    client.dispatch_accepted(&uris.chat, verdict(&needed, told)).await;
+    let answer = json!({"approved": false, "reason": "denied", "reasonMessage": "not on a Sunday"});
+    client.dispatch_accepted(&uris.chat, confirmation(&needed, answer)).await;
     let call = ended(&mut client, &uris, &needed).await;
     assert_eq!(call["status"], "cancelled", "{call:#}");
     assert!(call.to_string().contains("not on a Sunday"), "{call:#}");
@@ -122,7 +122,7 @@ async fn denial_cancels_the_call_and_its_reason_reaches_the_model(case: Protocol
 async fn listed_option_is_accepted(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let chosen = json!({"approved": true, "confirmed": "user-action", "selectedOptionId": "allow-once"});
-    client.dispatch_accepted(&uris.chat, verdict(&needed, chosen)).await;
+    client.dispatch_accepted(&uris.chat, confirmation(&needed, chosen)).await;
     assert_eq!(ended(&mut client, &uris, &needed).await["status"], "completed");
 }
 
@@ -130,7 +130,7 @@ async fn unknown_option_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for (approved, option) in [(true, "allow-everything"), (true, "deny"), (false, "allow-once"), (true, "")] {
         let chosen = json!({"approved": approved, "selectedOptionId": option});
-        client.dispatch_rejected(&uris.chat, verdict(&needed, chosen)).await;
+        client.dispatch_rejected(&uris.chat, confirmation(&needed, chosen)).await;
     }
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
@@ -165,17 +165,17 @@ async fn second_answer_by_the_same_client_is_rejected(case: ProtocolCase) {
 
 async fn answer_to_an_unknown_call_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
-    let mut wish = yes(&needed);
-    wish["toolCallId"] = json!("nobody");
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let mut action = yes(&needed);
+    action["toolCallId"] = json!("unknown");
+    client.dispatch_rejected(&uris.chat, action).await;
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
 async fn answer_for_another_turn_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
-    let mut wish = yes(&needed);
-    wish["turnId"] = json!("another");
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let mut action = yes(&needed);
+    action["turnId"] = json!("another");
+    client.dispatch_rejected(&uris.chat, action).await;
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
 
@@ -190,7 +190,7 @@ async fn answer_after_the_turn_is_rejected(case: ProtocolCase) {
 async fn malformed_tool_answer_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for more in [json!({}), json!({"approved": "yes"}), json!({"approved": 1}), json!({"approved": null})] {
-        client.dispatch_rejected(&uris.chat, verdict(&needed, more)).await;
+        client.dispatch_rejected(&uris.chat, confirmation(&needed, more)).await;
     }
     let state = client.subscribe(&uris.session).await;
     assert_eq!(state["inputNeeded"].as_array().unwrap().len(), 1, "it still waits");
@@ -200,8 +200,8 @@ async fn malformed_tool_answer_is_rejected(case: ProtocolCase) {
 async fn edited_input_is_run(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     let edited = r#"{"command":"mkdir other"}"#;
-    let wish = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
-    client.dispatch_accepted(&uris.chat, verdict(&needed, wish)).await;
+    let action = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
+    client.dispatch_accepted(&uris.chat, confirmation(&needed, action)).await;
     let call = ended(&mut client, &uris, &needed).await;
     assert_eq!(call["toolInput"], edited, "{call:#}");
     assert!(call["content"][0]["text"].as_str().unwrap().contains("mkdir other"), "{call:#}");
@@ -210,8 +210,8 @@ async fn edited_input_is_run(case: ProtocolCase) {
 async fn edited_input_that_is_not_json_is_rejected(case: ProtocolCase) {
     let (mut client, uris, needed) = waiting(&case).await;
     for edited in ["{", "7", ""] {
-        let wish = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
-        client.dispatch_rejected(&uris.chat, verdict(&needed, wish)).await;
+        let action = json!({"approved": true, "confirmed": "user-action", "editedToolInput": edited});
+        client.dispatch_rejected(&uris.chat, confirmation(&needed, action)).await;
     }
     client.dispatch_accepted(&uris.chat, no(&needed)).await;
 }
@@ -223,7 +223,7 @@ async fn session_approval_is_remembered(case: ProtocolCase) {
     client.send_message(&uris.chat, &write).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
     let chosen = json!({"approved": true, "confirmed": "user-action", "selectedOptionId": "allow-session"});
-    client.dispatch_accepted(&uris.chat, verdict(&needed, chosen)).await;
+    client.dispatch_accepted(&uris.chat, confirmation(&needed, chosen)).await;
     client.wait_for_turn_end(&uris.chat, needed["turnId"].as_str().unwrap()).await;
     client.send_and_wait(&uris.chat, &write).await;
     let asked = client

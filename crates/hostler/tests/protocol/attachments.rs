@@ -25,7 +25,7 @@ area! { HostFixture::with_fake_agent();
     draft_may_have_attachments,
     message_with_only_attachments_is_accepted,
     attachment_meta_is_preserved,
-    queued_message_keeps_its_attachments,
+    queued_message_is_sent_with_its_attachments,
 }
 
 fn embedded(label: &str, kind: &str, bytes: &[u8]) -> Value {
@@ -33,32 +33,32 @@ fn embedded(label: &str, kind: &str, bytes: &[u8]) -> Value {
 }
 
 fn with(text: &str, attachments: Value) -> Value {
-    let mut wish = turn_started_action(text);
-    wish["message"]["attachments"] = attachments;
-    wish
+    let mut action = turn_started_action(text);
+    action["message"]["attachments"] = attachments;
+    action
 }
 
 /// Sends a message that is accepted; returns the envelope and the turn.
-async fn sent(client: &mut RecordingClient, chat: &str, wish: Value) -> (Value, Value) {
-    let echo = client.dispatch_accepted(chat, wish.clone()).await;
-    client.wait_for_turn_end(chat, wish["turnId"].as_str().unwrap()).await;
+async fn sent(client: &mut RecordingClient, chat: &str, action: Value) -> (Value, Value) {
+    let echo = client.dispatch_accepted(chat, action.clone()).await;
+    client.wait_for_turn_end(chat, action["turnId"].as_str().unwrap()).await;
     let turn = client.subscribe(chat).await["turns"].as_array().unwrap().last().unwrap().clone();
     (echo, turn)
 }
 
 async fn embedded_text_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = with("read this", json!([embedded("note.txt", "text/plain", b"the secret word is horse")]));
-    let (_, turn) = sent(&mut client, &uris.chat, wish).await;
-    assert!(markdown_text(&turn).contains("the secret word is horse"), "{turn:#}");
+    let action = with("read this", json!([embedded("note.txt", "text/plain", b"the password is horse")]));
+    let (_, turn) = sent(&mut client, &uris.chat, action).await;
+    assert!(markdown_text(&turn).contains("the password is horse"), "{turn:#}");
 }
 
 async fn contents_are_replaced_by_references_before_the_echo(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut other = case.connect_to_session(&uris).await;
-    let wish = with("read this", json!([embedded("note.txt", "text/plain", b"words")]));
-    let (echo, turn) = sent(&mut client, &uris.chat, wish).await;
-    let data = STANDARD.encode("words");
+    let action = with("read this", json!([embedded("note.txt", "text/plain", b"contents")]));
+    let (echo, turn) = sent(&mut client, &uris.chat, action).await;
+    let data = STANDARD.encode("contents");
     assert!(!echo.to_string().contains(&data) && !turn.to_string().contains(&data), "{echo:#}");
     let attachment = &echo["action"]["message"]["attachments"][0];
     assert_eq!(attachment["type"], "resource");
@@ -69,11 +69,11 @@ async fn contents_are_replaced_by_references_before_the_echo(case: ProtocolCase)
 
 async fn attached_contents_are_readable_by_reference(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = with("read this", json!([embedded("note.txt", "text/plain", b"words")]));
-    let (echo, _) = sent(&mut client, &uris.chat, wish).await;
+    let action = with("read this", json!([embedded("note.txt", "text/plain", b"contents")]));
+    let (echo, _) = sent(&mut client, &uris.chat, action).await;
     let uri = &echo["action"]["message"]["attachments"][0]["uri"];
     let read = case.connect_client().await.call_ok("resourceRead", json!({"uri": uri})).await;
-    assert_eq!(read["data"], "words");
+    assert_eq!(read["data"], "contents");
     assert_eq!(client.call_error_code("resourceRead", json!({"uri": "ahp-content:/0000"})).await, -32008);
 }
 
@@ -136,13 +136,13 @@ async fn asked(client: &mut RecordingClient) -> Value {
 async fn file_on_the_client_is_requested_from_it(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let uri = format!("vscode-agent-client://{}/file/-/notes.txt", client.id);
-    let wish = with("look", json!([resource(&uri)]));
-    client.dispatch(&uris.chat, wish.clone()).await;
+    let action = with("look", json!([resource(&uri)]));
+    client.dispatch(&uris.chat, action.clone()).await;
     let request = asked(&mut client).await;
     assert_eq!((&request["params"]["uri"], &request["params"]["channel"]), (&json!(uri), &json!(ROOT)));
     let result = json!({"data": STANDARD.encode("mine alone"), "encoding": "base64", "contentType": "text/plain"});
     client.send_text(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string()).await;
-    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+    client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
     let answer = markdown_text(&client.subscribe(&uris.chat).await["turns"][0]);
     assert!(answer.contains("mine alone"), "{answer}");
 }
@@ -170,13 +170,13 @@ async fn attachment_plan_for_an_unknown_chat_is_rejected(case: ProtocolCase) {
     let chat = |uri: &str| json!({"type": "chat", "label": "that chat", "resource": uri});
     client.dispatch_rejected(&uris.chat, with("look", json!([chat(&CaseUris::random().chat)]))).await;
     let mut unknown = chat(&uris.chat);
-    unknown["endTurn"] = json!("nobody");
+    unknown["endTurn"] = json!("unknown");
     client.dispatch_rejected(&uris.chat, with("look", json!([unknown]))).await;
 }
 
 async fn attachment_plan_stores_nothing(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let attachments = json!([embedded("note.txt", "text/plain", b"words")]);
+    let attachments = json!([embedded("note.txt", "text/plain", b"contents")]);
     let plan =
         client.call_ok("hostler/planAttachments", json!({"channel": uris.chat, "attachments": attachments})).await;
     assert_eq!((&plan["ok"], &plan["files"][0]["decision"]), (&json!(true), &json!("send")));
@@ -185,15 +185,15 @@ async fn attachment_plan_stores_nothing(case: ProtocolCase) {
 
 async fn attachment_plan_reports_problems(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let good = embedded("note.txt", "text/plain", b"words");
+    let good = embedded("note.txt", "text/plain", b"contents");
     let bad = embedded("data.bin", "application/octet-stream", &[0, 159, 146, 150]);
     let params = json!({"channel": uris.chat, "attachments": [good, bad]});
     let plan = client.call_ok("hostler/planAttachments", params).await;
     assert_eq!((&plan["ok"], &plan["files"][0]["decision"]), (&json!(false), &json!("wouldSend")));
     assert_eq!(plan["files"][1]["code"], "attachment_type_unsupported");
     assert_readable_sentence(&plan["files"][1]["message"]);
-    let nobody = json!({"channel": CaseUris::random().chat, "attachments": []});
-    assert_eq!(client.call_error_code("hostler/planAttachments", nobody).await, -32001);
+    let unknown = json!({"channel": CaseUris::random().chat, "attachments": []});
+    assert_eq!(client.call_error_code("hostler/planAttachments", unknown).await, -32001);
 }
 
 async fn later_dispatches_wait_for_a_message_with_attachments(case: ProtocolCase) {
@@ -204,7 +204,7 @@ async fn later_dispatches_wait_for_a_message_with_attachments(case: ProtocolCase
     let request = asked(&mut client).await;
     client.call_ok("ping", json!({})).await;
     assert!(!client.received.iter().any(|message| message["params"]["origin"]["clientSeq"] == second), "it waits");
-    let result = json!({"data": "words", "encoding": "utf-8", "contentType": "text/plain"});
+    let result = json!({"data": "contents", "encoding": "utf-8", "contentType": "text/plain"});
     client.send_text(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string()).await;
     let (first, second) = (client.wait_for_echo(first).await, client.wait_for_echo(second).await);
     assert!(first["serverSeq"].as_i64() < second["serverSeq"].as_i64());
@@ -213,25 +213,25 @@ async fn later_dispatches_wait_for_a_message_with_attachments(case: ProtocolCase
 async fn draft_may_have_attachments(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let mut draft = json!({"type": "chat/draftChanged", "draft": user_message("soon")});
-    draft["draft"]["attachments"] = json!([embedded("note.txt", "text/plain", b"words")]);
+    draft["draft"]["attachments"] = json!([embedded("note.txt", "text/plain", b"contents")]);
     let echo = client.dispatch_accepted(&uris.chat, draft).await;
-    assert!(!echo.to_string().contains(&STANDARD.encode("words")), "{echo:#}");
+    assert!(!echo.to_string().contains(&STANDARD.encode("contents")), "{echo:#}");
     // Attachments of the draft can be sent.
     let attachments = client.subscribe(&uris.chat).await["draft"]["attachments"].take();
     let (_, turn) = sent(&mut client, &uris.chat, with("now", attachments)).await;
-    assert!(markdown_text(&turn).contains("words"), "{turn:#}");
+    assert!(markdown_text(&turn).contains("contents"), "{turn:#}");
 }
 
 async fn message_with_only_attachments_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = with("", json!([embedded("note.txt", "text/plain", b"alone")]));
-    let (_, turn) = sent(&mut client, &uris.chat, wish).await;
+    let action = with("", json!([embedded("note.txt", "text/plain", b"alone")]));
+    let (_, turn) = sent(&mut client, &uris.chat, action).await;
     assert_eq!(turn["state"], "complete");
 }
 
 async fn attachment_meta_is_preserved(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut note = embedded("note.txt", "text/plain", b"words");
+    let mut note = embedded("note.txt", "text/plain", b"contents");
     note["_meta"] = json!({"colour": "red"});
     note["displayKind"] = json!("file");
     let (echo, _) = sent(&mut client, &uris.chat, with("look", json!([note]))).await;
@@ -240,17 +240,17 @@ async fn attachment_meta_is_preserved(case: ProtocolCase) {
     assert_eq!(attachment["_meta"]["hostler"]["decision"], "send", "{attachment:#}");
 }
 
-async fn queued_message_keeps_its_attachments(case: ProtocolCase) {
+async fn queued_message_is_sent_with_its_attachments(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let first = client.send_message(&uris.chat, &format!("wait {}", case.dir.join("go").display())).await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
-    let mut wish = pending_message_action("queued", "q", "look");
-    wish["message"]["attachments"] = json!([embedded("note.txt", "text/plain", b"patient words")]);
-    client.dispatch_accepted(&uris.chat, wish).await;
+    let mut action = pending_message_action("queued", "q", "look");
+    action["message"]["attachments"] = json!([embedded("note.txt", "text/plain", b"queued contents")]);
+    client.dispatch_accepted(&uris.chat, action).await;
     case.write_file("go", "");
     client.wait_for_turn_end(&uris.chat, &first).await;
     let second = client.wait_for_action(&uris.chat, "chat/turnStarted").await["turnId"].as_str().unwrap().to_owned();
     client.wait_for_turn_end(&uris.chat, &second).await;
     let answer = markdown_text(&client.subscribe(&uris.chat).await["turns"][1]);
-    assert!(answer.contains("patient words"), "{answer}");
+    assert!(answer.contains("queued contents"), "{answer}");
 }

@@ -8,7 +8,7 @@ area! { HostFixture::with_claude("native", &[]);
     text_after_a_call_is_a_new_part,
     denied_call_passes_the_message_to_the_model,
     model_question_is_answered,
-    cancelled_response_keeps_its_text,
+    text_of_a_cancelled_response_remains,
     provider_failure_is_a_resumable_error,
     usage_names_the_model,
     steering_reaches_the_model_in_the_turn,
@@ -87,9 +87,9 @@ async fn model_question_is_answered(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn cancelled_response_keeps_its_text(case: ProtocolCase) {
+async fn text_of_a_cancelled_response_remains(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let turn = client.send_message(&uris.chat, "!say said before\n!hang").await;
+    let turn = client.send_message(&uris.chat, "!say sent before\n!hang").await;
     let before =
         |message: &Value| message["params"]["action"]["content"].as_str().is_some_and(|text| text.contains("before"));
     client.wait_for(before).await;
@@ -97,7 +97,7 @@ async fn cancelled_response_keeps_its_text(case: ProtocolCase) {
     let state = client.subscribe(&uris.chat).await;
     assert_eq!(
         (&state["turns"][0]["state"], markdown_text(&state["turns"][0])),
-        (&json!("cancelled"), "said before".to_owned())
+        (&json!("cancelled"), "sent before".to_owned())
     );
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "!say on").await), "on");
 }
@@ -143,10 +143,10 @@ async fn chosen_model_is_requested(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let models = client.subscribe(ROOT).await["agents"][0]["models"].clone();
     let model = models.as_array().unwrap().last().unwrap()["id"].clone();
-    let mut wish = turn_started_action("!say hello");
-    wish["message"]["model"] = json!({"id": model});
-    client.dispatch_accepted(&uris.chat, wish.clone()).await;
-    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+    let mut action = turn_started_action("!say hello");
+    action["message"]["model"] = json!({"id": model});
+    client.dispatch_accepted(&uris.chat, action.clone()).await;
+    client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
     let state = client.subscribe(&uris.chat).await;
     assert_eq!(state["turns"][0]["usage"]["model"], model, "{state:#}");
 }

@@ -129,10 +129,10 @@ async fn completion_item_contains_its_attachment(case: ProtocolCase) {
         (&json!(case.uri("main.rs")), &json!("main.rs"))
     );
     // A completion is accepted as part of a message.
-    let mut wish = turn_started_action("look at @main.rs");
-    wish["message"]["attachments"] = json!([item["attachment"]]);
-    client.dispatch_accepted(&chat, wish.clone()).await;
-    client.wait_for_turn_end(&chat, wish["turnId"].as_str().unwrap()).await;
+    let mut action = turn_started_action("look at @main.rs");
+    action["message"]["attachments"] = json!([item["attachment"]]);
+    client.dispatch_accepted(&chat, action.clone()).await;
+    client.wait_for_turn_end(&chat, action["turnId"].as_str().unwrap()).await;
 }
 
 async fn plain_text_has_no_completions(case: ProtocolCase) {

@@ -181,7 +181,7 @@ async fn config_value_outside_the_schema_is_rejected(case: ProtocolCase) {
         json!({"permissionMode": "nonsense"}),
         json!({"permissionMode": 7}),
         json!({"effort": ["low"]}),
-        json!({"model": "unheard-of"}),
+        json!({"model": "unknown"}),
         json!({"thinkingBudget": "much"}),
         json!({"permissionMode": "bypassPermissions"}),
     ];
@@ -189,7 +189,7 @@ async fn config_value_outside_the_schema_is_rejected(case: ProtocolCase) {
 }
 
 async fn unknown_config_key_is_rejected_or_ignored(case: ProtocolCase) {
-    unchanged(&case, &[json!({"unheardOf": true}), json!({"": 1})]).await;
+    unchanged(&case, &[json!({"unknownSetting": true}), json!({"": 1})]).await;
 }
 
 async fn immutable_config_key_is_rejected(case: ProtocolCase) {

@@ -46,11 +46,11 @@ async fn absent_draft_clears_it(case: ProtocolCase) {
 
 async fn draft_has_all_fields_of_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut wish = draft("with model");
-    wish["draft"]["model"] = json!({"id": "some-model", "config": {"effort": "low"}});
-    wish["draft"]["_meta"] = json!({"cursor": 4});
-    client.dispatch_accepted(&uris.chat, wish.clone()).await;
-    assert_eq!(client.subscribe(&uris.chat).await["draft"], wish["draft"]);
+    let mut action = draft("with model");
+    action["draft"]["model"] = json!({"id": "some-model", "config": {"effort": "low"}});
+    action["draft"]["_meta"] = json!({"cursor": 4});
+    client.dispatch_accepted(&uris.chat, action.clone()).await;
+    assert_eq!(client.subscribe(&uris.chat).await["draft"], action["draft"]);
 }
 
 async fn draft_survives_turns(case: ProtocolCase) {
@@ -90,8 +90,8 @@ async fn refused_titles(case: &ProtocolCase, titles: &[Value]) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let before = client.subscribe(&uris.session).await;
     for channel in [&uris.session, &uris.chat] {
-        for wish in titles {
-            client.dispatch_rejected(channel, title(wish)).await;
+        for action in titles {
+            client.dispatch_rejected(channel, title(action)).await;
         }
     }
     assert_eq!(client.subscribe(&uris.session).await["title"], before["title"]);

@@ -38,18 +38,18 @@ async fn watching(case: &ProtocolCase, more: Value) -> (RecordingClient, String)
 }
 
 /// Receives until a change of a file is reported; returns all reported changes.
-async fn told(client: &mut RecordingClient, channel: &str, last: &str) -> Vec<(String, String)> {
-    let mut told = Vec::new();
+async fn wait_for_changes(client: &mut RecordingClient, channel: &str, last: &str) -> Vec<(String, String)> {
+    let mut changes = Vec::new();
     loop {
         let envelope = client.wait_for_envelope(channel, "resourceWatch/changed").await;
         assert_eq!(envelope.get("origin"), None);
         let items = envelope["action"]["changes"]["items"].as_array().unwrap().clone();
         assert!(!items.is_empty(), "never empty");
         for item in items {
-            told.push((item["uri"].as_str().unwrap().to_owned(), item["type"].as_str().unwrap().to_owned()));
+            changes.push((item["uri"].as_str().unwrap().to_owned(), item["type"].as_str().unwrap().to_owned()));
         }
-        if told.iter().any(|(uri, _)| uri == last) {
-            return told;
+        if changes.iter().any(|(uri, _)| uri == last) {
+            return changes;
         }
     }
 }
@@ -63,7 +63,7 @@ async fn watch_has_a_channel_and_a_state(case: ProtocolCase) {
 async fn child_change_is_reported(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let file = case.write_file("file", "x");
-    assert_eq!(told(&mut client, &channel, &file).await, [(file, "added".to_owned())]);
+    assert_eq!(wait_for_changes(&mut client, &channel, &file).await, [(file, "added".to_owned())]);
 }
 
 async fn each_change_type_is_reported(case: ProtocolCase) {
@@ -72,9 +72,9 @@ async fn each_change_type_is_reported(case: ProtocolCase) {
     case.write_file("old", "yy");
     std::fs::remove_file(case.dir.join("gone")).unwrap();
     let new = case.write_file("new", "x");
-    let told = told(&mut client, &channel, &new).await;
+    let changes = wait_for_changes(&mut client, &channel, &new).await;
     for (uri, kind) in [(old, "updated"), (gone, "deleted"), (new, "added")] {
-        assert!(told.contains(&(uri.clone(), kind.to_owned())), "{uri} {kind} in {told:?}");
+        assert!(changes.contains(&(uri.clone(), kind.to_owned())), "{uri} {kind} in {changes:?}");
     }
 }
 
@@ -83,8 +83,8 @@ async fn recursive_watch_reports_deeper_changes(case: ProtocolCase) {
     let (mut flat, shallow) = watching(&case, json!({})).await;
     let (mut deep, all) = watching(&case, json!({"recursive": true})).await;
     let (inner, last) = (case.write_file("sub/inner", "x"), case.write_file("last", "x"));
-    assert!(told(&mut deep, &all, &inner).await.iter().any(|(uri, _)| *uri == inner));
-    assert!(!told(&mut flat, &shallow, &last).await.iter().any(|(uri, _)| *uri == inner));
+    assert!(wait_for_changes(&mut deep, &all, &inner).await.iter().any(|(uri, _)| *uri == inner));
+    assert!(!wait_for_changes(&mut flat, &shallow, &last).await.iter().any(|(uri, _)| *uri == inner));
 }
 
 async fn watch_patterns_filter_changes(case: ProtocolCase) {
@@ -94,8 +94,8 @@ async fn watch_patterns_filter_changes(case: ProtocolCase) {
     case.write_file("a.md", "x");
     case.write_file("out/b.rs", "x");
     let last = case.write_file("c.rs", "x");
-    let told = told(&mut client, &channel, &last).await;
-    assert!(told.iter().all(|(uri, _)| *uri == last), "{told:?}");
+    let changes = wait_for_changes(&mut client, &channel, &last).await;
+    assert!(changes.iter().all(|(uri, _)| *uri == last), "{changes:?}");
 }
 
 async fn single_file_is_watched(case: ProtocolCase) {
@@ -105,8 +105,8 @@ async fn single_file_is_watched(case: ProtocolCase) {
     client.call_ok("subscribe", json!({"channel": channel})).await;
     case.write_file("other", "x");
     case.write_file("file", "yy");
-    let told = told(&mut client, &channel, &file).await;
-    assert_eq!(told, [(file, "updated".to_owned())]);
+    let changes = wait_for_changes(&mut client, &channel, &file).await;
+    assert_eq!(changes, [(file, "updated".to_owned())]);
 }
 
 async fn equal_watches_share_a_channel(case: ProtocolCase) {
@@ -122,8 +122,8 @@ async fn all_subscribers_of_a_watch_receive_changes(case: ProtocolCase) {
     let mut two = case.connect_client().await;
     two.call_ok("subscribe", json!({"channel": channel})).await;
     let file = case.write_file("file", "x");
-    told(&mut one, &channel, &file).await;
-    told(&mut two, &channel, &file).await;
+    wait_for_changes(&mut one, &channel, &file).await;
+    wait_for_changes(&mut two, &channel, &file).await;
 }
 
 async fn watch_is_silent_after_unsubscribe(case: ProtocolCase) {
@@ -133,7 +133,7 @@ async fn watch_is_silent_after_unsubscribe(case: ProtocolCase) {
     two.unsubscribe(&channel).await;
     two.call_ok("ping", json!({})).await;
     let file = case.write_file("file", "x");
-    told(&mut one, &channel, &file).await;
+    wait_for_changes(&mut one, &channel, &file).await;
     two.call_ok("ping", json!({})).await;
     assert_eq!(two.received_envelopes(&channel), [] as [Value; 0]);
 }
@@ -162,7 +162,7 @@ async fn clients_cannot_dispatch_watch_changes(case: ProtocolCase) {
         json!({"type": "resourceWatch/changed", "changes": {"items": [{"uri": "file:///x", "type": "added"}]}});
     let seq = client.dispatch(&channel, forged).await;
     let file = case.write_file("file", "x");
-    assert_eq!(told(&mut client, &channel, &file).await.len(), 1);
+    assert_eq!(wait_for_changes(&mut client, &channel, &file).await.len(), 1);
     let origin = json!({"clientId": client.id, "clientSeq": seq});
     let echo = client.received.iter().find(|message| message["params"]["origin"] == origin);
     assert!(echo.is_none_or(|echo| echo["params"].get("rejectionReason").is_some()), "{echo:?}");
@@ -178,8 +178,8 @@ async fn client_writes_are_reported(case: ProtocolCase) {
     let (mut client, channel) = watching(&case, json!({})).await;
     let params = json!({"uri": case.uri("file"), "data": "x", "encoding": "utf-8"});
     client.call_ok("resourceWrite", params).await;
-    let told = told(&mut client, &channel, &case.uri("file")).await;
-    assert_eq!(told, [(case.uri("file"), "added".to_owned())], "once, and by its own name");
+    let changes = wait_for_changes(&mut client, &channel, &case.uri("file")).await;
+    assert_eq!(changes, [(case.uri("file"), "added".to_owned())], "once, and under its own name");
 }
 
 async fn watch_continues_after_a_reconnect(case: ProtocolCase) {
@@ -193,5 +193,5 @@ async fn watch_continues_after_a_reconnect(case: ProtocolCase) {
     let answer = back.call_ok("reconnect", params).await;
     assert!(answer["missing"].as_array().is_none_or(Vec::is_empty), "{answer:#}");
     let file = case.write_file("file", "x");
-    told(&mut back, &channel, &file).await;
+    wait_for_changes(&mut back, &channel, &file).await;
 }

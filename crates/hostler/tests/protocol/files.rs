@@ -65,7 +65,7 @@ area! { HostFixture::with_fake_agent();
 }
 
 /// Returns a client with a session in the case's directory.
-async fn desk(case: &ProtocolCase) -> RecordingClient {
+async fn client_with_session(case: &ProtocolCase) -> RecordingClient {
     case.connect_with_session().await.0
 }
 
@@ -83,14 +83,14 @@ fn put(case: &ProtocolCase, name: &str, text: &str, more: Value) -> Value {
 }
 
 async fn text_is_read_as_text(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "wörds 🐎\n");
     let read = client.call_ok("resourceRead", at(&case, "file")).await;
     assert_eq!((&read["data"], &read["encoding"]), (&json!("wörds 🐎\n"), &json!("utf-8")));
 }
 
 async fn bytes_are_read_as_base64(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", [0xff, 0, 7]);
     for encoding in [json!({}), json!({"encoding": "utf-8"}), json!({"encoding": "base64"})] {
         let read = client.call_ok("resourceRead", with(at(&case, "file"), encoding)).await;
@@ -99,32 +99,32 @@ async fn bytes_are_read_as_base64(case: ProtocolCase) {
 }
 
 async fn text_is_read_as_base64_on_request(case: ProtocolCase) {
-    let mut client = desk(&case).await;
-    case.write_file("file", "words");
+    let mut client = client_with_session(&case).await;
+    case.write_file("file", "contents");
     let read = client.call_ok("resourceRead", with(at(&case, "file"), json!({"encoding": "base64"}))).await;
-    assert_eq!(read["data"], STANDARD.encode("words"));
+    assert_eq!(read["data"], STANDARD.encode("contents"));
 }
 
 async fn empty_file_is_read(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "");
     assert_eq!(client.call_ok("resourceRead", at(&case, "file")).await["data"], "");
 }
 
 async fn missing_file_is_32008(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete"] {
         assert_eq!(client.call_error_code(method, at(&case, "missing")).await, -32008, "{method}");
     }
 }
 
 async fn reading_a_directory_is_rejected(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     assert_eq!(client.call_error_code("resourceRead", at(&case, "")).await, -32008);
 }
 
 async fn directory_is_listed(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("b", "");
     std::fs::create_dir(case.dir.join("a")).unwrap();
     let list = client.call_ok("resourceList", at(&case, "")).await;
@@ -132,18 +132,18 @@ async fn directory_is_listed(case: ProtocolCase) {
 }
 
 async fn listing_a_file_is_rejected(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "");
     assert_eq!(client.call_error_code("resourceList", at(&case, "file")).await, -32008);
 }
 
 async fn empty_directory_is_listed(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     assert_eq!(client.call_ok("resourceList", at(&case, "")).await, json!({"entries": []}));
 }
 
 async fn file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "12345");
     let facts = client.call_ok("resourceResolve", at(&case, "file")).await;
     assert_eq!((&facts["type"], &facts["size"], &facts["uri"]), (&json!("file"), &json!(5), &json!(case.uri("file"))));
@@ -153,7 +153,7 @@ async fn file_is_resolved_with_size_times_and_etag(case: ProtocolCase) {
 }
 
 async fn link_is_resolved_to_its_target(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "12345");
     std::os::unix::fs::symlink("file", case.dir.join("link")).unwrap();
     let facts = client.call_ok("resourceResolve", at(&case, "link")).await;
@@ -161,7 +161,7 @@ async fn link_is_resolved_to_its_target(case: ProtocolCase) {
 }
 
 async fn link_itself_is_resolved_on_request(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     std::os::unix::fs::symlink("nowhere", case.dir.join("link")).unwrap();
     let facts = client.call_ok("resourceResolve", with(at(&case, "link"), json!({"followSymlinks": false}))).await;
     assert_eq!((&facts["type"], &facts["uri"]), (&json!("symlink"), &json!(case.uri("link"))));
@@ -173,7 +173,7 @@ async fn etag(client: &mut RecordingClient, case: &ProtocolCase, name: &str) -> 
 }
 
 async fn etag_changes_with_the_file(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "one");
     let before = etag(&mut client, &case, "file").await;
     assert_eq!(etag(&mut client, &case, "file").await, before);
@@ -182,15 +182,15 @@ async fn etag_changes_with_the_file(case: ProtocolCase) {
 }
 
 async fn file_is_written_and_replaced(case: ProtocolCase) {
-    let mut client = desk(&case).await;
-    for text in ["long words", "short", ""] {
+    let mut client = client_with_session(&case).await;
+    for text in ["long contents", "short", ""] {
         assert_eq!(client.call_ok("resourceWrite", put(&case, "file", text, json!({}))).await, json!({}));
         assert_eq!(case.read_file("file"), text);
     }
 }
 
 async fn base64_is_written_as_bytes(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let bytes = json!({"data": STANDARD.encode([0xff, 0, 7]), "encoding": "base64"});
     client.call_ok("resourceWrite", with(at(&case, "file"), bytes)).await;
     assert_eq!(std::fs::read(case.dir.join("file")).unwrap(), [0xff, 0, 7]);
@@ -198,7 +198,7 @@ async fn base64_is_written_as_bytes(case: ProtocolCase) {
 
 /// Writes to a file and returns the resulting text.
 async fn written(case: &ProtocolCase, before: &str, data: &str, mode: &str, position: Option<i64>) -> String {
-    let mut client = desk(case).await;
+    let mut client = client_with_session(case).await;
     case.write_file("file", before);
     let mut more = json!({"mode": mode});
     if let Some(position) = position {
@@ -242,7 +242,7 @@ async fn write_positions_are_bytes(case: ProtocolCase) {
 }
 
 async fn unwritten(case: &ProtocolCase, more: Value) -> i64 {
-    let mut client = desk(case).await;
+    let mut client = client_with_session(case).await;
     case.write_file("file", "before");
     let code = client.call_error_code("resourceWrite", with(at(case, "file"), more)).await;
     assert_eq!(case.read_file("file"), "before");
@@ -269,15 +269,15 @@ async fn invalid_base64_write_is_invalid(case: ProtocolCase) {
 }
 
 async fn create_only_creates_and_never_replaces(case: ProtocolCase) {
-    let mut client = desk(&case).await;
-    let wish = |text: &str| put(&case, "file", text, json!({"createOnly": true}));
-    client.call_ok("resourceWrite", wish("one")).await;
-    assert_eq!(client.call_error_code("resourceWrite", wish("two")).await, -32010);
+    let mut client = client_with_session(&case).await;
+    let params = |text: &str| put(&case, "file", text, json!({"createOnly": true}));
+    client.call_ok("resourceWrite", params("one")).await;
+    assert_eq!(client.call_error_code("resourceWrite", params("two")).await, -32010);
     assert_eq!(case.read_file("file"), "one");
 }
 
 /// Ten clients request the same; returns how many succeed, and the error codes of the others.
-async fn contest(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize, Vec<i64>) {
+async fn run_concurrently(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize, Vec<i64>) {
     let mut requests = Vec::new();
     for number in 0..10 {
         let mut client = case.connect_client().await;
@@ -295,13 +295,13 @@ async fn contest(case: &ProtocolCase, params: impl Fn(usize) -> Value) -> (usize
 }
 
 async fn concurrent_create_only_has_one_winner(case: ProtocolCase) {
-    let _client = desk(&case).await;
-    let wish = |number: usize| put(&case, "file", &number.to_string(), json!({"createOnly": true}));
-    assert_eq!(contest(&case, wish).await, (1, vec![-32010; 9]));
+    let _client = client_with_session(&case).await;
+    let params = |number: usize| put(&case, "file", &number.to_string(), json!({"createOnly": true}));
+    assert_eq!(run_concurrently(&case, params).await, (1, vec![-32010; 9]));
 }
 
 async fn matching_etag_allows_the_write(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "one");
     let etag = etag(&mut client, &case, "file").await;
     client.call_ok("resourceWrite", put(&case, "file", "two", json!({"ifMatch": etag}))).await;
@@ -313,39 +313,39 @@ async fn stale_etag_is_32011(case: ProtocolCase) {
 }
 
 async fn concurrent_etag_writes_have_one_winner(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "before");
     let etag = etag(&mut client, &case, "file").await;
-    let wish = |number: usize| put(&case, "file", &format!("written {number}"), json!({"ifMatch": etag}));
-    assert_eq!(contest(&case, wish).await, (1, vec![-32011; 9]));
+    let params = |number: usize| put(&case, "file", &format!("written {number}"), json!({"ifMatch": etag}));
+    assert_eq!(run_concurrently(&case, params).await, (1, vec![-32011; 9]));
 }
 
 async fn missing_parent_is_32008(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     assert_eq!(client.call_error_code("resourceWrite", put(&case, "no/such/file", "x", json!({}))).await, -32008);
 }
 
 async fn writing_to_a_directory_is_rejected(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     std::fs::create_dir(case.dir.join("sub")).unwrap();
     assert_eq!(client.call_error_code("resourceWrite", put(&case, "sub", "x", json!({}))).await, -32010);
 }
 
 async fn directories_are_created_with_their_parents(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     assert_eq!(client.call_ok("resourceMkdir", at(&case, "a/b/c")).await, json!({}));
     assert!(case.dir.join("a/b/c").is_dir());
 }
 
 async fn creating_an_existing_directory_succeeds(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     for _ in 0..2 {
         assert_eq!(client.call_ok("resourceMkdir", at(&case, "a")).await, json!({}));
     }
 }
 
 async fn directory_over_a_file_is_32010(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "x");
     assert_eq!(client.call_error_code("resourceMkdir", at(&case, "file")).await, -32010);
     assert_eq!(case.read_file("file"), "x");
@@ -357,7 +357,7 @@ fn from_to(case: &ProtocolCase, from: &str, to: &str, fail: bool) -> Value {
 }
 
 async fn file_is_copied(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("one", "x");
     assert_eq!(client.call_ok("resourceCopy", from_to(&case, "one", "two", false)).await, json!({}));
     assert_eq!((case.read_file("one"), case.read_file("two")), ("x".into(), "x".into()));
@@ -369,14 +369,14 @@ fn tree(case: &ProtocolCase) {
 }
 
 async fn tree_is_copied(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     tree(&case);
     client.call_ok("resourceCopy", from_to(&case, "tree", "copy", false)).await;
     assert_eq!((case.read_file("tree/deep/file"), case.read_file("copy/deep/file")), ("x".into(), "x".into()));
 }
 
 async fn copy_replaces_by_default(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
         case.write_file("one", "new");
         case.write_file("two", "old");
@@ -388,7 +388,7 @@ async fn copy_replaces_by_default(case: ProtocolCase) {
 }
 
 async fn file_is_moved(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("one", "x");
     client.call_ok("resourceMove", from_to(&case, "one", "two", false)).await;
     assert!(!case.dir.join("one").exists());
@@ -396,7 +396,7 @@ async fn file_is_moved(case: ProtocolCase) {
 }
 
 async fn tree_is_moved(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     tree(&case);
     std::fs::create_dir(case.dir.join("there")).unwrap();
     case.write_file("there/old", "y");
@@ -406,7 +406,7 @@ async fn tree_is_moved(case: ProtocolCase) {
 }
 
 async fn move_into_itself_is_rejected(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     tree(&case);
     for method in ["resourceCopy", "resourceMove"] {
         assert_eq!(
@@ -419,7 +419,7 @@ async fn move_into_itself_is_rejected(case: ProtocolCase) {
 }
 
 async fn missing_source_is_32008(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     for method in ["resourceCopy", "resourceMove"] {
         assert_eq!(client.call_error_code(method, from_to(&case, "missing", "new", false)).await, -32008, "{method}");
     }
@@ -427,14 +427,14 @@ async fn missing_source_is_32008(case: ProtocolCase) {
 }
 
 async fn file_is_removed(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("file", "x");
     assert_eq!(client.call_ok("resourceDelete", at(&case, "file")).await, json!({}));
     assert!(!case.dir.join("file").exists());
 }
 
 async fn non_empty_directory_needs_recursive_delete(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     tree(&case);
     assert_eq!(client.call_error_code("resourceDelete", at(&case, "tree")).await, -32602);
     assert_eq!(case.read_file("tree/deep/file"), "x");
@@ -452,7 +452,7 @@ fn outside(case: &ProtocolCase) -> std::path::PathBuf {
 }
 
 async fn path_without_a_grant_is_32009(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     case.write_file("mine", "x");
     let outside = outside(&case);
     let (directory, file, new) = (file_uri(&outside), file_uri(&outside.join("file")), file_uri(&outside.join("new")));
@@ -480,14 +480,14 @@ async fn path_without_a_grant_is_32009(case: ProtocolCase) {
 }
 
 async fn permission_error_names_the_required_grant(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let file = file_uri(&outside(&case).join("file"));
     let error = client.call("resourceRead", json!({"uri": file})).await.unwrap_err();
     assert_eq!(error["data"]["request"], json!({"channel": ROOT, "uri": file, "read": true}));
 }
 
 async fn grant_requests_are_refused_by_default(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let outside = file_uri(&outside(&case));
     assert_eq!(client.call_error_code("resourceRequest", json!({"uri": outside, "read": true})).await, -32009);
     assert_eq!(
@@ -497,7 +497,7 @@ async fn grant_requests_are_refused_by_default(case: ProtocolCase) {
 }
 
 async fn dots_and_links_do_not_escape(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let outside = outside(&case);
     std::os::unix::fs::symlink(&outside, case.dir.join("way-out")).unwrap();
     std::os::unix::fs::symlink(outside.join("file"), case.dir.join("leak")).unwrap();
@@ -517,7 +517,7 @@ async fn dots_and_links_do_not_escape(case: ProtocolCase) {
 }
 
 async fn host_files_are_out_of_reach(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let state = case.fixture.home.path("state").join("hostler");
     for name in ["token", "rules.toml", ""] {
         let uri = file_uri(&state.join(name));
@@ -528,7 +528,7 @@ async fn host_files_are_out_of_reach(case: ProtocolCase) {
 }
 
 async fn special_files_are_rejected(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     nix::unistd::mkfifo(&case.dir.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let code = client.call_error_code("resourceRead", at(&case, "pipe")).await;
     assert_eq!(code, -32009);
@@ -538,7 +538,7 @@ async fn special_files_are_rejected(case: ProtocolCase) {
 }
 
 async fn non_local_file_uris_are_invalid(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     for uri in ["file://elsewhere/x", "file:///x?y", "https://example.com/x", "x", "", "file:///a%2fb", "file:///a%00b"]
     {
         for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete", "resourceMkdir"] {
@@ -559,26 +559,26 @@ async fn files_of_a_disposed_session_are_out_of_reach(case: ProtocolCase) {
 }
 
 async fn session_files_are_reachable_for_all_clients(case: ProtocolCase) {
-    let _owner = desk(&case).await;
+    let _owner = client_with_session(&case).await;
     let mut other = case.connect_client().await;
     other.call_ok("resourceWrite", put(&case, "file", "x", json!({}))).await;
     assert_eq!(other.call_ok("resourceRead", at(&case, "file")).await["data"], "x");
 }
 
 async fn session_directory_cannot_be_removed(case: ProtocolCase) {
-    let mut client = desk(&case).await;
+    let mut client = client_with_session(&case).await;
     let code = client.call_error_code("resourceDelete", with(at(&case, ""), json!({"recursive": true}))).await;
     assert_eq!(code, -32009);
     assert!(case.dir.is_dir());
 }
 
 async fn concurrent_writes_leave_one_whole_file(case: ProtocolCase) {
-    let _owner = desk(&case).await;
+    let _owner = client_with_session(&case).await;
     let text = |number: usize| number.to_string().repeat(100_000);
-    let wish = |number: usize| put(&case, "file", &text(number), json!({}));
-    assert_eq!(contest(&case, wish).await.0, 10);
+    let params = |number: usize| put(&case, "file", &text(number), json!({}));
+    assert_eq!(run_concurrently(&case, params).await.0, 10);
     let left = case.read_file("file");
     assert!((0..10).any(|number| left == text(number)), "a mixture of {} bytes", left.len());
-    let strays = std::fs::read_dir(&case.dir).unwrap().count();
-    assert_eq!(strays, 1, "nothing else is left behind");
+    let entries = std::fs::read_dir(&case.dir).unwrap().count();
+    assert_eq!(entries, 1, "no temporary file remains");
 }

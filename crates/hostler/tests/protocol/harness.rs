@@ -71,7 +71,7 @@ impl HostFixture {
         self.host.signal(nix::sys::signal::Signal::SIGKILL);
         self.host.wait_for_exit().await;
         let left = hostler_testkit::processes::wait_for_exit(&tree).await;
-        assert!(left.is_empty(), "left behind: {left:#?}");
+        assert!(left.is_empty(), "remaining processes: {left:#?}");
         let host = self.home.serve_fake(&RESTARTED_HOST_ENV).await;
         Self { home: self.home, host }
     }
@@ -449,7 +449,7 @@ impl RecordingClient {
 
     /// Asserts that the state reduced from all received envelopes of a channel equals the host's state.
     pub async fn assert_state_matches_host(&mut self, channel: &str) {
-        let (from, mut state) = self.initial_snapshots.get(channel).expect("a channel that is heard").clone();
+        let (from, mut state) = self.initial_snapshots.get(channel).expect("a subscribed channel").clone();
         let now = self.call_ok("subscribe", json!({"channel": channel})).await["snapshot"].take();
         let to = now["fromSeq"].as_i64().unwrap();
         for envelope in self.received_envelopes(channel) {
@@ -529,7 +529,7 @@ pub async fn run_cases(area: &str, stage: HostFixture, cases: Vec<NamedCase>) {
     }));
     let failed: Vec<_> = results.buffer_unordered(CONCURRENT_CASES).filter_map(std::future::ready).collect().await;
     let failed: Vec<_> = failed.into_iter().map(|(name, version, why)| (name, version, panic_message(&*why))).collect();
-    let stage = Arc::into_inner(stage).expect("nobody holds the stage any more");
+    let stage = Arc::into_inner(stage).expect("no other task holds the host");
     let log = stage.host.stop().await;
     assert!(failed.is_empty(), "{area}: {} failed:\n{}\n{log}", failed.len(), format_failures(&failed));
     assert!(!log.contains("panicked"), "{area}: {log}");

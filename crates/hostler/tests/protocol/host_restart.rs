@@ -40,7 +40,7 @@ impl RestartableHost {
 
     fn into_parts(self) -> (HostFixture, &'static str) {
         let ProtocolCase { fixture: stage, version, .. } = self.case;
-        (Arc::into_inner(stage).expect("nobody else holds the stage"), version)
+        (Arc::into_inner(stage).expect("no other task holds the host"), version)
     }
 
     async fn killed(self) -> Self {
@@ -73,7 +73,7 @@ fn title(title: &str) -> Value {
 async fn accepted_changes_survive_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_started_session().await;
-    client.dispatch_accepted(&uris.session, title("Kept")).await;
+    client.dispatch_accepted(&uris.session, title("Stored")).await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/isArchivedChanged", "isArchived": true})).await;
     client
         .dispatch_accepted(
@@ -102,13 +102,13 @@ async fn queue_survives_a_kill_and_stays_paused(case: ProtocolCase) {
     client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "one")).await;
-    client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "words")).await;
+    client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "steer")).await;
     let life = life.killed().await;
     let mut client = life.case.connect_to_session(&uris).await;
     let state = client.subscribe(&uris.chat).await;
     let waiting: Vec<_> =
         state["queuedMessages"].as_array().unwrap().iter().map(|waits| waits["message"]["text"].clone()).collect();
-    assert_eq!(waiting, ["words", "one"], "nothing that was accepted is lost");
+    assert_eq!(waiting, ["steer", "one"], "nothing that was accepted is lost");
     assert_eq!((state.get("activeTurn"), state.get("steeringMessage")), (None, None));
     assert_eq!(client.subscribe(&uris.session).await["_meta"]["hostler"]["queuePaused"], true);
     life.end().await;
@@ -120,7 +120,7 @@ async fn annotations_survive_a_kill(case: ProtocolCase) {
     let channel = uris.annotations();
     client.subscribe(&channel).await;
     let annotation = json!({"id": "a", "origin": {"session": uris.session}, "resource": "file:///x", "resolved": false,
-        "entries": [{"id": "1", "text": "kept"}]});
+        "entries": [{"id": "1", "text": "stored"}]});
     client.dispatch_accepted(&channel, json!({"type": "annotations/set", "annotation": annotation})).await;
     let life = life.killed().await;
     let mut client = life.case.connect_client().await;
@@ -132,12 +132,12 @@ async fn root_configuration_survives_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let mut client = life.case.connect_client().await;
     client
-        .dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"kept": [1], "effort": "low"}}))
+        .dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"custom": [1], "effort": "low"}}))
         .await;
     let life = life.killed().await;
     let mut client = life.case.connect_client().await;
     let values = client.subscribe(ROOT).await["config"]["values"].clone();
-    assert_eq!((&values["kept"], &values["effort"]), (&json!([1]), &json!("low")));
+    assert_eq!((&values["custom"], &values["effort"]), (&json!([1]), &json!("low")));
     life.end().await;
 }
 
@@ -146,7 +146,7 @@ async fn provisional_session_is_gone_after_a_kill(case: ProtocolCase) {
     let (mut client, uris) = life.case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, title("Provisional")).await;
     // This is in memory only, and the client's number may be as well. A later durable change makes both durable.
-    client.dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"kept": true}})).await;
+    client.dispatch_accepted(ROOT, json!({"type": "root/configChanged", "config": {"custom": true}})).await;
     let life = life.killed().await;
     let mut back = life.reconnect(&client).await;
     let params = json!({"clientId": back.id, "lastSeenServerSeq": 0, "subscriptions": [uris.session]});
@@ -223,16 +223,16 @@ async fn unknown_client_is_32008_and_may_initialize(case: ProtocolCase) {
 async fn dispatch_repeated_after_a_kill_is_answered_by_its_first_envelope(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
-    let wish = turn_started_action("once");
-    let first = client.dispatch_accepted(&uris.chat, wish.clone()).await;
+    let action = turn_started_action("once");
+    let first = client.dispatch_accepted(&uris.chat, action.clone()).await;
     let seq = client.seq;
-    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+    client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
     let life = life.killed().await;
     let mut back = life.reconnect(&client).await;
     let seen = first["serverSeq"].as_i64().unwrap() - 1;
     let params = json!({"clientId": back.id, "lastSeenServerSeq": seen, "subscriptions": [uris.chat]});
     back.call_ok("reconnect", params).await;
-    back.dispatch_with_seq(seq, &uris.chat, wish).await;
+    back.dispatch_with_seq(seq, &uris.chat, action).await;
     assert_eq!(back.wait_for_echo(seq).await, first);
     assert_eq!(back.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1);
     life.end().await;
@@ -359,7 +359,7 @@ async fn active_client_without_reconnect_is_removed_after_a_restart(case: Protoc
 async fn local_turns_survive_a_kill(case: ProtocolCase) {
     let life = RestartableHost::begin(&case).await;
     let (mut client, uris) = life.case.connect_with_session().await;
-    let turn = client.send_and_wait(&uris.chat, "!echo kept; exit 3").await;
+    let turn = client.send_and_wait(&uris.chat, "!echo stored; exit 3").await;
     client.send_and_wait(&uris.chat, "/rename Renamed").await;
     let life = life.killed().await;
     let mut client = life.case.connect_client().await;

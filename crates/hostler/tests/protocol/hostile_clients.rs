@@ -200,8 +200,8 @@ async fn every_method_answers_huge_strings(case: ProtocolCase) {
             "source": format!("file:///{long}"), "destination": format!("file:///{long}"), "kind": "userMessage",
             "property": long, "query": long, "cursor": long, "images": "all", "attachments": []});
         if let Err(error) = client.call(method, params).await {
-            let told = assert_readable_sentence(&error["message"]);
-            assert!(told.len() < 250_000, "{method}: {} bytes", told.len());
+            let message = assert_readable_sentence(&error["message"]);
+            assert!(message.len() < 250_000, "{method}: {} bytes", message.len());
         }
     }
     bystander.assert_still_works().await;

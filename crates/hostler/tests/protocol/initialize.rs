@@ -74,8 +74,8 @@ async fn initial_subscriptions_may_include_a_session(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_uninitialized().await;
     two.initialize(&[&uris.session]).await;
-    one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Heard"})).await;
-    assert_eq!(two.wait_for_action(&uris.session, "session/titleChanged").await["title"], "Heard");
+    one.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Renamed"})).await;
+    assert_eq!(two.wait_for_action(&uris.session, "session/titleChanged").await["title"], "Renamed");
 }
 
 async fn envelopes_after_initialize_have_larger_numbers(case: ProtocolCase) {
@@ -201,6 +201,6 @@ async fn two_connections_may_share_a_client_id(case: ProtocolCase) {
 async fn client_capabilities_change_nothing(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     let mut hello = client.initialize_params(&[]);
-    hello["capabilities"] = json!({"mcpApps": {}, "unheardOf": true});
+    hello["capabilities"] = json!({"mcpApps": {}, "unknownCapability": true});
     client.call_ok("initialize", hello).await;
 }

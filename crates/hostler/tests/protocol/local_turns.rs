@@ -13,7 +13,7 @@ area! { HostFixture::with_shell_commands();
     queued_command_runs_after_the_running_turn,
     command_is_never_steered_into_a_turn,
     non_text_output_is_tolerated,
-    long_output_keeps_its_end,
+    end_of_long_output_is_shown,
     missing_command_fails_with_a_message,
     command_turn_cannot_be_resumed,
     rename_is_a_local_turn,
@@ -86,7 +86,7 @@ async fn cancel_ends_a_command_and_its_children(case: ProtocolCase) {
     client.wait_for_output(&uris.chat).await;
     assert!(runs(&case, mark));
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
-    crate::common::session_fixture::wait_until("nothing of it is left", || !runs(&case, mark)).await;
+    crate::common::session_fixture::wait_until("no process of the command remains", || !runs(&case, mark)).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"][0]["state"], "cancelled");
 }
 
@@ -138,7 +138,7 @@ async fn non_text_output_is_tolerated(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn long_output_keeps_its_end(case: ProtocolCase) {
+async fn end_of_long_output_is_shown(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_and_wait(&uris.chat, "!seq 1 200000; echo the end").await;
     let content = call(&turn)["content"].as_array().unwrap();

@@ -4,7 +4,7 @@ use super::harness::*;
 
 area! { HostFixture::with_claude("js", &[("HOSTLER_NO_COMMANDS", "false")]);
     command_runs_beside_the_js_build,
-    rename_beside_the_js_build_keeps_the_conversation,
+    conversation_continues_after_a_rename_beside_the_js_build,
 }
 
 async fn command_runs_beside_the_js_build(case: ProtocolCase) {
@@ -20,7 +20,7 @@ async fn command_runs_beside_the_js_build(case: ProtocolCase) {
     client.assert_state_matches_host(&uris.session).await;
 }
 
-async fn rename_beside_the_js_build_keeps_the_conversation(case: ProtocolCase) {
+async fn conversation_continues_after_a_rename_beside_the_js_build(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.send_and_wait(&uris.chat, "!say one").await;
     client.send_and_wait(&uris.chat, "/rename With the js build").await;

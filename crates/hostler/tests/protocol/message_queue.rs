@@ -158,7 +158,7 @@ async fn reorder_with_unknown_ids_changes_nothing(case: ProtocolCase) {
     for id in ["z", "a"] {
         client.dispatch_accepted(&uris.chat, pending_message_action("queued", id, id)).await;
     }
-    let seq = client.dispatch(&uris.chat, order(&["nobody", "z", "z", "a"])).await;
+    let seq = client.dispatch(&uris.chat, order(&["unknown", "z", "z", "a"])).await;
     client.wait_for_echo(seq).await;
     assert_eq!(queue(&mut client, &uris.chat).await, ["z", "a"]);
     client.assert_state_matches_host(&uris.chat).await;
@@ -180,9 +180,9 @@ async fn empty_queued_message_is_rejected(case: ProtocolCase) {
 
 async fn queued_message_of_another_origin_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
-    let mut wish = pending_message_action("queued", "q", "x");
-    wish["message"]["origin"]["kind"] = json!("agent");
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let mut action = pending_message_action("queued", "q", "x");
+    action["message"]["origin"]["kind"] = json!("agent");
+    client.dispatch_rejected(&uris.chat, action).await;
 }
 
 async fn unknown_pending_message_kind_is_rejected(case: ProtocolCase) {
@@ -306,8 +306,8 @@ async fn steer_reaches_the_model_with_the_next_call(case: ProtocolCase) {
     client.send_message(&uris.chat, &format!("hold {} call Read {{\"file_path\":\"x\"}}", file.display())).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "look left")).await;
     go(&case);
-    let told = turns(&mut client, &uris.chat, 2).await;
-    assert_eq!(told[1], "look left", "the answer to them is a turn of its own");
+    let texts = turns(&mut client, &uris.chat, 2).await;
+    assert_eq!(texts[1], "look left", "the answer to the steer is a separate turn");
     let state = client.subscribe(&uris.chat).await;
     assert!(
         markdown_text(&state["turns"][1]).contains("told: ") && markdown_text(&state["turns"][1]).contains("look left"),
@@ -321,9 +321,9 @@ async fn steer_reaches_the_model_with_the_next_call(case: ProtocolCase) {
 async fn undelivered_steer_becomes_the_next_turn(case: ProtocolCase) {
     let (mut client, uris, _) = working(&case).await;
     client.dispatch_accepted(&uris.chat, pending_message_action("queued", "q", "queued")).await;
-    client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "unheard")).await;
+    client.dispatch_accepted(&uris.chat, pending_message_action("steering", "s", "undelivered")).await;
     go(&case);
-    assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["unheard", "queued"]);
+    assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["undelivered", "queued"]);
 }
 
 async fn steer_on_an_idle_chat_is_a_message(case: ProtocolCase) {
@@ -334,15 +334,15 @@ async fn steer_on_an_idle_chat_is_a_message(case: ProtocolCase) {
 
 async fn turn_may_start_a_queued_message_by_id(case: ProtocolCase) {
     let (mut client, uris) = held(&case).await;
-    let mut wish = turn_started_action("two");
-    wish["queuedMessageId"] = json!("r");
-    client.dispatch_accepted(&uris.chat, wish).await;
+    let mut action = turn_started_action("two");
+    action["queuedMessageId"] = json!("r");
+    client.dispatch_accepted(&uris.chat, action).await;
     assert_eq!(turns(&mut client, &uris.chat, 3).await[1..], ["two", "one"], "it is no longer in the queue");
 }
 
 async fn turn_with_an_unknown_queued_message_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
-    let mut wish = turn_started_action("two");
-    wish["queuedMessageId"] = json!("nobody");
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let mut action = turn_started_action("two");
+    action["queuedMessageId"] = json!("unknown");
+    client.dispatch_rejected(&uris.chat, action).await;
 }

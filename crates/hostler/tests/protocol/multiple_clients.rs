@@ -48,8 +48,8 @@ async fn envelope_names_its_origin_for_all_clients(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
     one.dispatch_accepted(&uris.session, title("x")).await;
-    let heard = two.wait_for_envelope(&uris.session, "session/titleChanged").await;
-    assert_eq!(heard["origin"], json!({"clientId": one.id, "clientSeq": one.seq}));
+    let envelope = two.wait_for_envelope(&uris.session, "session/titleChanged").await;
+    assert_eq!(envelope["origin"], json!({"clientId": one.id, "clientSeq": one.seq}));
 }
 
 async fn host_actions_have_no_origin(case: ProtocolCase) {
@@ -145,7 +145,10 @@ async fn concurrent_titles_of_ten_clients_converge(case: ProtocolCase) {
     watcher.assert_state_matches_host(&uris.session).await;
     let titles =
         watcher.received_envelopes(&uris.session).into_iter().filter(|e| e["action"]["type"] == "session/titleChanged");
-    assert!(titles.filter(|envelope| envelope.get("origin").is_some()).count() == 100, "each of them is heard once");
+    assert!(
+        titles.filter(|envelope| envelope.get("origin").is_some()).count() == 100,
+        "each of them is published once"
+    );
 }
 
 fn active(id: &str, name: &str) -> Value {
@@ -219,11 +222,11 @@ async fn active_client_that_reconnects_without_the_session_is_removed(case: Prot
 
 async fn client_tools_are_stored_and_not_run(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut wish = active(&client.id, "One");
-    wish["activeClient"]["tools"] =
+    let mut action = active(&client.id, "One");
+    action["activeClient"]["tools"] =
         json!([{"name": "editor_open", "description": "opens", "inputSchema": {"type": "object"}}]);
-    client.dispatch_accepted(&uris.session, wish.clone()).await;
-    assert_eq!(actives(&mut client, &uris.session).await[0]["tools"], wish["activeClient"]["tools"]);
+    client.dispatch_accepted(&uris.session, action.clone()).await;
+    assert_eq!(actives(&mut client, &uris.session).await[0]["tools"], action["activeClient"]["tools"]);
     let turn = client.send_and_wait(&uris.chat, "hello").await;
     assert_eq!(turn["state"], "complete");
 }
@@ -249,8 +252,8 @@ async fn dispatches_of_one_client_are_answered_in_order(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let mut last = 0;
     for number in 0..200 {
-        let wish = if number % 3 == 2 { title("") } else { title(&number.to_string()) };
-        last = client.dispatch(&uris.session, wish).await;
+        let action = if number % 3 == 2 { title("") } else { title(&number.to_string()) };
+        last = client.dispatch(&uris.session, action).await;
     }
     client.wait_for_echo(last).await;
     let origins: Vec<_> = client
@@ -264,12 +267,12 @@ async fn dispatches_of_one_client_are_answered_in_order(case: ProtocolCase) {
 
 async fn dispatch_to_an_unknown_session_is_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let nobody = CaseUris::random();
-    client.dispatch(&nobody.session, title("x")).await;
-    client.dispatch(&nobody.chat, turn_started_action("hello")).await;
+    let unknown = CaseUris::random();
+    client.dispatch(&unknown.session, title("x")).await;
+    client.dispatch(&unknown.chat, turn_started_action("hello")).await;
     client.dispatch("nonsense", title("x")).await;
     client.dispatch_accepted(&uris.session, title("still here")).await;
     let envelopes = client.received.iter().filter(|message| message["method"] == "action");
-    let strange = envelopes.filter(|message| message["params"]["channel"] == nobody.session);
+    let strange = envelopes.filter(|message| message["params"]["channel"] == unknown.session);
     assert_eq!(strange.count(), 0);
 }

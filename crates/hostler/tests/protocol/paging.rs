@@ -22,7 +22,7 @@ area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TURNS_IN_ME
     fetching_turns_requires_a_subscription,
     page_without_older_turns_is_empty,
     malformed_view_is_invalid,
-    reconnecting_client_keeps_its_view,
+    reconnecting_client_continues_with_its_view,
     sessions_are_listed_by_page,
     invalid_session_list_cursor_is_rejected,
     session_pages_are_stable_while_sessions_are_added,
@@ -33,9 +33,9 @@ area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TURNS_IN_ME
 async fn long(case: &ProtocolCase, turns: usize) -> (RecordingClient, CaseUris) {
     let (mut client, uris) = case.connect_with_session().await;
     for number in 0..turns {
-        let mut wish = turn_started_action(&format!("m{number}"));
-        wish["turnId"] = json!(format!("t{number}"));
-        client.dispatch_accepted(&uris.chat, wish).await;
+        let mut action = turn_started_action(&format!("m{number}"));
+        action["turnId"] = json!(format!("t{number}"));
+        client.dispatch_accepted(&uris.chat, action).await;
         client.wait_for_turn_end(&uris.chat, &format!("t{number}")).await;
     }
     (client, uris)
@@ -219,7 +219,7 @@ async fn malformed_view_is_invalid(case: ProtocolCase) {
     client.call_ok("subscribe", json!({"channel": uris.session, "view": {"turns": 1}})).await;
 }
 
-async fn reconnecting_client_keeps_its_view(case: ProtocolCase) {
+async fn reconnecting_client_continues_with_its_view(case: ProtocolCase) {
     let (_, uris) = long(&case, 6).await;
     let mut client = case.connect_client().await;
     view(&mut client, &uris.chat, 2).await;

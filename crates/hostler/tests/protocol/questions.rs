@@ -86,8 +86,8 @@ async fn chosen_answer_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
     let turn = ended(&mut client, &uris).await;
-    let told = turn["responseParts"].to_string();
-    assert!(told.contains("blue") && turn["state"] == "complete", "{turn:#}");
+    let parts = turn["responseParts"].to_string();
+    assert!(parts.contains("blue") && turn["state"] == "complete", "{turn:#}");
 }
 
 async fn several_answers_are_given_together(case: ProtocolCase) {
@@ -127,15 +127,15 @@ async fn answer_draft_counts_when_the_request_is_accepted(case: ProtocolCase) {
     let rest = json!({id(&request, 1): chosen(json!(["large"]))});
     client.dispatch_accepted(&uris.chat, completed(&request, "accept", rest)).await;
     let turn = ended(&mut client, &uris).await;
-    let told = turn["responseParts"].to_string();
-    assert!(told.contains("red") && told.contains("large"), "{turn:#}");
+    let parts = turn["responseParts"].to_string();
+    assert!(parts.contains("red") && parts.contains("large"), "{turn:#}");
 }
 
 async fn decline_reaches_the_agent(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
     let turn = ended(&mut client, &uris).await;
-    assert_eq!(turn["state"], "complete", "the agent goes on without an answer: {turn:#}");
+    assert_eq!(turn["state"], "complete", "the agent continues without an answer: {turn:#}");
 }
 
 async fn cancelled_question_reaches_the_agent(case: ProtocolCase) {
@@ -157,10 +157,10 @@ async fn first_completed_answer_wins(case: ProtocolCase) {
     two.assert_state_matches_host(&uris.chat).await;
 }
 
-async fn untouched(client: &mut RecordingClient, uris: &CaseUris, wishes: Vec<Value>) {
+async fn untouched(client: &mut RecordingClient, uris: &CaseUris, actions: Vec<Value>) {
     let before = client.subscribe(&uris.chat).await["activeTurn"].take();
-    for wish in wishes {
-        client.dispatch_rejected(&uris.chat, wish).await;
+    for action in actions {
+        client.dispatch_rejected(&uris.chat, action).await;
     }
     assert_eq!(client.subscribe(&uris.chat).await["activeTurn"], before);
 }
@@ -168,9 +168,9 @@ async fn untouched(client: &mut RecordingClient, uris: &CaseUris, wishes: Vec<Va
 async fn answer_to_an_unknown_request_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let mut other = request.clone();
-    other["id"] = json!("nobody");
-    let wishes = vec![completed(&other, "accept", both(&request)), draft(&other, 0, chosen(json!("red")))];
-    untouched(&mut client, &uris, wishes).await;
+    other["id"] = json!("unknown");
+    let actions = vec![completed(&other, "accept", both(&request)), draft(&other, 0, chosen(json!("red")))];
+    untouched(&mut client, &uris, actions).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
     ended(&mut client, &uris).await;
     client.dispatch_rejected(&uris.chat, completed(&request, "accept", both(&request))).await;
@@ -178,41 +178,41 @@ async fn answer_to_an_unknown_request_is_rejected(case: ProtocolCase) {
 
 async fn answer_to_an_unknown_question_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let wish = json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": "nobody",
+    let action = json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": "unknown",
         "answer": chosen(json!("red"))});
-    untouched(&mut client, &uris, vec![wish]).await;
+    untouched(&mut client, &uris, vec![action]).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
 async fn answer_outside_the_options_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let wishes = vec![
+    let actions = vec![
         draft(&request, 0, chosen(json!("green"))),
         draft(&request, 1, chosen(json!(["small", "huge"]))),
         draft(&request, 0, json!({"state": "submitted", "value": {"kind": "boolean", "value": true}})),
         completed(&request, "accept", json!({id(&request, 0): chosen(json!("green"))})),
     ];
-    untouched(&mut client, &uris, wishes).await;
+    untouched(&mut client, &uris, actions).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
 async fn malformed_question_answer_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let wishes = vec![
+    let actions = vec![
         draft(&request, 0, json!({"state": "submitted"})),
         draft(&request, 0, json!(7)),
         completed(&request, "perhaps", json!({})),
         json!({"type": "chat/inputCompleted", "requestId": request["id"]}),
     ];
-    untouched(&mut client, &uris, wishes).await;
+    untouched(&mut client, &uris, actions).await;
     client.dispatch_accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
 }
 
 async fn accepting_without_required_answers_is_rejected(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
     let required = request["questions"].as_array().unwrap().iter().any(|question| question["required"] == true);
-    let wish = completed(&request, "accept", json!({}));
-    let seq = client.dispatch(&uris.chat, wish).await;
+    let action = completed(&request, "accept", json!({}));
+    let seq = client.dispatch(&uris.chat, action).await;
     let refused = client.wait_for_echo(seq).await.get("rejectionReason").is_some();
     assert_eq!(refused, required, "{request:#}");
     if refused {
@@ -248,8 +248,8 @@ async fn plan_is_shown_and_answered(case: ProtocolCase) {
 
 async fn clients_cannot_dispatch_questions(case: ProtocolCase) {
     let (mut client, uris, request) = asked(&case).await;
-    let wishes = vec![json!({"type": "chat/inputRequested", "request": {"id": "mine", "message": "Your password?"}})];
-    untouched(&mut client, &uris, wishes).await;
+    let actions = vec![json!({"type": "chat/inputRequested", "request": {"id": "mine", "message": "Your password?"}})];
+    untouched(&mut client, &uris, actions).await;
     for action in [
         json!({"type": "session/inputNeededSet", "request": {"id": "x", "kind": "chatInput", "chat": uris.chat}}),
         json!({"type": "session/inputNeededRemoved", "id": request["id"]}),

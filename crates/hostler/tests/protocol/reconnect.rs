@@ -20,7 +20,7 @@ area! { HostFixture::with_fake_agent();
     malformed_reconnects_are_invalid,
     replay_and_snapshot_give_the_same_state,
     client_lost_during_a_stream_misses_nothing,
-    reconnect_keeps_the_negotiated_version,
+    reconnect_continues_with_the_negotiated_version,
     repeated_dispatch_has_no_second_effect,
     repeated_dispatch_is_answered_by_its_first_envelope,
     same_number_with_another_action_is_a_new_dispatch,
@@ -30,17 +30,17 @@ area! { HostFixture::with_fake_agent();
     annotations_are_replayed,
 }
 
-fn back(client: &RecordingClient, seen: i64, channels: &[&str]) -> Value {
+fn reconnect_params(client: &RecordingClient, seen: i64, channels: &[&str]) -> Value {
     json!({"channel": ROOT, "clientId": client.id, "lastSeenServerSeq": seen, "subscriptions": channels})
 }
 
 /// Returns the last number that a client received.
-fn seen(client: &RecordingClient) -> i64 {
+fn last_seen_seq(client: &RecordingClient) -> i64 {
     client.received.iter().filter_map(|message| message["params"]["serverSeq"].as_i64()).max().unwrap_or(0)
 }
 
 /// Returns the same client on another connection.
-async fn again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient {
+async fn connect_again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient {
     let mut next = case.connect_uninitialized().await;
     next.id = client.id.clone();
     next.seq = client.seq;
@@ -48,7 +48,7 @@ async fn again(case: &ProtocolCase, client: &RecordingClient) -> RecordingClient
 }
 
 /// Returns a session, a client that received its start and disconnected, and one that is still connected.
-async fn parted(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseUris) {
+async fn start_with_disconnected_client(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseUris) {
     let (mut gone, uris) = case.connect_with_started_session().await;
     let there = case.connect_to_session(&uris).await;
     gone.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Parted"})).await;
@@ -57,18 +57,18 @@ async fn parted(case: &ProtocolCase) -> (RecordingClient, RecordingClient, CaseU
 
 async fn unknown_client_is_not_found_and_may_initialize(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
-    let params = back(&client, 0, &[ROOT]);
+    let params = reconnect_params(&client, 0, &[ROOT]);
     assert_eq!(client.call_error_code("reconnect", params).await, -32008);
     client.initialize(&[ROOT]).await;
     client.call_ok("listSessions", json!({})).await;
 }
 
 async fn missed_envelopes_are_replayed_unchanged(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
     let mark = there.dispatch_accepted(&uris.session, json!({"type": "session/isReadChanged", "isRead": true})).await;
     there.send_and_wait(&uris.chat, "deltas 30").await;
-    let mut client = again(&case, &gone).await;
-    let params = back(&gone, mark["serverSeq"].as_i64().unwrap() - 1, &[&uris.session, &uris.chat]);
+    let mut client = connect_again(&case, &gone).await;
+    let params = reconnect_params(&gone, mark["serverSeq"].as_i64().unwrap() - 1, &[&uris.session, &uris.chat]);
     let answer = client.call_ok("reconnect", params).await;
     assert_eq!((&answer["type"], &answer["missing"]), (&json!("replay"), &json!([])));
     let from = mark["serverSeq"].as_i64().unwrap();
@@ -79,49 +79,49 @@ async fn missed_envelopes_are_replayed_unchanged(case: ProtocolCase) {
 }
 
 async fn nothing_missed_gives_an_empty_replay(case: ProtocolCase) {
-    let (gone, _there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    let params = back(&gone, seen(&gone), &[&uris.session]);
+    let (gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    let params = reconnect_params(&gone, last_seen_seq(&gone), &[&uris.session]);
     let answer = client.call_ok("reconnect", params).await;
     assert_eq!(answer, json!({"type": "replay", "actions": [], "missing": []}));
 }
 
 async fn own_echoes_are_replayed(case: ProtocolCase) {
-    let (mut gone, _there, uris) = parted(&case).await;
-    let before = seen(&gone);
+    let (mut gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let before = last_seen_seq(&gone);
     let echo = gone.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Mine"})).await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, before, &[&uris.session])).await;
     assert_eq!(answer["actions"], json!([echo]));
     assert_eq!(answer["actions"][0]["origin"], json!({"clientId": gone.id, "clientSeq": gone.seq}));
 }
 
 async fn rejections_are_replayed(case: ProtocolCase) {
-    let (mut gone, _there, uris) = parted(&case).await;
-    let before = seen(&gone);
+    let (mut gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let before = last_seen_seq(&gone);
     gone.dispatch_rejected(&uris.session, json!({"type": "session/titleChanged", "title": ""})).await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, before, &[&uris.session])).await;
     assert_readable_sentence(&answer["actions"][0]["rejectionReason"]);
 }
 
 async fn only_named_channels_are_replayed(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
-    let before = seen(&gone);
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
+    let before = last_seen_seq(&gone);
     there.send_and_wait(&uris.chat, "deltas 3").await;
     there.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "x"})).await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.session])).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, before, &[&uris.session])).await;
     let actions = answer["actions"].as_array().unwrap();
     assert!(!actions.is_empty() && actions.iter().all(|envelope| envelope["channel"] == uris.session), "{answer:#}");
 }
 
 async fn new_envelopes_follow_the_replay(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
-    let before = seen(&gone);
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
+    let before = last_seen_seq(&gone);
     let turn = there.send_message(&uris.chat, "deltas 400").await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, before, &[&uris.chat])).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, before, &[&uris.chat])).await;
     client.wait_for_turn_end(&uris.chat, &turn).await;
     there.wait_for_turn_end(&uris.chat, &turn).await;
     let mut all: Vec<_> = answer["actions"].as_array().unwrap().clone();
@@ -132,10 +132,10 @@ async fn new_envelopes_follow_the_replay(case: ProtocolCase) {
 }
 
 async fn removed_channels_are_reported_as_missing(case: ProtocolCase) {
-    let (gone, _there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
+    let (gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
     let (unknown, chat) = (CaseUris::random().session, CaseUris::random().chat);
-    let params = back(&gone, seen(&gone), &[&unknown, &uris.session, &chat, "nonsense"]);
+    let params = reconnect_params(&gone, last_seen_seq(&gone), &[&unknown, &uris.session, &chat, "nonsense"]);
     let answer = client.call_ok("reconnect", params).await;
     let mut missing: Vec<_> = answer["missing"].as_array().unwrap().clone();
     let mut expected = vec![json!(unknown), json!(chat), json!("nonsense")];
@@ -145,9 +145,9 @@ async fn removed_channels_are_reported_as_missing(case: ProtocolCase) {
 }
 
 async fn future_numbers_get_snapshots(case: ProtocolCase) {
-    let (gone, _there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    let params = back(&gone, 1 << 50, &[&uris.session, ROOT, &CaseUris::random().session]);
+    let (gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    let params = reconnect_params(&gone, 1 << 50, &[&uris.session, ROOT, &CaseUris::random().session]);
     let answer = client.call_ok("reconnect", params).await;
     assert_eq!((&answer["type"], answer.get("missing")), (&json!("snapshot"), None));
     let names: Vec<_> = answer["snapshots"].as_array().unwrap().iter().map(|s| s["resource"].clone()).collect();
@@ -155,19 +155,19 @@ async fn future_numbers_get_snapshots(case: ProtocolCase) {
 }
 
 async fn number_of_another_host_run_gets_a_correct_snapshot(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, 1 << 50, &[&uris.chat])).await;
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, 1 << 50, &[&uris.chat])).await;
     assert_eq!(answer["snapshots"][0]["state"], there.subscribe(&uris.chat).await);
     there.send_and_wait(&uris.chat, "more").await;
     client.wait_for_action(&uris.chat, "chat/turnComplete").await;
 }
 
 async fn negative_numbers_are_tolerated(case: ProtocolCase) {
-    let (gone, _there, uris) = parted(&case).await;
+    let (gone, _there, uris) = start_with_disconnected_client(&case).await;
     for number in [-1, i64::MIN] {
-        let mut client = again(&case, &gone).await;
-        match client.call("reconnect", back(&gone, number, &[&uris.session])).await {
+        let mut client = connect_again(&case, &gone).await;
+        match client.call("reconnect", reconnect_params(&gone, number, &[&uris.session])).await {
             Ok(answer) => assert!(answer["type"] == "snapshot" || answer["type"] == "replay", "{answer:#}"),
             Err(error) => assert_eq!(error["code"], -32602),
         }
@@ -175,16 +175,17 @@ async fn negative_numbers_are_tolerated(case: ProtocolCase) {
 }
 
 async fn reconnect_channel_may_be_omitted(case: ProtocolCase) {
-    let (gone, _there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    let params = json!({"clientId": gone.id, "lastSeenServerSeq": seen(&gone), "subscriptions": [uris.session]});
+    let (gone, _there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    let params =
+        json!({"clientId": gone.id, "lastSeenServerSeq": last_seen_seq(&gone), "subscriptions": [uris.session]});
     assert_eq!(client.call_ok("reconnect", params).await["type"], "replay");
 }
 
 async fn failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
     let mut client = case.connect_uninitialized().await;
     for _ in 0..3 {
-        let params = back(&client, 7, &[]);
+        let params = reconnect_params(&client, 7, &[]);
         assert_eq!(client.call_error_code("reconnect", params).await, -32008);
         assert_eq!(client.call_error_code("listSessions", json!({})).await, -32601, "it is not initialized by that");
         client.call_ok("ping", json!({})).await;
@@ -194,7 +195,7 @@ async fn failed_reconnect_leaves_the_socket_open(case: ProtocolCase) {
 
 async fn reconnect_after_initialize_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
-    let params = back(&client, 0, &[ROOT]);
+    let params = reconnect_params(&client, 0, &[ROOT]);
     assert_eq!(client.call_error_code("reconnect", params).await, -32601);
     client.call_ok("ping", json!({})).await;
 }
@@ -231,9 +232,9 @@ async fn client_lost_during_a_stream_misses_nothing(case: ProtocolCase) {
     for _ in 0..4 {
         all.extend(client.received_envelopes(&uris.chat));
         let last = all.iter().filter_map(|envelope| envelope["serverSeq"].as_i64()).max().unwrap();
-        let mut next = again(&case, &client).await;
+        let mut next = connect_again(&case, &client).await;
         drop(client);
-        let answer = next.call_ok("reconnect", back(&next, last, &[&uris.chat])).await;
+        let answer = next.call_ok("reconnect", reconnect_params(&next, last, &[&uris.chat])).await;
         assert_eq!(answer["type"], "replay");
         all.extend(answer["actions"].as_array().unwrap().clone());
         client = next;
@@ -242,15 +243,15 @@ async fn client_lost_during_a_stream_misses_nothing(case: ProtocolCase) {
         client.wait_for_turn_end(&uris.chat, &turn).await;
     }
     all.extend(client.received_envelopes(&uris.chat));
-    let said: String = all.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
+    let streamed: String = all.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
     let expected: String = (0..600).map(|number| format!("d{number} ")).collect();
-    assert!(said.ends_with(&expected), "{said}");
+    assert!(streamed.ends_with(&expected), "{streamed}");
 }
 
-async fn reconnect_keeps_the_negotiated_version(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
+async fn reconnect_continues_with_the_negotiated_version(case: ProtocolCase) {
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    client.call_ok("reconnect", reconnect_params(&gone, last_seen_seq(&gone), &[&uris.session])).await;
     // Its messages do not differ from those before the reconnect.
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Back"})).await;
     let (mine, theirs) = (client.subscribe(&uris.session).await, there.subscribe(&uris.session).await);
@@ -259,26 +260,26 @@ async fn reconnect_keeps_the_negotiated_version(case: ProtocolCase) {
 
 async fn repeated_dispatch_has_no_second_effect(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = turn_started_action("hello");
-    let seq = client.dispatch(&uris.chat, wish.clone()).await;
+    let action = turn_started_action("hello");
+    let seq = client.dispatch(&uris.chat, action.clone()).await;
     client.wait_for_echo(seq).await;
-    let id = wish["turnId"].as_str().unwrap();
+    let id = action["turnId"].as_str().unwrap();
     client.wait_for_turn_end(&uris.chat, id).await;
-    let mut next = again(&case, &client).await;
-    next.call_ok("reconnect", back(&client, seen(&client), &[&uris.chat])).await;
-    next.dispatch_with_seq(seq, &uris.chat, wish).await;
+    let mut next = connect_again(&case, &client).await;
+    next.call_ok("reconnect", reconnect_params(&client, last_seen_seq(&client), &[&uris.chat])).await;
+    next.dispatch_with_seq(seq, &uris.chat, action).await;
     next.send_and_wait(&uris.chat, "once more").await;
     assert_eq!(next.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 2);
 }
 
 async fn repeated_dispatch_is_answered_by_its_first_envelope(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
-    let wish = json!({"type": "session/titleChanged", "title": "Said once"});
-    let first = client.dispatch_accepted(&uris.session, wish.clone()).await;
+    let action = json!({"type": "session/titleChanged", "title": "Sent once"});
+    let first = client.dispatch_accepted(&uris.session, action.clone()).await;
     let seq = client.seq;
-    let mut next = again(&case, &client).await;
-    next.call_ok("reconnect", back(&client, seen(&client), &[&uris.session])).await;
-    next.dispatch_with_seq(seq, &uris.session, wish).await;
+    let mut next = connect_again(&case, &client).await;
+    next.call_ok("reconnect", reconnect_params(&client, last_seen_seq(&client), &[&uris.session])).await;
+    next.dispatch_with_seq(seq, &uris.session, action).await;
     assert_eq!(next.wait_for_echo(seq).await, first, "the same number, and no new one");
 }
 
@@ -295,8 +296,8 @@ async fn notifications_are_not_replayed(case: ProtocolCase) {
     let gone = case.connect_client().await;
     let (mut there, uris) = case.connect_with_started_session().await;
     there.wait_for_notification("root/sessionAdded", &uris.session).await;
-    let mut client = again(&case, &gone).await;
-    client.call_ok("reconnect", back(&gone, seen(&there), &[ROOT])).await;
+    let mut client = connect_again(&case, &gone).await;
+    client.call_ok("reconnect", reconnect_params(&gone, last_seen_seq(&there), &[ROOT])).await;
     client.call_ok("ping", json!({})).await;
     let about = |message: &&Value| message["params"]["summary"]["resource"] == uris.session;
     assert_eq!(client.received.iter().filter(about).count(), 0);
@@ -305,9 +306,9 @@ async fn notifications_are_not_replayed(case: ProtocolCase) {
 }
 
 async fn older_socket_of_the_same_client_may_stay_open(case: ProtocolCase) {
-    let (mut old, _there, uris) = parted(&case).await;
-    let mut new = again(&case, &old).await;
-    new.call_ok("reconnect", back(&old, seen(&old), &[&uris.session])).await;
+    let (mut old, _there, uris) = start_with_disconnected_client(&case).await;
+    let mut new = connect_again(&case, &old).await;
+    new.call_ok("reconnect", reconnect_params(&old, last_seen_seq(&old), &[&uris.session])).await;
     new.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "New"})).await;
     drop(new);
     old.seq += 1;
@@ -315,9 +316,9 @@ async fn older_socket_of_the_same_client_may_stay_open(case: ProtocolCase) {
 }
 
 async fn unnamed_subscriptions_are_dropped_on_reconnect(case: ProtocolCase) {
-    let (gone, mut there, uris) = parted(&case).await;
-    let mut client = again(&case, &gone).await;
-    client.call_ok("reconnect", back(&gone, seen(&gone), &[&uris.session])).await;
+    let (gone, mut there, uris) = start_with_disconnected_client(&case).await;
+    let mut client = connect_again(&case, &gone).await;
+    client.call_ok("reconnect", reconnect_params(&gone, last_seen_seq(&gone), &[&uris.session])).await;
     there.send_and_wait(&uris.chat, "deltas 3").await;
     let last = there.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Last"})).await;
     client.wait_for(|message| message["params"]["serverSeq"] == last["serverSeq"]).await;
@@ -328,11 +329,11 @@ async fn annotations_are_replayed(case: ProtocolCase) {
     let (mut gone, uris) = case.connect_with_started_session().await;
     let channel = uris.annotations();
     gone.subscribe(&channel).await;
-    let before = seen(&gone);
+    let before = last_seen_seq(&gone);
     let annotation = json!({"id": "a1", "resource": case.uri("x"), "origin": {"session": uris.session},
         "entries": [{"id": "e1", "text": "look"}], "resolved": false});
     let echo = gone.dispatch_accepted(&channel, json!({"type": "annotations/set", "annotation": annotation})).await;
-    let mut client = again(&case, &gone).await;
-    let answer = client.call_ok("reconnect", back(&gone, before, &[&channel])).await;
+    let mut client = connect_again(&case, &gone).await;
+    let answer = client.call_ok("reconnect", reconnect_params(&gone, before, &[&channel])).await;
     assert_eq!(answer["actions"], json!([echo]));
 }

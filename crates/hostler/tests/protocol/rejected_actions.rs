@@ -28,14 +28,14 @@ area! { HostFixture::with_fake_agent();
 }
 
 /// Asserts that rejected actions change nothing of a session.
-async fn untouched(case: &ProtocolCase, wishes: impl Fn(&CaseUris) -> Vec<(String, Value)>) {
+async fn untouched(case: &ProtocolCase, actions: impl Fn(&CaseUris) -> Vec<(String, Value)>) {
     let (mut client, uris) = case.connect_with_started_session().await;
     // The session list is updated a moment later.
     let mut before = Vec::new();
     for channel in [&uris.session, &uris.chat] {
         before.push(client.subscribe(channel).await);
     }
-    for (channel, action) in wishes(&uris) {
+    for (channel, action) in actions(&uris) {
         client.dispatch_rejected(&channel, action).await;
     }
     for (channel, before) in [&uris.session, &uris.chat].into_iter().zip(before) {
@@ -50,7 +50,7 @@ fn on(channel: &str, types: &[&str]) -> Vec<(String, Value)> {
 
 async fn host_only_session_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let mut wishes = on(
+        let mut actions = on(
             &uris.session,
             &[
                 "session/ready",
@@ -73,17 +73,17 @@ async fn host_only_session_actions(case: ProtocolCase) {
             ],
         );
         let error = json!({"errorType": "x", "message": "forged"});
-        wishes.push((uris.session.clone(), json!({"type": "session/creationFailed", "error": error})));
-        wishes.push((uris.session.clone(), json!({"type": "session/metaChanged", "_meta": {"hostler": {}}})));
-        wishes.push((uris.session.clone(), json!({"type": "session/chatRemoved", "chat": uris.chat})));
-        wishes
+        actions.push((uris.session.clone(), json!({"type": "session/creationFailed", "error": error})));
+        actions.push((uris.session.clone(), json!({"type": "session/metaChanged", "_meta": {"hostler": {}}})));
+        actions.push((uris.session.clone(), json!({"type": "session/chatRemoved", "chat": uris.chat})));
+        actions
     })
     .await;
 }
 
 async fn host_only_chat_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let mut wishes = on(
+        let mut actions = on(
             &uris.chat,
             &[
                 "chat/responsePart",
@@ -107,9 +107,9 @@ async fn host_only_chat_actions(case: ProtocolCase) {
                 "chat/canvasesChanged",
             ],
         );
-        wishes.push((uris.chat.clone(), json!({"type": "chat/turnsLoaded", "turns": []})));
-        wishes.push((uris.chat.clone(), json!({"type": "chat/turnComplete", "turnId": "t", "duration": 1})));
-        wishes
+        actions.push((uris.chat.clone(), json!({"type": "chat/turnsLoaded", "turns": []})));
+        actions.push((uris.chat.clone(), json!({"type": "chat/turnComplete", "turnId": "t", "duration": 1})));
+        actions
     })
     .await;
 }
@@ -117,21 +117,21 @@ async fn host_only_chat_actions(case: ProtocolCase) {
 async fn unsupported_session_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
         let directory = "file:///tmp";
-        let wishes = [
+        let actions = [
             json!({"type": "session/customizationToggled", "id": "x", "enablement": []}),
             json!({"type": "session/mcpServerStartRequested", "id": "x"}),
             json!({"type": "session/mcpServerStopRequested", "id": "x"}),
             json!({"type": "session/mcpServerBackgroundRequested", "id": "x"}),
             json!({"type": "session/workingDirectoryReplaced", "directory": directory, "replacement": directory}),
         ];
-        wishes.map(|wish| (uris.session.clone(), wish)).to_vec()
+        actions.map(|action| (uris.session.clone(), action)).to_vec()
     })
     .await;
 }
 
 async fn unsupported_chat_actions(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let wishes = [
+        let actions = [
             json!({"type": "chat/truncated"}),
             json!({"type": "chat/truncated", "turnId": "t"}),
             json!({"type": "chat/workingDirectorySet", "directory": "file:///tmp"}),
@@ -139,7 +139,7 @@ async fn unsupported_chat_actions(case: ProtocolCase) {
             json!({"type": "chat/toolCallResultConfirmed", "turnId": "t", "toolCallId": "c", "approved": true}),
             json!({"type": "chat/toolCallContentChanged", "turnId": "t", "toolCallId": "c", "content": []}),
         ];
-        wishes.map(|wish| (uris.chat.clone(), wish)).to_vec()
+        actions.map(|action| (uris.chat.clone(), action)).to_vec()
     })
     .await;
 }
@@ -187,47 +187,47 @@ async fn chat_actions_without_their_payload(case: ProtocolCase) {
 
 async fn session_actions_on_chats(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let wishes = [
+        let actions = [
             json!({"type": "session/isReadChanged", "isRead": true}),
             json!({"type": "session/isArchivedChanged", "isArchived": true}),
             json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}}),
             json!({"type": "session/activeClientRemoved", "clientId": "x"}),
         ];
-        wishes.map(|wish| (uris.chat.clone(), wish)).to_vec()
+        actions.map(|action| (uris.chat.clone(), action)).to_vec()
     })
     .await;
 }
 
 async fn chat_actions_on_sessions(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let wishes = [
+        let actions = [
             turn_started_action("hello"),
             turn_cancelled_action("t"),
             pending_message_action("queued", "q", "x"),
             json!({"type": "chat/draftChanged", "draft": user_message("x")}),
             json!({"type": "chat/isReadChanged", "isRead": true}),
         ];
-        wishes.map(|wish| (uris.session.clone(), wish)).to_vec()
+        actions.map(|action| (uris.session.clone(), action)).to_vec()
     })
     .await;
 }
 
 async fn chat_and_session_actions_on_the_root(case: ProtocolCase) {
     untouched(&case, |_| {
-        let wishes = [
+        let actions = [
             turn_started_action("hello"),
             json!({"type": "session/titleChanged", "title": "x"}),
             json!({"type": "session/ready"}),
         ];
-        wishes.map(|wish| (ROOT.to_owned(), wish)).to_vec()
+        actions.map(|action| (ROOT.to_owned(), action)).to_vec()
     })
     .await;
 }
 
 async fn root_actions_on_other_channels(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let wish = json!({"type": "root/configChanged", "config": {"x": 1}});
-        vec![(uris.session.clone(), wish.clone()), (uris.chat.clone(), wish)]
+        let action = json!({"type": "root/configChanged", "config": {"x": 1}});
+        vec![(uris.session.clone(), action.clone()), (uris.chat.clone(), action)]
     })
     .await;
 }
@@ -259,22 +259,22 @@ async fn actions_of_unsupported_channels(case: ProtocolCase) {
 
 async fn payloads_of_the_wrong_type(case: ProtocolCase) {
     untouched(&case, |uris| {
-        let mut wishes = Vec::new();
+        let mut actions = Vec::new();
         for bad in [json!(7), json!([]), json!({}), json!(null)] {
-            wishes.push((uris.session.clone(), json!({"type": "session/titleChanged", "title": bad})));
-            wishes.push((uris.chat.clone(), json!({"type": "chat/turnCancelled", "turnId": bad, "duration": 1})));
-            let mut wish = turn_started_action("x");
-            wish["turnId"] = bad.clone();
-            wishes.push((uris.chat.clone(), wish));
-            let mut wish = turn_started_action("x");
-            wish["message"] = bad.clone();
-            wishes.push((uris.chat.clone(), wish));
-            let mut wish = turn_started_action("x");
-            wish["message"]["text"] = bad;
-            wishes.push((uris.chat.clone(), wish));
+            actions.push((uris.session.clone(), json!({"type": "session/titleChanged", "title": bad})));
+            actions.push((uris.chat.clone(), json!({"type": "chat/turnCancelled", "turnId": bad, "duration": 1})));
+            let mut action = turn_started_action("x");
+            action["turnId"] = bad.clone();
+            actions.push((uris.chat.clone(), action));
+            let mut action = turn_started_action("x");
+            action["message"] = bad.clone();
+            actions.push((uris.chat.clone(), action));
+            let mut action = turn_started_action("x");
+            action["message"]["text"] = bad;
+            actions.push((uris.chat.clone(), action));
         }
-        wishes.push((uris.chat.clone(), json!({"type": "chat/queuedMessagesReordered", "order": "q"})));
-        wishes
+        actions.push((uris.chat.clone(), json!({"type": "chat/queuedMessagesReordered", "order": "q"})));
+        actions
     })
     .await;
 }
@@ -330,10 +330,10 @@ async fn fractional_client_number_is_accepted(case: ProtocolCase) {
 
 async fn rejection_contains_the_rejected_action(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
-    let wish = json!({"type": "chat/turnCancelled", "turnId": "t-42", "duration": 5});
-    let seq = client.dispatch(&uris.chat, wish.clone()).await;
+    let action = json!({"type": "chat/turnCancelled", "turnId": "t-42", "duration": 5});
+    let seq = client.dispatch(&uris.chat, action.clone()).await;
     let envelope = client.wait_for_echo(seq).await;
-    assert_eq!(envelope["action"], wish, "so that its author can take it back");
+    assert_eq!(envelope["action"], action, "so that its author can revert it");
     assert_eq!(envelope["origin"], json!({"clientId": client.id, "clientSeq": seq}));
     let unknown = json!({"type": "chat/fromTheFuture", "deep": {"er": [1]}});
     let seq = client.dispatch(&uris.chat, unknown.clone()).await;

@@ -44,7 +44,7 @@ async fn line(client: &mut RecordingClient, session: &str) -> Option<Value> {
 }
 
 /// Waits until a list entry matches; it follows a moment later.
-async fn told(client: &mut RecordingClient, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
+async fn wait_for_summary_change(client: &mut RecordingClient, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let about = |message: &Value| {
         message["method"] == "root/sessionSummaryChanged"
             && message["params"]["session"] == session
@@ -155,7 +155,7 @@ async fn session_is_announced_once(case: ProtocolCase) {
 async fn summary_changes_contain_only_mutable_fields(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Changed"})).await;
-    told(&mut client, &uris.session, |changes| changes["title"] == "Changed").await;
+    wait_for_summary_change(&mut client, &uris.session, |changes| changes["title"] == "Changed").await;
     for message in client.received.iter().filter(|message| message["method"] == "root/sessionSummaryChanged") {
         let changes = message["params"]["changes"].as_object().unwrap();
         assert!(!changes.is_empty(), "{message}");
@@ -168,7 +168,7 @@ async fn summary_changes_contain_only_mutable_fields(case: ProtocolCase) {
 async fn title_change_reaches_the_session_list(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Ünïcode 🐎"})).await;
-    told(&mut client, &uris.session, |changes| changes["title"] == "Ünïcode 🐎").await;
+    wait_for_summary_change(&mut client, &uris.session, |changes| changes["title"] == "Ünïcode 🐎").await;
     assert_eq!(line(&mut client, &uris.session).await.unwrap()["title"], "Ünïcode 🐎");
 }
 
@@ -193,10 +193,16 @@ async fn status_reaches_the_session_list_during_and_after_a_turn(case: ProtocolC
     let (mut client, uris) = case.connect_with_started_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
-    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 8)).await;
+    wait_for_summary_change(&mut client, &uris.session, |changes| {
+        changes["status"].as_u64().is_some_and(|s| s & 31 == 8)
+    })
+    .await;
     assert_eq!(line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & 31, 8);
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
-    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 1)).await;
+    wait_for_summary_change(&mut client, &uris.session, |changes| {
+        changes["status"].as_u64().is_some_and(|s| s & 31 == 1)
+    })
+    .await;
 }
 
 async fn disposed_session_is_removed_from_the_list(case: ProtocolCase) {
@@ -239,8 +245,8 @@ async fn root_config_value_reaches_all_clients(case: ProtocolCase) {
     let (mut one, mut two) = (case.connect_client().await, case.connect_client().await);
     let key = format!("shared-{}", case.version);
     one.dispatch_accepted(ROOT, configure(&json!({&key: [1, "two"]}))).await;
-    let heard = |message: &Value| message["params"]["action"]["config"].get(&key).is_some();
-    two.wait_for(heard).await;
+    let is_change = |message: &Value| message["params"]["action"]["config"].get(&key).is_some();
+    two.wait_for(is_change).await;
     two.assert_state_matches_host(ROOT).await;
     assert_eq!(root(&mut two).await["config"]["values"][&key], json!([1, "two"]));
 }

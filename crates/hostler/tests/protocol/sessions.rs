@@ -9,7 +9,7 @@ area! { HostFixture::with_fake_agent();
     message_may_arrive_while_the_session_is_being_created,
     provisional_session_accepts_changes_before_the_first_message,
     title_comes_from_the_first_message,
-    chosen_title_is_kept,
+    chosen_title_is_not_replaced,
     long_first_message_gives_a_short_title,
     duplicate_session_uri_is_32003,
     unknown_provider_is_32002,
@@ -18,7 +18,7 @@ area! { HostFixture::with_fake_agent();
     missing_session_directory_is_invalid,
     session_directory_that_is_a_file_is_invalid,
     session_directory_that_is_no_file_uri_is_invalid,
-    several_directories_keep_their_order,
+    several_directories_stay_in_their_order,
     fork_on_creation_is_rejected,
     invalid_initial_config_is_rejected,
     initial_config_is_in_the_state,
@@ -66,10 +66,10 @@ async fn first_message_makes_the_session_ready_and_announces_it(case: ProtocolCa
 
 async fn message_may_arrive_while_the_session_is_being_created(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = turn_started_action("hello");
-    client.dispatch_accepted(&uris.chat, wish.clone()).await;
+    let action = turn_started_action("hello");
+    client.dispatch_accepted(&uris.chat, action.clone()).await;
     assert_eq!(
-        client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await["type"],
+        client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await["type"],
         "chat/turnComplete"
     );
 }
@@ -101,7 +101,7 @@ async fn title_comes_from_the_first_message(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["title"], "mend the fence");
 }
 
-async fn chosen_title_is_kept(case: ProtocolCase) {
+async fn chosen_title_is_not_replaced(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     client.dispatch_accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Chosen"})).await;
     client.send_and_wait(&uris.chat, "mend the fence").await;
@@ -173,7 +173,7 @@ async fn session_directory_that_is_no_file_uri_is_invalid(case: ProtocolCase) {
     assert_eq!(creation(&case, json!({"workingDirectories": case.uri("")})).await, -32602);
 }
 
-async fn several_directories_keep_their_order(case: ProtocolCase) {
+async fn several_directories_stay_in_their_order(case: ProtocolCase) {
     let mut client = case.connect_client().await;
     let uris = CaseUris::random();
     for name in ["b", "a"] {
@@ -209,7 +209,7 @@ async fn initial_config_is_in_the_state(case: ProtocolCase) {
 }
 
 async fn active_client_of_another_client_is_invalid(case: ProtocolCase) {
-    let active = json!({"clientId": "somebody", "tools": []});
+    let active = json!({"clientId": "another", "tools": []});
     assert_eq!(creation(&case, json!({"activeClient": active})).await, -32602);
 }
 
@@ -250,7 +250,7 @@ async fn unused_session_is_disposed_without_notification(case: ProtocolCase) {
     other.wait_for_notification("root/sessionAdded", &begun.session).await;
     assert!(
         !other.received.iter().any(|message| message["params"]["session"] == uris.session),
-        "nobody had heard of it"
+        "a provisional session is not announced"
     );
 }
 
@@ -279,7 +279,7 @@ async fn disposed_uri_can_be_reused(case: ProtocolCase) {
     client.call_ok("disposeSession", json!({"channel": uris.session})).await;
     let params = json!({"channel": uris.session, "workingDirectories": [case.uri("")]});
     client.call_ok("createSession", params).await;
-    assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]), "nothing of the other one is in it");
+    assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]), "it contains no data of the other session");
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "new").await), "echo: new");
 }
 

@@ -137,10 +137,10 @@ async fn request_of_a_lost_client_is_carried_out(case: ProtocolCase) {
 async fn client_lost_during_its_attachment_blocks_no_others(case: ProtocolCase) {
     let (mut one, uris) = case.connect_with_session().await;
     let mut two = case.connect_to_session(&uris).await;
-    let mut wish = turn_started_action("look");
+    let mut action = turn_started_action("look");
     let uri = format!("vscode-agent-client://{}/file/-/x", one.id);
-    wish["message"]["attachments"] = json!([{"type": "resource", "label": "x", "uri": uri}]);
-    one.dispatch(&uris.chat, wish).await;
+    action["message"]["attachments"] = json!([{"type": "resource", "label": "x", "uri": uri}]);
+    one.dispatch(&uris.chat, action).await;
     one.wait_for(|message| message["method"] == "resourceRead").await;
     drop(one);
     let refused = |message: &Value| {

@@ -35,53 +35,56 @@ async fn working(client: &mut RecordingClient, uris: &CaseUris, script: &str) ->
 
 async fn sub_agent_has_a_chat_that_its_call_refers_to(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let (turn, worker) = working(&mut client, &uris, "!say from below").await;
+    let (turn, sub_agent_chat) = working(&mut client, &uris, "!say from below").await;
     assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
-    let state = client.subscribe(&worker).await;
+    let state = client.subscribe(&sub_agent_chat).await;
     assert_eq!((&state["interactivity"], &state["origin"]["chat"]), (&json!("read-only"), &json!(uris.chat)));
     assert!(markdown_text(&state["turns"][0]).contains("from below"), "{state:#}");
     let parent = client.subscribe(&uris.chat).await;
     let parts = parent["turns"][0]["responseParts"].as_array().unwrap();
     let call = &parts.iter().find(|part| part["toolCall"]["toolName"] == "Agent").unwrap()["toolCall"];
-    assert_eq!((&call["content"][0]["type"], &call["content"][0]["resource"]), (&json!("subagent"), &json!(worker)));
+    assert_eq!(
+        (&call["content"][0]["type"], &call["content"][0]["resource"]),
+        (&json!("subagent"), &json!(sub_agent_chat))
+    );
     assert_eq!(state["origin"]["toolCallId"], call["toolCallId"]);
 }
 
 async fn sub_agent_chat_is_announced_before_its_output(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let (turn, worker) = working(&mut client, &uris, "!say hello").await;
-    assert!(worker.starts_with("ahp-chat://subagent/"), "{worker}");
-    client.subscribe(&worker).await;
+    let (turn, sub_agent_chat) = working(&mut client, &uris, "!say hello").await;
+    assert!(sub_agent_chat.starts_with("ahp-chat://subagent/"), "{sub_agent_chat}");
+    client.subscribe(&sub_agent_chat).await;
     client.wait_for_turn_end(&uris.chat, &turn).await;
-    client.assert_state_matches_host(&worker).await;
+    client.assert_state_matches_host(&sub_agent_chat).await;
     let chats = client.subscribe(&uris.session).await["chats"].clone();
-    let line = chats.as_array().unwrap().iter().find(|line| line["resource"] == worker).unwrap();
+    let line = chats.as_array().unwrap().iter().find(|line| line["resource"] == sub_agent_chat).unwrap();
     assert_eq!(line["interactivity"], "read-only");
 }
 
 async fn sub_agent_chat_accepts_no_messages(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let (turn_id, worker) = working(&mut client, &uris, "!say hello").await;
+    let (turn_id, sub_agent_chat) = working(&mut client, &uris, "!say hello").await;
     client.wait_for_turn_end(&uris.chat, &turn_id).await;
-    let before = client.subscribe(&worker).await;
-    for wish in [
+    let before = client.subscribe(&sub_agent_chat).await;
+    for action in [
         turn_started_action("hello"),
         pending_message_action("queued", "q", "x"),
         pending_message_action("steering", "s", "x"),
     ] {
-        client.dispatch_rejected(&worker, wish).await;
+        client.dispatch_rejected(&sub_agent_chat, action).await;
     }
-    assert_eq!(client.subscribe(&worker).await["turns"], before["turns"]);
+    assert_eq!(client.subscribe(&sub_agent_chat).await["turns"], before["turns"]);
 }
 
 async fn subscribe_waits_for_a_starting_sub_agent_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper("!say hello")).await;
     let start = client.wait_for_action(&uris.chat, "chat/toolCallStart").await;
-    let worker =
+    let sub_agent_chat =
         format!("{}/{}", uris.chat.replace("//default/", "//subagent/"), start["toolCallId"].as_str().unwrap());
-    let state = client.subscribe(&worker).await;
-    assert_eq!(state["resource"], worker);
+    let state = client.subscribe(&sub_agent_chat).await;
+    assert_eq!(state["resource"], sub_agent_chat);
     client.wait_for_turn_end(&uris.chat, &turn).await;
 }
 
@@ -89,12 +92,12 @@ async fn sub_agent_asks_in_its_own_chat(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
-    let worker = needed["chat"].as_str().unwrap().to_owned();
-    assert_ne!(worker, uris.chat);
+    let sub_agent_chat = needed["chat"].as_str().unwrap().to_owned();
+    assert_ne!(sub_agent_chat, uris.chat);
     let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
         "toolCallId": needed["toolCall"]["toolCallId"], "approved": true, "confirmed": "user-action"});
     // Without a subscription to that chat.
-    client.dispatch(&worker, yes).await;
+    client.dispatch(&sub_agent_chat, yes).await;
     assert_eq!(client.wait_for_turn_end(&uris.chat, &turn).await["type"], "chat/turnComplete");
     assert!(case.dir.join("made").is_dir());
 }
@@ -103,32 +106,32 @@ async fn cancelling_the_turn_cancels_its_sub_agent(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
-    let worker = needed["chat"].as_str().unwrap().to_owned();
-    client.subscribe(&worker).await;
+    let sub_agent_chat = needed["chat"].as_str().unwrap().to_owned();
+    client.subscribe(&sub_agent_chat).await;
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
-    while client.subscribe(&worker).await.get("activeTurn").is_some() {
-        client.wait_for(|message| message["params"]["channel"] == worker).await;
+    while client.subscribe(&sub_agent_chat).await.get("activeTurn").is_some() {
+        client.wait_for(|message| message["params"]["channel"] == sub_agent_chat).await;
     }
-    assert_eq!(client.subscribe(&worker).await["turns"][0]["state"], "cancelled");
+    assert_eq!(client.subscribe(&sub_agent_chat).await["turns"][0]["state"], "cancelled");
     assert!(!case.dir.join("made").exists());
-    client.assert_state_matches_host(&worker).await;
+    client.assert_state_matches_host(&sub_agent_chat).await;
 }
 
 async fn awaited_sub_agent_turn_cannot_be_cancelled(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, &helper(&makes("made"))).await;
     let needed = client.wait_for_action(&uris.session, "session/inputNeededSet").await["request"].take();
-    let worker = needed["chat"].as_str().unwrap().to_owned();
-    client.dispatch_rejected(&worker, turn_cancelled_action(needed["turnId"].as_str().unwrap())).await;
+    let sub_agent_chat = needed["chat"].as_str().unwrap().to_owned();
+    client.dispatch_rejected(&sub_agent_chat, turn_cancelled_action(needed["turnId"].as_str().unwrap())).await;
     client.dispatch_accepted(&uris.chat, turn_cancelled_action(&turn)).await;
 }
 
 async fn sub_agent_chats_match_their_envelopes(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let (turn, worker) = working(&mut client, &uris, "!think hm\n!say hello").await;
-    client.subscribe(&worker).await;
+    let (turn, sub_agent_chat) = working(&mut client, &uris, "!think hm\n!say hello").await;
+    client.subscribe(&sub_agent_chat).await;
     client.wait_for_turn_end(&uris.chat, &turn).await;
-    for channel in [&uris.session, &uris.chat, &worker] {
+    for channel in [&uris.session, &uris.chat, &sub_agent_chat] {
         client.assert_state_matches_host(channel).await;
     }
 }

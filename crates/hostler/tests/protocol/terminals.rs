@@ -14,7 +14,7 @@ area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_TERMINAL_SH
     disposed_terminal_is_removed,
     root_state_lists_terminals,
     any_client_can_resize_a_terminal,
-    clearing_keeps_size_and_claim,
+    clearing_changes_neither_size_nor_claim,
     terminal_title_is_changed,
     only_the_claim_holder_passes_it_on,
     clients_cannot_dispatch_terminal_output,
@@ -56,12 +56,12 @@ fn typed(data: &str) -> Value {
 async fn shows(client: &mut RecordingClient, terminal: &str, text: &str) {
     loop {
         let envelopes = client.received_envelopes(terminal);
-        let said: String = envelopes
+        let output: String = envelopes
             .iter()
             .filter(|envelope| envelope["action"]["type"] == "terminal/data")
             .filter_map(|envelope| envelope["action"]["data"].as_str())
             .collect();
-        if said.contains(text) {
+        if output.contains(text) {
             return;
         }
         assert!(client.receive().await, "the host hung up");
@@ -113,8 +113,8 @@ async fn typed_input_is_not_published(case: ProtocolCase) {
     client.dispatch_accepted(&terminal, typed("true horse-battery\n")).await;
     client.dispatch_accepted(&terminal, typed("echo over\n")).await;
     shows(&mut other, &terminal, "over\r\n").await;
-    for heard in [&client.received, &other.received] {
-        assert!(!heard.iter().any(|message| message.to_string().contains("horse-battery")));
+    for received in [&client.received, &other.received] {
+        assert!(!received.iter().any(|message| message.to_string().contains("horse-battery")));
     }
 }
 
@@ -172,7 +172,7 @@ async fn any_client_can_resize_a_terminal(case: ProtocolCase) {
     shows(&mut client, &terminal, "33 101").await;
 }
 
-async fn clearing_keeps_size_and_claim(case: ProtocolCase) {
+async fn clearing_changes_neither_size_nor_claim(case: ProtocolCase) {
     let (mut client, terminal) = opened(&case).await;
     client.dispatch_accepted(&terminal, typed("echo some-$((1+1))\n")).await;
     shows(&mut client, &terminal, "some-2").await;
@@ -218,8 +218,8 @@ async fn clients_cannot_dispatch_terminal_output(case: ProtocolCase) {
 
 async fn terminal_directory_out_of_reach_is_rejected(case: ProtocolCase) {
     let mut client = case.connect_client().await;
-    let wish = |cwd: String| json!({"channel": fresh(), "claim": claim(&client), "cwd": cwd});
-    let (outside, nonsense) = (wish(file_uri(&case.fixture.home.path("claude"))), wish("nonsense".into()));
+    let params = |cwd: String| json!({"channel": fresh(), "claim": claim(&client), "cwd": cwd});
+    let (outside, nonsense) = (params(file_uri(&case.fixture.home.path("claude"))), params("nonsense".into()));
     assert_eq!(client.call_error_code("createTerminal", outside).await, -32009);
     assert_eq!(client.call_error_code("createTerminal", nonsense).await, -32602);
 }
@@ -230,8 +230,8 @@ async fn malformed_terminals_are_invalid(case: ProtocolCase) {
     for params in [
         json!({"channel": fresh()}),
         json!({"channel": "claude:/x", "claim": own}),
-        json!({"channel": fresh(), "claim": {"kind": "client", "clientId": "somebody"}}),
-        json!({"channel": fresh(), "claim": {"kind": "nobody"}}),
+        json!({"channel": fresh(), "claim": {"kind": "client", "clientId": "another"}}),
+        json!({"channel": fresh(), "claim": {"kind": "unknown"}}),
         json!({"channel": fresh(), "claim": own, "cols": 0}),
         json!({"channel": fresh(), "claim": own, "rows": 1_000_000}),
         json!({"channel": fresh(), "claim": own, "name": 7}),

@@ -164,8 +164,8 @@ async fn home_cannot_be_trusted_by_a_client(case: ProtocolCase) {
     let seen = client.call_ok("hostler/checkTrust", json!({"channel": ROOT, "directory": home})).await;
     let fingerprint = &seen["configuration"]["fingerprint"];
     for decision in ["trust", "trustSubfolders"] {
-        let wish = json!({"channel": ROOT, "directory": home, "decision": decision, "fingerprint": fingerprint});
-        assert_eq!(client.call_error_code("hostler/setTrust", wish).await, -32602, "{decision}");
+        let params = json!({"channel": ROOT, "directory": home, "decision": decision, "fingerprint": fingerprint});
+        assert_eq!(client.call_error_code("hostler/setTrust", params).await, -32602, "{decision}");
     }
 }
 

@@ -10,11 +10,11 @@ area! { HostFixture::with_fake_agent();
     durations_are_integer_milliseconds,
     status_follows_the_turn,
     turn_end_marks_the_session_unread,
-    turn_id_of_the_client_is_kept,
+    turn_id_of_the_client_is_used,
     two_turns_run_in_one_agent_process,
     second_turn_during_a_turn_is_rejected,
     used_turn_id_is_rejected,
-    overlong_turn_id_is_rejected,
+    empty_or_overlong_turn_id_is_rejected,
     empty_message_is_rejected,
     message_of_another_origin_is_rejected,
     invalid_start_time_is_tolerated,
@@ -144,12 +144,12 @@ async fn turn_end_marks_the_session_unread(case: ProtocolCase) {
     assert_eq!(client.subscribe(&uris.session).await["status"].as_u64().unwrap() & 32, 0);
 }
 
-async fn turn_id_of_the_client_is_kept(case: ProtocolCase) {
+async fn turn_id_of_the_client_is_used(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for id in ["t1", "ü-🐎", "a b/c?d#e"] {
-        let mut wish = turn_started_action("hello");
-        wish["turnId"] = json!(id);
-        client.dispatch_accepted(&uris.chat, wish).await;
+        let mut action = turn_started_action("hello");
+        action["turnId"] = json!(id);
+        client.dispatch_accepted(&uris.chat, action).await;
         client.wait_for_turn_end(&uris.chat, id).await;
     }
     let state = client.subscribe(&uris.chat).await;
@@ -184,19 +184,19 @@ async fn second_turn_during_a_turn_is_rejected(case: ProtocolCase) {
 
 async fn used_turn_id_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let wish = turn_started_action("hello");
-    client.dispatch_accepted(&uris.chat, wish.clone()).await;
-    client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
-    client.dispatch_rejected(&uris.chat, wish).await;
+    let action = turn_started_action("hello");
+    client.dispatch_accepted(&uris.chat, action.clone()).await;
+    client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
+    client.dispatch_rejected(&uris.chat, action).await;
     assert_eq!(client.subscribe(&uris.chat).await["turns"].as_array().unwrap().len(), 1);
 }
 
-async fn overlong_turn_id_is_rejected(case: ProtocolCase) {
+async fn empty_or_overlong_turn_id_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for id in [String::new(), "x".repeat(257)] {
-        let mut wish = turn_started_action("hello");
-        wish["turnId"] = json!(id);
-        client.dispatch_rejected(&uris.chat, wish).await;
+        let mut action = turn_started_action("hello");
+        action["turnId"] = json!(id);
+        client.dispatch_rejected(&uris.chat, action).await;
     }
     assert_eq!(client.subscribe(&uris.chat).await["turns"], json!([]));
 }
@@ -212,20 +212,20 @@ async fn empty_message_is_rejected(case: ProtocolCase) {
 async fn message_of_another_origin_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for kind in ["agent", "tool", "automation", "systemNotification"] {
-        let mut wish = turn_started_action("hello");
-        wish["message"]["origin"]["kind"] = json!(kind);
-        client.dispatch_rejected(&uris.chat, wish).await;
+        let mut action = turn_started_action("hello");
+        action["message"]["origin"]["kind"] = json!(kind);
+        client.dispatch_rejected(&uris.chat, action).await;
     }
 }
 
 async fn invalid_start_time_is_tolerated(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     for time in ["yesterday", "", "2026-99-99T99:99:99Z", "9999999999999"] {
-        let mut wish = turn_started_action("hello");
-        wish["startedAt"] = json!(time);
-        let seq = client.dispatch(&uris.chat, wish.clone()).await;
+        let mut action = turn_started_action("hello");
+        action["startedAt"] = json!(time);
+        let seq = client.dispatch(&uris.chat, action.clone()).await;
         if client.wait_for_echo(seq).await.get("rejectionReason").is_none() {
-            let end = client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+            let end = client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
             assert_eq!(end["type"], "chat/turnComplete", "{time:?}");
         }
     }
@@ -234,21 +234,21 @@ async fn invalid_start_time_is_tolerated(case: ProtocolCase) {
 
 async fn turn_without_a_start_time_is_rejected(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut wish = turn_started_action("hello");
-    wish.as_object_mut().unwrap().remove("startedAt");
-    assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("startedAt"));
+    let mut action = turn_started_action("hello");
+    action.as_object_mut().unwrap().remove("startedAt");
+    assert!(client.dispatch_rejected(&uris.chat, action).await.contains("startedAt"));
 }
 
 async fn unknown_model_is_rejected_or_fails_with_a_message(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut wish = turn_started_action("hello");
-    wish["message"]["model"] = json!({"id": "no-such-model"});
-    let seq = client.dispatch(&uris.chat, wish.clone()).await;
+    let mut action = turn_started_action("hello");
+    action["message"]["model"] = json!({"id": "no-such-model"});
+    let seq = client.dispatch(&uris.chat, action.clone()).await;
     let envelope = client.wait_for_echo(seq).await;
     if let Some(reason) = envelope.get("rejectionReason") {
         assert_readable_sentence(reason);
     } else {
-        client.wait_for_turn_end(&uris.chat, wish["turnId"].as_str().unwrap()).await;
+        client.wait_for_turn_end(&uris.chat, action["turnId"].as_str().unwrap()).await;
     }
     assert_eq!(markdown_text(&client.send_and_wait(&uris.chat, "on").await), "echo: on");
 }
@@ -297,8 +297,8 @@ async fn cancel_with_a_fractional_duration_is_accepted(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let turn = client.send_message(&uris.chat, "hang").await;
     client.wait_for_action(&uris.chat, "chat/delta").await;
-    let wish = json!({"type": "chat/turnCancelled", "turnId": turn, "duration": 12.7});
-    assert_eq!(client.dispatch_accepted(&uris.chat, wish).await["action"]["duration"], 13);
+    let action = json!({"type": "chat/turnCancelled", "turnId": turn, "duration": 12.7});
+    assert_eq!(client.dispatch_accepted(&uris.chat, action).await["action"]["duration"], 13);
 }
 
 async fn session_continues_after_a_cancel(case: ProtocolCase) {
@@ -364,9 +364,9 @@ async fn successful_turn_cannot_be_resumed(case: ProtocolCase) {
 
 async fn unknown_turn_cannot_be_resumed(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
+    client.dispatch_rejected(&uris.chat, resume(&json!("unknown"))).await;
     client.send_and_wait(&uris.chat, "error 500").await;
-    client.dispatch_rejected(&uris.chat, resume(&json!("nobody"))).await;
+    client.dispatch_rejected(&uris.chat, resume(&json!("unknown"))).await;
 }
 
 async fn older_turn_cannot_be_resumed(case: ProtocolCase) {
@@ -392,9 +392,9 @@ async fn malformed_agent_output_reaches_no_client(case: ProtocolCase) {
 async fn message_meta_is_preserved(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
     let meta = json!({"vscode": {"x": [1, null, {"y": "z"}]}});
-    let mut wish = turn_started_action("hello");
-    wish["message"]["_meta"] = meta.clone();
-    let echo = client.dispatch_accepted(&uris.chat, wish).await;
+    let mut action = turn_started_action("hello");
+    action["message"]["_meta"] = meta.clone();
+    let echo = client.dispatch_accepted(&uris.chat, action).await;
     assert_eq!(echo["action"]["message"]["_meta"], meta);
 }
 
@@ -406,7 +406,7 @@ async fn agent_initiated_turn_states_its_reason(case: ProtocolCase) {
             && message["params"]["action"]["message"]["origin"]["kind"] == "systemNotification"
     };
     let started = client.wait_for(own).await["params"].take();
-    assert_eq!(started.get("origin"), None, "no client said it");
+    assert_eq!(started.get("origin"), None, "no client dispatched it");
     let turn = started["action"]["turnId"].as_str().unwrap().to_owned();
     client.wait_for_turn_end(&uris.chat, &turn).await;
     client.assert_state_matches_host(&uris.chat).await;
@@ -438,8 +438,8 @@ async fn retries_are_shown_as_activity(case: ProtocolCase) {
     assert_eq!(markdown_text(&turn), "after a retry");
     let activities =
         client.received_envelopes(&uris.chat).into_iter().filter(|e| e["action"]["type"] == "chat/activityChanged");
-    let told: Vec<_> = activities.map(|envelope| envelope["action"].to_string()).collect();
-    assert!(told.iter().any(|activity| activity.to_lowercase().contains("retry")), "{told:?}");
+    let published: Vec<_> = activities.map(|envelope| envelope["action"].to_string()).collect();
+    assert!(published.iter().any(|activity| activity.to_lowercase().contains("retry")), "{published:?}");
     assert_eq!(client.subscribe(&uris.chat).await.get("activity"), None, "nothing is going on any more");
 }
 

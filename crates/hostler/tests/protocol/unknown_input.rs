@@ -35,12 +35,12 @@ async fn unknown_request_fields_are_ignored(case: ProtocolCase) {
 
 async fn unknown_action_fields_are_ignored(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_session().await;
-    let mut wish = json!({"type": "session/titleChanged", "title": "Known", "fromTheFuture": 1});
-    client.dispatch_accepted(&uris.session, wish.clone()).await;
-    wish = turn_started_action("hello");
-    wish["fromTheFuture"] = json!({"x": 1});
-    wish["message"]["fromTheFuture"] = json!([1]);
-    client.dispatch_accepted(&uris.chat, wish).await;
+    let mut action = json!({"type": "session/titleChanged", "title": "Known", "fromTheFuture": 1});
+    client.dispatch_accepted(&uris.session, action.clone()).await;
+    action = turn_started_action("hello");
+    action["fromTheFuture"] = json!({"x": 1});
+    action["message"]["fromTheFuture"] = json!([1]);
+    client.dispatch_accepted(&uris.chat, action).await;
     client.wait_for_action(&uris.chat, "chat/turnComplete").await;
 }
 
@@ -127,9 +127,9 @@ async fn microsoft_client_works_with_this_host(case: ProtocolCase) {
     let client = theirs(&case, &format!("theirs-{}", Uuid::new_v4())).await;
     let (result, mut events) = client.subscribe(uris.chat.clone()).await.unwrap();
     assert_eq!(result.snapshot.unwrap().resource, uris.chat);
-    let wish = turn_started_action("from them");
-    client.dispatch(uris.chat.clone(), serde_json::from_value(wish.clone()).unwrap()).await.unwrap();
-    let id = wish["turnId"].as_str().unwrap();
+    let action = turn_started_action("from them");
+    client.dispatch(uris.chat.clone(), serde_json::from_value(action.clone()).unwrap()).await.unwrap();
+    let id = action["turnId"].as_str().unwrap();
     assert_eq!(ours.wait_for_turn_end(&uris.chat, id).await["type"], "chat/turnComplete");
     loop {
         let event = events.recv().await.expect("an event");

@@ -122,11 +122,11 @@ async fn truncation_is_rejected_and_nothing_is_lost(case: ProtocolCase) {
     client.send_and_wait(&uris.chat, "two").await;
     let before = client.subscribe(&uris.chat).await;
     for turn in [json!(null), before["turns"][0]["id"].clone(), json!("unknown")] {
-        let mut wish = json!({"type": "chat/truncated"});
+        let mut action = json!({"type": "chat/truncated"});
         if !turn.is_null() {
-            wish["turnId"] = turn;
+            action["turnId"] = turn;
         }
-        client.dispatch_rejected(&uris.chat, wish).await;
+        client.dispatch_rejected(&uris.chat, action).await;
     }
     assert_eq!(client.subscribe(&uris.chat).await["turns"], before["turns"]);
 }
@@ -134,8 +134,8 @@ async fn truncation_is_rejected_and_nothing_is_lost(case: ProtocolCase) {
 async fn client_tools_are_not_run(case: ProtocolCase) {
     let (mut client, uris) = case.connect_with_started_session().await;
     let result = json!({"success": true, "pastTenseMessage": "done"});
-    let wish = json!({"type": "chat/toolCallComplete", "turnId": "t", "toolCallId": "c", "result": result});
-    assert!(client.dispatch_rejected(&uris.chat, wish).await.contains("does not offer"));
+    let action = json!({"type": "chat/toolCallComplete", "turnId": "t", "toolCallId": "c", "result": result});
+    assert!(client.dispatch_rejected(&uris.chat, action).await.contains("does not offer"));
 }
 
 async fn state_advertises_no_unsupported_feature(case: ProtocolCase) {

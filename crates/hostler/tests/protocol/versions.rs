@@ -26,7 +26,7 @@ async fn offer(case: &ProtocolCase, offers: Value) -> Result<Value, Value> {
     client.call("initialize", params).await
 }
 
-async fn taken(case: &ProtocolCase, offers: Value) -> String {
+async fn accepted_version(case: &ProtocolCase, offers: Value) -> String {
     offer(case, offers).await.unwrap()["protocolVersion"].as_str().unwrap().to_owned()
 }
 
@@ -37,35 +37,35 @@ async fn refusal(case: &ProtocolCase, offers: Value) -> i64 {
 }
 
 async fn only_offered_version_is_accepted(case: ProtocolCase) {
-    assert_eq!(taken(&case, json!([case.version])).await, case.version);
+    assert_eq!(accepted_version(&case, json!([case.version])).await, case.version);
 }
 
 async fn highest_offered_version_is_accepted_in_any_position(case: ProtocolCase) {
-    assert_eq!(taken(&case, json!(["0.9.0", "1.0.0"])).await, "1.0.0");
-    assert_eq!(taken(&case, json!(["1.0.0", "0.9.0"])).await, "1.0.0");
-    assert_eq!(taken(&case, json!(["0.5.1", case.version, "0.6.0"])).await, case.version);
+    assert_eq!(accepted_version(&case, json!(["0.9.0", "1.0.0"])).await, "1.0.0");
+    assert_eq!(accepted_version(&case, json!(["1.0.0", "0.9.0"])).await, "1.0.0");
+    assert_eq!(accepted_version(&case, json!(["0.5.1", case.version, "0.6.0"])).await, case.version);
 }
 
 async fn patch_of_a_known_version_is_accepted_as_offered(case: ProtocolCase) {
     let patch = case.version.replace(".0", ".7").replace("1.7.7", "1.0.7");
-    assert_eq!(taken(&case, json!([patch])).await, patch);
-    assert_eq!(taken(&case, json!([case.version, patch])).await, patch);
+    assert_eq!(accepted_version(&case, json!([patch])).await, patch);
+    assert_eq!(accepted_version(&case, json!([case.version, patch])).await, patch);
 }
 
 async fn newer_minor_of_one_is_accepted_as_offered(case: ProtocolCase) {
-    assert_eq!(taken(&case, json!([case.version, "1.4.2"])).await, "1.4.2");
+    assert_eq!(accepted_version(&case, json!([case.version, "1.4.2"])).await, "1.4.2");
 }
 
 async fn other_minor_below_one_is_rejected(case: ProtocolCase) {
     for version in ["0.10.0", "0.8.0", "0.1.0", "0.0.9"] {
         assert_eq!(refusal(&case, json!([version])).await, -32005, "{version}");
     }
-    assert_eq!(taken(&case, json!(["0.10.0", case.version])).await, case.version);
+    assert_eq!(accepted_version(&case, json!(["0.10.0", case.version])).await, case.version);
 }
 
 async fn other_major_is_rejected(case: ProtocolCase) {
     assert_eq!(refusal(&case, json!(["2.0.0"])).await, -32005);
-    assert_eq!(taken(&case, json!(["2.0.0", case.version])).await, case.version);
+    assert_eq!(accepted_version(&case, json!(["2.0.0", case.version])).await, case.version);
 }
 
 async fn older_versions_are_rejected_with_the_supported_ones(case: ProtocolCase) {
@@ -76,8 +76,8 @@ async fn older_versions_are_rejected_with_the_supported_ones(case: ProtocolCase)
 
 async fn version_rejection_names_the_release_to_update_to(case: ProtocolCase) {
     let error = offer(&case, json!(["0.8.0"])).await.unwrap_err();
-    let told = assert_readable_sentence(&error["message"]);
-    assert!(told.contains("0.8.0") && told.contains("VS Code") && told.contains("1.136"), "{told}");
+    let message = assert_readable_sentence(&error["message"]);
+    assert!(message.contains("0.8.0") && message.contains("VS Code") && message.contains("1.136"), "{message}");
 }
 
 async fn rejected_client_is_disconnected(case: ProtocolCase) {
@@ -88,13 +88,13 @@ async fn rejected_client_is_disconnected(case: ProtocolCase) {
 }
 
 async fn editor_version_list_negotiates_the_common_version(case: ProtocolCase) {
-    assert_eq!(taken(&case, json!(["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"])).await, "0.9.0");
-    assert_eq!(taken(&case, json!(["0.9.0", "0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"])).await, "0.9.0");
+    assert_eq!(accepted_version(&case, json!(["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"])).await, "0.9.0");
+    assert_eq!(accepted_version(&case, json!(["0.9.0", "0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"])).await, "0.9.0");
 }
 
 async fn invalid_versions_among_the_offers_are_ignored(case: ProtocolCase) {
     for nonsense in ["", "one", "1", "1.0", "v1.0.0", "1.0.0.0", "999999999999999999999.0.0", "-1.0.0"] {
-        assert_eq!(taken(&case, json!([nonsense, case.version])).await, case.version, "{nonsense:?}");
+        assert_eq!(accepted_version(&case, json!([nonsense, case.version])).await, case.version, "{nonsense:?}");
     }
 }
 

@@ -139,7 +139,7 @@ async fn killed_agent_ends_its_request() {
         let mut command = claude_command(build, &home, &proxy, "!say begun\n!hang");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let begun = async { while !lines.next_line().await.unwrap().expect("it goes on").contains("begun") {} };
+        let begun = async { while !lines.next_line().await.unwrap().expect("the turn continues").contains("begun") {} };
         tokio::time::timeout(TEST_TIMEOUT, begun).await.expect("it begins to answer");
         child.kill().await.unwrap();
         proxy.wait_for_log(" client-left\n", 1).await;

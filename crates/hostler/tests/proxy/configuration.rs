@@ -33,7 +33,7 @@ async fn model_is_requested_from_the_upstream_it_names() {
     proxy.answer_text("@work:m", "hi").await;
     assert_eq!(server.requests().len(), 1);
     assert_eq!(server.requests()[0].header("x-api-key"), None, "a server of one's own may do without a key");
-    let (status, body) = proxy.send_message("@nobody:m", "hi", false).await;
+    let (status, body) = proxy.send_message("@unknown:m", "hi", false).await;
     assert_eq!(status, 404, "{body}");
     proxy.wait_for_log("status=404", 1).await;
     let log = proxy.stop().await;
@@ -147,7 +147,7 @@ async fn limits_apply_at_once_follow_the_file_and_survive_restarts() {
     proxy.stop().await;
 
     let proxy = start(&home, &limited(3)).await;
-    assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "what was used before the restart counts");
+    assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "usage before the restart counts");
     std::fs::write(config(&home), "upstream = 'scripted'\n").unwrap();
     proxy.wait_for_log("was read anew", 1).await;
     proxy.answer_text("m", "four").await;

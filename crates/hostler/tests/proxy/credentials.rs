@@ -44,7 +44,7 @@ async fn key_file_is_reloaded_without_a_restart_and_never_printed() {
     let proxy = start(&home).await;
     let (status, body) = proxy.send_message("m", "hi", false).await;
     assert!(status == 401 && body.contains("work.key"), "{body}");
-    assert!(server.requests().is_empty(), "nobody is called without the key");
+    assert!(server.requests().is_empty(), "no server is called without the key");
 
     let keys = ["sk-planted-the-first-one", "sk-planted-the-second-key"];
     for key in keys {
@@ -77,10 +77,10 @@ async fn login_and_logout_apply_at_once_and_the_key_is_in_a_private_file_only() 
 
     let key = "sk-planted-for-a-login";
     let output = with_stdin(&home, &["agents", "login", "work"], &format!("{key}\n")).await;
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     let file = home.path("state").join("hostler").join("credentials").join("work");
-    assert!(said.contains(file.to_str().unwrap()) && !said.contains(key), "{said}");
+    assert!(printed.contains(file.to_str().unwrap()) && !printed.contains(key), "{printed}");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
     proxy.answer_text("m", "hi").await;
@@ -112,11 +112,11 @@ async fn file_is_used_and_reported_without_a_keyring() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
     let output = tokio::time::timeout(TEST_TIMEOUT, child.wait_with_output()).await.expect("it ends").unwrap();
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(
-        said.starts_with("The system keyring is not available: ") && said.contains("A file is used instead."),
-        "{said}"
+        printed.starts_with("The system keyring is not available: ") && printed.contains("Using a file instead."),
+        "{printed}"
     );
     assert!(home.path("state").join("hostler").join("credentials").join("anthropic").is_file());
 
@@ -162,8 +162,8 @@ async fn typed_key_is_not_echoed() {
     let shown = tokio::time::timeout(TEST_TIMEOUT, shown).await.expect("the terminal ends").unwrap();
     assert_eq!(status.code(), Some(0), "{shown}");
     assert!(shown.contains("The key of anthropic is in ") && !shown.contains(key), "{shown}");
-    let kept = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
-    assert_eq!(kept.unwrap(), key);
+    let stored = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
+    assert_eq!(stored.unwrap(), key);
 }
 
 #[tokio::test]
@@ -183,9 +183,9 @@ async fn missing_key_ends_a_turn_with_a_fix_and_exit_code_4() {
         let mut command = home.hostler_command(&["run", "hi"]);
         command.env("HOSTLER_CLAUDE", build).env("HOSTLER_LOG", "off");
         let output = run_to_end(command).await;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{build}: {said}");
-        assert!(said.contains("hostler agents login anthropic"), "{build}: {said}");
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{build}: {printed}");
+        assert!(printed.contains("hostler agents login anthropic"), "{build}: {printed}");
     }
 }
 
@@ -219,17 +219,17 @@ async fn copilot_login_prints_the_code_and_saves_the_token() {
     let (url, server) = github().await;
     home.write_config(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));
     let output = with_stdin(&home, &["agents", "login", "copilot"], "").await;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("https://github.example/device") && said.contains("WDJB-MJHT"), "{said}");
-    assert!(said.contains("The GitHub token of copilot is in ") && !said.contains("gho_"), "{said}");
-    let kept = home.path("state").join("hostler").join("credentials").join("copilot");
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "gho_planted_by_the_test");
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("https://github.example/device") && printed.contains("WDJB-MJHT"), "{printed}");
+    assert!(printed.contains("The GitHub token of copilot is in ") && !printed.contains("gho_"), "{printed}");
+    let credential_file = home.path("state").join("hostler").join("credentials").join("copilot");
+    assert_eq!(std::fs::read_to_string(credential_file).unwrap(), "gho_planted_by_the_test");
     server.abort();
 
-    let nobody = TestHome::new();
-    let output = with_stdin(&nobody, &["agents", "login", "copilot"], "").await;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("client-id") && said.contains("GITHUB_TOKEN"), "{said}");
+    let other = TestHome::new();
+    let output = with_stdin(&other, &["agents", "login", "copilot"], "").await;
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("client-id") && printed.contains("GITHUB_TOKEN"), "{printed}");
 }

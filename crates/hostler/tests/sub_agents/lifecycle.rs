@@ -24,7 +24,7 @@ async fn sub_agent_starts_a_nested_sub_agent() {
         let inner = format!("{}\n!say outer is done", helper(&makes("made"), false));
         bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", helper(&inner, false))).await;
         bench.wait_for_turn_end().await;
-        let chats = workers(&bench).await;
+        let chats = sub_agent_chats(&bench).await;
         let outer = &chats[0]["turns"][0];
         let last = |turn: &Value| turn["responseParts"].as_array().unwrap().last().unwrap()["content"].clone();
         assert_eq!((&outer["state"], last(outer)), (&json!("complete"), json!("outer is done")), "{build}: {outer:#}");
@@ -49,7 +49,7 @@ async fn sub_agent_starts_a_nested_sub_agent() {
 }
 
 /// Returns whether the sub-agent's model has received its call's result and is asked for its last response.
-fn said_by_helper(bench: &SessionFixture) -> bool {
+fn helper_received_its_result(bench: &SessionFixture) -> bool {
     let requests = bench.upstream.requests();
     let last = requests.iter().map(|request| request.body["messages"].to_string());
     last.filter(|messages| messages.contains("made is made") && messages.contains("tool_result")).any(|messages| {
@@ -68,13 +68,13 @@ async fn background_sub_agent_ends_during_the_turn_that_started_it() {
         front.wait_until_running().await;
         // The older build reports the end when its own call is over, if the sub-agent has ended by then.
         if build == "js" {
-            wait_until("the sub-agent's last words", || said_by_helper(&bench)).await;
+            wait_until("the sub-agent's last answer", || helper_received_its_result(&bench)).await;
             front.release();
         }
         let turn = ended(&bench).await;
         assert_eq!(turn["state"], "complete", "{build}: {turn:#}");
         if build == "native" {
-            assert!(!bench.chat_state().await["activeTurn"].is_null(), "its parent goes on");
+            assert!(!bench.chat_state().await["activeTurn"].is_null(), "its parent continues");
             front.release();
         }
         bench.wait_for_turn_end().await;
@@ -98,7 +98,7 @@ async fn cancel_ends_starting_and_working_sub_agents() {
             bench.client.cancel_turn(&bench.uris.chat, &turn).await;
             bench.wait_for_action("chat/turnCancelled").await.unwrap();
             assert_eq!(ended(&bench).await["state"], "cancelled", "{build}");
-            nobody_is_needed(&bench).await;
+            assert_no_pending_requests(&bench).await;
             let runs = || {
                 let processes = hostler_testkit::processes::descendants(bench.host.pid);
                 processes.iter().any(|process| process.command.contains("inner.running"))
@@ -136,7 +136,7 @@ async fn background_sub_agent_is_stopped_in_its_chat() {
     bench.client.send_message(&bench.uris.chat, &format!("{}\n!say launched", helper(&inner, true))).await;
     bench.blocking_command("inner").wait_until_running().await;
     bench.wait_for_turn_end().await;
-    let chat = &workers(&bench).await[0];
+    let chat = &sub_agent_chats(&bench).await[0];
     let (uri, turn) = (chat["resource"].as_str().unwrap(), chat["activeTurn"]["id"].as_str().unwrap());
     bench.client.cancel_turn(uri, turn).await;
     bench.wait_for_action("chat/backgroundWorkRemoved").await.unwrap();
@@ -160,7 +160,7 @@ async fn sub_agent_chats_stay_readable_after_agent_and_host_end() {
             }
             let deadline = Instant::now() + TEST_TIMEOUT;
             let chats = loop {
-                let chats = workers(&bench).await;
+                let chats = sub_agent_chats(&bench).await;
                 if chats.iter().all(|chat| chat["activeTurn"].is_null()) {
                     break chats;
                 }
@@ -174,7 +174,7 @@ async fn sub_agent_chats_stay_readable_after_agent_and_host_end() {
             let waited_for = if how == "SIGTERM" { cancelled } else { interrupted };
             assert_eq!(ends, [interrupted, waited_for], "{build} {how}: {chats:#?}");
             assert!(chats[0]["turns"].to_string().contains("beside.running"), "{build} {how}: {chats:#?}");
-            nobody_is_needed(&bench).await;
+            assert_no_pending_requests(&bench).await;
             bench.stop().await;
         }
     }

@@ -17,7 +17,7 @@ async fn sub_agent_questions_and_plans_are_refused_with_a_reason() {
             let mut bench = SessionFixture::start(build).await;
             let script = format!("!tool {tool} {input}\n!say asked");
             bench.client.send_message(&bench.uris.chat, &format!("{}\n!say done", helper(&script, false))).await;
-            assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked");
+            assert!(!bench.wait_for_turn_end().await, "{build}: no request is pending");
             let turn = ended(&bench).await;
             let call = &turn["responseParts"][0]["toolCall"];
             assert_eq!((&call["toolName"], &call["success"]), (&json!(tool), &json!(false)), "{build}: {turn:#}");
@@ -27,8 +27,8 @@ async fn sub_agent_questions_and_plans_are_refused_with_a_reason() {
                 "{build}: {sentence}"
             );
             assert!(sentence.ends_with('.') && !sentence.contains('<'), "{build}: {sentence}");
-            assert_eq!(turn["responseParts"][1]["content"], "asked", "{build}: it goes on: {turn:#}");
-            nobody_is_needed(&bench).await;
+            assert_eq!(turn["responseParts"][1]["content"], "asked", "{build}: the sub-agent continues: {turn:#}");
+            assert_no_pending_requests(&bench).await;
             bench.stop().await;
         }
     }

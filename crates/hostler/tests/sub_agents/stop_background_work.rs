@@ -50,7 +50,7 @@ async fn until_listed(bench: &SessionFixture, kinds: &[&str]) -> Vec<Value> {
 }
 
 /// Asserts that the same process answers another message, after any response about its background work.
-async fn goes_on(bench: &SessionFixture, pid: u32) {
+async fn assert_same_process_answers(bench: &SessionFixture, pid: u32) {
     bench.set_pending_message("queued", "q", "!say still here").await;
     let deadline = Instant::now() + TEST_TIMEOUT;
     while !bench.chat_state().await["turns"].to_string().contains("\"content\":\"still here\"") {
@@ -76,7 +76,7 @@ async fn background_on_stop_setting_stops_all_background_work() {
             wait_until("its shell is gone", || !runs(&bench, name)).await;
         }
         assert_eq!(ended(&bench).await["state"], "cancelled", "{build}");
-        goes_on(&bench, pid).await;
+        assert_same_process_answers(&bench, pid).await;
         bench.stop().await;
     }
 }
@@ -87,9 +87,9 @@ async fn session_asks_which_background_work_to_stop() {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.configure(json!({ "backgroundOnStop": "ask" })).await;
         // The older build reports no end of a turn before its sub-agents end, and is killed for that.
-        let kept = if build == "native" { "subagent" } else { "shell" };
+        let remaining = if build == "native" { "subagent" } else { "shell" };
         let turn = begin(&bench, build == "native").await;
-        let work = until_listed(&bench, &["shell", kept]).await;
+        let work = until_listed(&bench, &["shell", remaining]).await;
         let job = &work.iter().find(|work| work["label"] == "job").unwrap()["id"];
         let pid = bench.host.only_agent().pid;
         bench.client.cancel_turn(&bench.uris.chat, &turn).await;
@@ -97,18 +97,18 @@ async fn session_asks_which_background_work_to_stop() {
         let envelopes = bench.client.wait_for(&bench.uris.session.clone(), asks).await;
         let asked = serde_json::to_value(&envelopes.last().unwrap().action).unwrap()["request"].clone();
         assert_eq!(asked["request"]["questions"][0]["options"].as_array().unwrap().len(), 2, "{build}: {asked:#}");
-        assert!(runs(&bench, "job") && runs(&bench, "inner"), "{build}: nobody has answered");
+        assert!(runs(&bench, "job") && runs(&bench, "inner"), "{build}: the question is unanswered");
         let value = json!({ "kind": "selected-many", "value": [job] });
         bench
             .dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["request"]["id"],
                 "response": "accept", "answers": { "work": { "state": "submitted", "value": value } } }))
             .await;
         bench.wait_for_action("chat/inputCompleted").await.unwrap();
-        until_listed(&bench, &[kept]).await;
+        until_listed(&bench, &[remaining]).await;
         wait_until("its shell is gone", || !runs(&bench, "job")).await;
-        assert!(runs(&bench, "inner"), "{build}: what was not chosen goes on");
-        nobody_is_needed(&bench).await;
-        goes_on(&bench, pid).await;
+        assert!(runs(&bench, "inner"), "{build}: work that was not chosen continues");
+        assert_no_pending_requests(&bench).await;
+        assert_same_process_answers(&bench, pid).await;
         bench.stop().await;
     }
 }

@@ -33,14 +33,14 @@ async fn sub_agent_usage_is_in_the_session_totals_exactly_once() {
             (totals["dollars"].as_f64().unwrap(), main["_meta"]["hostler"]["costUsd"].as_f64().unwrap());
         assert!((ledger - own).abs() < 1e-6, "{build}: {totals:#} {main:#}");
         let input = |usage: &Value| usage["inputTokens"].as_u64().unwrap();
-        let workers = workers(&bench).await;
-        let theirs: u64 = workers.iter().map(|chat| input(&chat["turns"][0]["usage"])).sum();
+        let chats = sub_agent_chats(&bench).await;
+        let theirs: u64 = chats.iter().map(|chat| input(&chat["turns"][0]["usage"])).sum();
         assert!(theirs > 0, "{build}");
-        let (all, told) = (input(&totals), input(&main) + theirs);
+        let (all, reported) = (input(&totals), input(&main) + theirs);
         match build {
-            "native" => assert_eq!(told, all, "{totals:#} {main:#}"),
+            "native" => assert_eq!(reported, all, "{totals:#} {main:#}"),
             // The older build reports only a sub-agent's last response.
-            _ => assert!(input(&main) < told && told < all, "{totals:#} {main:#}"),
+            _ => assert!(input(&main) < reported && reported < all, "{totals:#} {main:#}"),
         }
         bench.stop().await;
     }

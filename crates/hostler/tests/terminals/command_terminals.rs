@@ -20,7 +20,7 @@ async fn session(me: &mut TerminalClient, home: &TestHome) -> (String, String) {
     (session, chat)
 }
 
-async fn say(me: &mut TerminalClient, chat: &str, turn: &str, text: &str) {
+async fn start_turn(me: &mut TerminalClient, chat: &str, turn: &str, text: &str) {
     let message = json!({"text": text, "origin": {"kind": "user"}});
     let started = json!({"type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00.000Z",
         "message": message});
@@ -54,7 +54,7 @@ async fn result(me: &mut TerminalClient, turn: &str) -> Value {
 }
 
 async fn ran(me: &mut TerminalClient, chat: &str, turn: &str, text: &str) -> Value {
-    say(me, chat, turn, text).await;
+    start_turn(me, chat, turn, text).await;
     result(me, turn).await
 }
 
@@ -68,7 +68,7 @@ async fn command_output_is_a_terminal_visible_to_all_clients() {
             TerminalClient::with_version(&host, "you", version).await,
         );
         let (session, chat) = session(&mut me, &home).await;
-        say(&mut me, &chat, "t1", WAITING_COMMAND).await;
+        start_turn(&mut me, &chat, "t1", WAITING_COMMAND).await;
         let shell = terminal(&mut me, "t1").await;
         for client in [&mut me, &mut you] {
             client.subscribe(&shell).await;
@@ -83,15 +83,15 @@ async fn command_output_is_a_terminal_visible_to_all_clients() {
         assert_eq!(state["title"], WAITING_COMMAND.trim_start_matches('!'));
         assert_eq!(state["cwd"], format!("file://{}", home.work().display()));
 
-        let wishes = [
+        let actions = [
             json!({"type": "terminal/input", "data": "x\n"}),
             json!({"type": "terminal/resized", "cols": 50, "rows": 10}),
             json!({"type": "terminal/cleared"}),
             json!({"type": "terminal/titleChanged", "title": "mine"}),
             json!({"type": "terminal/claimed", "claim": you.claim()}),
         ];
-        for wish in wishes.clone() {
-            let refused = you.dispatch_and_confirm(&shell, wish).await.expect("a reason");
+        for action in actions.clone() {
+            let refused = you.dispatch_and_confirm(&shell, action).await.expect("a reason");
             assert!(refused.contains("cannot be typed into"), "{refused}");
         }
         assert_eq!(serde_json::to_value(you.state(&shell)).unwrap(), state);
@@ -112,7 +112,7 @@ async fn command_output_is_a_terminal_visible_to_all_clients() {
         assert_eq!(late.listed_terminals(), [] as [&str; 0]);
         late.subscribe(&shell).await;
         assert_eq!(late.state(&shell), me.state(&shell));
-        assert!(late.dispatch_and_confirm(&shell, wishes[0].clone()).await.is_some());
+        assert!(late.dispatch_and_confirm(&shell, actions[0].clone()).await.is_some());
 
         late.call("disposeSession", json!({"channel": session})).await.unwrap();
         assert_eq!(late.code("subscribe", json!({"channel": shell})).await, -32001);
@@ -126,7 +126,7 @@ async fn output_flood_is_slowed_by_its_terminal_and_cancel_ends_both() {
     let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
     let mut me = TerminalClient::new(&host, "me").await;
     let (_, chat) = session(&mut me, &home).await;
-    say(&mut me, &chat, "t1", "!yes").await;
+    start_turn(&mut me, &chat, "t1", "!yes").await;
     let shell = terminal(&mut me, "t1").await;
     me.subscribe(&shell).await;
     me.wait_for_text(&shell, "y\ny\n").await;
@@ -143,7 +143,7 @@ async fn disposing_a_command_terminal_does_not_end_the_command() {
     let host = home.serve_fake(&[COMMANDS_ENABLED]).await;
     let mut me = TerminalClient::new(&host, "me").await;
     let (_, chat) = session(&mut me, &home).await;
-    say(&mut me, &chat, "t1", WAITING_COMMAND).await;
+    start_turn(&mut me, &chat, "t1", WAITING_COMMAND).await;
     let shell = terminal(&mut me, "t1").await;
     me.call("disposeTerminal", json!({"channel": shell})).await.unwrap();
     assert_eq!(me.code("subscribe", json!({"channel": shell})).await, -32001);
@@ -153,7 +153,7 @@ async fn disposing_a_command_terminal_does_not_end_the_command() {
 }
 
 #[tokio::test]
-async fn only_recent_command_terminals_are_kept_and_their_text_survives_a_restart() {
+async fn only_recent_command_terminals_remain_and_their_text_survives_a_restart() {
     let home = TestHome::new();
     let host = home.serve_fake(&[COMMANDS_ENABLED, ("HOSTLER_MAX_TERMINALS", "1")]).await;
     let mut me = TerminalClient::new(&host, "me").await;

@@ -16,23 +16,23 @@ async fn output_flood_is_bounded_and_does_not_affect_others() {
     let mut other = TerminalClient::new(&host, "other").await;
     me.open(TERMINAL_URI, &home.work()).await;
     let before = memory(&host);
-    me.type_in(TERMINAL_URI, "yes 'a line that is said again and again, äöü'\n").await;
+    me.type_in(TERMINAL_URI, "yes 'a line that is printed again and again, äöü'\n").await;
     // Some megabytes; this client discards them.
     let mut seen = 0;
     while seen < 24_000_000 {
         assert!(me.receive().await);
-        let heard: Vec<_> = me.received.drain(..).collect();
-        seen += heard.iter().filter_map(|item| item["action"]["data"].as_str()).map(str::len).sum::<usize>();
+        let received: Vec<_> = me.received.drain(..).collect();
+        seen += received.iter().filter_map(|item| item["action"]["data"].as_str()).map(str::len).sum::<usize>();
         me.terminals.get_mut(TERMINAL_URI).unwrap().content.clear();
-        assert!(heard.iter().all(|item| item["action"]["data"].as_str().is_none_or(|data| data.len() <= 200_000)));
+        assert!(received.iter().all(|item| item["action"]["data"].as_str().is_none_or(|data| data.len() <= 200_000)));
     }
     // Meanwhile other clients work as usual, and a new subscriber gets a bounded snapshot.
     other.call("createSession", json!({"channel": "claude:/calm"})).await.unwrap();
     other.call("listSessions", json!({})).await.unwrap();
     other.subscribe(TERMINAL_URI).await;
-    let kept = other.screen(TERMINAL_URI);
-    assert!(kept.len() <= 512 * 1024 && kept.len() > 256 * 1024, "{}", kept.len());
-    assert!(kept.starts_with("a line that") && !kept.contains('\u{FFFD}'));
+    let screen = other.screen(TERMINAL_URI);
+    assert!(screen.len() <= 512 * 1024 && screen.len() > 256 * 1024, "{}", screen.len());
+    assert!(screen.starts_with("a line that") && !screen.contains('\u{FFFD}'));
     let grown = memory(&host).saturating_sub(before);
     assert!(grown < 150 * 1024, "the host has grown by {grown} KiB");
     // It can be interrupted.
@@ -63,7 +63,7 @@ async fn input_to_a_program_that_does_not_read_is_rejected_with_a_reason() {
     };
     assert!(reason.contains("does not read"), "{reason}");
     let refused = me.received.iter().find(|item| item["rejectionReason"].is_string()).unwrap();
-    assert_eq!(refused["action"]["data"], "", "what was typed is not told");
+    assert_eq!(refused["action"]["data"], "", "the rejection does not contain the input");
     // Everything else continues.
     assert_eq!(
         me.dispatch_and_confirm(TERMINAL_URI, json!({"type": "terminal/resized", "cols": 50, "rows": 10})).await,
@@ -88,7 +88,7 @@ async fn frequent_title_changes_do_not_flood_the_terminal_list() {
     // The last title is listed in the end.
     me.wait_until(|me| me.root.terminals.iter().flatten().any(|info| info.title == "title 3000")).await;
     assert_eq!(me.state(TERMINAL_URI).title, "title 3000");
-    let told = me.received.iter().filter(|item| item["action"]["type"] == "root/terminalsChanged").count();
-    assert!(told < 300, "{told}");
+    let changes = me.received.iter().filter(|item| item["action"]["type"] == "root/terminalsChanged").count();
+    assert!(changes < 300, "{changes}");
     host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Client that keeps its own copy of terminals, with the protocol's reducers.
+//! Client with its own copy of terminals, with the protocol's reducers.
 #![allow(dead_code, unreachable_pub, reason = "shared by the tests beside it")]
 
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ impl TerminalClient {
     pub async fn with_version(host: &HostProcess, id: &str, version: &str) -> Self {
         let raw = RawClient::connect(&host.url()).await;
         let root: RootState = serde_json::from_value(json!({"agents": []})).unwrap();
-        let (heard, terminals) = (Vec::new(), BTreeMap::new());
-        let mut client = Self { raw, id: id.into(), requests: 0, seq: 0, received: heard, terminals, root };
+        let (received, terminals) = (Vec::new(), BTreeMap::new());
+        let mut client = Self { raw, id: id.into(), requests: 0, seq: 0, received, terminals, root };
         let hello = json!({"protocolVersions": [version], "clientId": id, "initialSubscriptions": ["ahp-root://"]});
         let hello = client.call("initialize", hello).await.unwrap();
         assert_eq!(hello["protocolVersion"], version);
@@ -70,8 +70,8 @@ impl TerminalClient {
         let session = format!("claude:/{}", uuid::Uuid::new_v4());
         let directory = format!("file://{}", directory.display());
         self.call("createSession", json!({"channel": session, "workingDirectories": [directory]})).await.unwrap();
-        let wish = json!({"channel": terminal, "claim": self.claim(), "cwd": directory});
-        self.call("createTerminal", wish).await.unwrap();
+        let params = json!({"channel": terminal, "claim": self.claim(), "cwd": directory});
+        self.call("createTerminal", params).await.unwrap();
         self.subscribe(terminal).await;
     }
 

@@ -53,10 +53,10 @@ async fn killed_shell_has_no_exit_code() {
     let host = plain(&home).await;
     let mut me = TerminalClient::new(&host, "me").await;
     me.open(TERMINAL_URI, &home.work()).await;
-    me.type_in(TERMINAL_URI, "echo last words; kill -9 $$\n").await;
+    me.type_in(TERMINAL_URI, "echo last output; kill -9 $$\n").await;
     me.wait_until(|me| me.exit_code(TERMINAL_URI).is_some()).await;
     assert_eq!(me.exit_code(TERMINAL_URI), Some(None));
-    assert!(me.screen(TERMINAL_URI).contains("last words\r\n"), "{:?}", me.screen(TERMINAL_URI));
+    assert!(me.screen(TERMINAL_URI).contains("last output\r\n"), "{:?}", me.screen(TERMINAL_URI));
     host.stop().await;
 }
 
@@ -74,10 +74,10 @@ async fn exit_is_reported_even_if_another_process_holds_the_terminal_open() {
     let device = std::path::Path::new("/dev").join(name);
     let noctty = nix::fcntl::OFlag::O_NOCTTY.bits();
     let stranger = std::fs::OpenOptions::new().write(true).custom_flags(noctty).open(device).unwrap();
-    me.type_in(TERMINAL_URI, "echo last words; exit 3\n").await;
+    me.type_in(TERMINAL_URI, "echo last output; exit 3\n").await;
     me.wait_until(|me| me.exit_code(TERMINAL_URI).is_some()).await;
     assert_eq!(me.exit_code(TERMINAL_URI), Some(Some(3)));
-    assert!(me.screen(TERMINAL_URI).contains("\nlast words\r\n"));
+    assert!(me.screen(TERMINAL_URI).contains("\nlast output\r\n"));
     drop(stranger);
     host.stop().await;
 }
@@ -101,9 +101,9 @@ async fn killed_host_leaves_no_shells_and_clients_see_terminals_removed() {
     let answer = raw.call("reconnect", back).await.unwrap();
     assert_eq!(answer["type"], "replay", "{answer}");
     assert_eq!(answer["missing"], json!([TERMINAL_URI]));
-    let told =
+    let change =
         answer["actions"].as_array().unwrap().iter().find(|item| item["action"]["type"] == "root/terminalsChanged");
-    assert_eq!(told.unwrap()["action"]["terminals"], json!([]), "{answer}");
+    assert_eq!(change.unwrap()["action"]["terminals"], json!([]), "{answer}");
     host.stop().await;
 }
 

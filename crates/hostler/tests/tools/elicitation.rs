@@ -18,9 +18,9 @@ async fn elicited(bench: &mut SessionFixture) -> Value {
 }
 
 /// Returns the answer that the server received, as it reported to the model.
-fn heard(bench: &SessionFixture) -> Value {
-    let told: Value = serde_json::from_str(&bench.last_tool_result()).unwrap();
-    let text = told["content"][0]["content"][0]["text"].as_str().unwrap();
+fn received_answer(bench: &SessionFixture) -> Value {
+    let result: Value = serde_json::from_str(&bench.last_tool_result()).unwrap();
+    let text = result["content"][0]["content"][0]["text"].as_str().unwrap();
     serde_json::from_str(text.strip_prefix("The user said: ").unwrap()).unwrap()
 }
 
@@ -35,23 +35,23 @@ async fn mcp_server_receives_answers_declines_and_cancellations() {
         let kinds: Vec<_> = questions.iter().map(|question| question["kind"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["text", "integer", "boolean", "single-select"], "{build}: in the server's order");
         assert_eq!(questions[3]["options"][1]["label"], "Right side", "{build}: {asked:#}");
-        let said =
+        let submitted =
             |kind: &str, value: Value| json!({ "state": "submitted", "value": { "kind": kind, "value": value } });
         let answers = json!({
-            "name": said("text", json!("Ada")), "stalls": said("number", json!(2)), "hay": said("boolean", json!(true)),
-            "side": said("selected", json!("right")),
+            "name": submitted("text", json!("Ada")), "stalls": submitted("number", json!(2)), "hay": submitted("boolean", json!(true)),
+            "side": submitted("selected", json!("right")),
         });
         bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers })).await;
         bench.wait_for_turn_end().await;
         let content = json!({ "hay": true, "name": "Ada", "side": "right", "stalls": 2 });
-        assert_eq!(heard(&bench), json!({ "action": "accept", "content": content }), "{build}");
+        assert_eq!(received_answer(&bench), json!({ "action": "accept", "content": content }), "{build}");
 
         for response in ["decline", "cancel"] {
             let asked = elicited(&mut bench).await;
             let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": response });
             bench.dispatch(completed).await;
             bench.wait_for_turn_end().await;
-            assert_eq!(heard(&bench), json!({ "action": response }), "{build}");
+            assert_eq!(received_answer(&bench), json!({ "action": response }), "{build}");
         }
 
         // A cancelled turn withdraws its question, and the session continues.

@@ -17,7 +17,7 @@ async fn reads_need_no_approval_and_are_shown() {
         let mut bench = SessionFixture::start(build).await;
         std::fs::write(bench.home.work().join("notes.txt"), "treasure").unwrap();
         bench.prompt_tool_call("Read", &json!({ "file_path": bench.home.work().join("notes.txt") })).await;
-        assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked");
+        assert!(!bench.wait_for_turn_end().await, "{build}: no request is pending");
         let call = bench.last_tool_call("Read").await;
         assert_eq!(
             (&call["status"], &call["confirmed"]),
@@ -71,7 +71,7 @@ async fn file_is_written_after_approval_and_its_edit_is_shown() {
         let read: serde_json::Value =
             bench.client.client.request("resourceRead", json!({ "channel": "ahp-root://", "uri": uri })).await.unwrap();
         assert_eq!(read["data"], "one\ntwo\n", "{build}");
-        assert_eq!(preview["after"], edit["after"], "{build}: what was shown is what was done");
+        assert_eq!(preview["after"], edit["after"], "{build}: the displayed input was executed");
 
         let change = json!({ "file_path": file, "old_string": "two", "new_string": "2\n3" });
         let script = format!("!tool Read {}\n!say then\n!tool Edit {change}\n!say done", json!({ "file_path": file }));
@@ -86,7 +86,7 @@ async fn file_is_written_after_approval_and_its_edit_is_shown() {
         assert_eq!(
             (&preview["before"], &preview["after"], &preview["diff"]),
             (&edit["before"], &edit["after"], &edit["diff"]),
-            "{build}: what was shown is what was done"
+            "{build}: the displayed input was executed"
         );
         bench.stop().await;
     }
@@ -128,12 +128,12 @@ async fn denial_reaches_the_model_with_the_persons_message() {
         let file = bench.home.work().join("made.txt");
         bench.prompt_tool_call("Write", &json!({ "file_path": file, "content": "x" })).await;
         let waiting = bench.wait_for_approval_request().await;
-        let words = "Not there. Use another directory.";
-        let no = json!({ "approved": false, "selectedOptionId": "deny-tell", "reasonMessage": words });
+        let reason = "Not there. Use another directory.";
+        let no = json!({ "approved": false, "selectedOptionId": "deny-tell", "reasonMessage": reason });
         bench.answer_approval(&waiting, no).await;
         bench.wait_for_turn_end().await;
         assert!(!file.exists(), "{build}");
-        assert!(bench.last_tool_result().contains(words), "{build}: {}", bench.last_tool_result());
+        assert!(bench.last_tool_result().contains(reason), "{build}: {}", bench.last_tool_result());
         assert_eq!(bench.last_tool_call("Write").await["status"], "cancelled", "{build}");
         bench.stop().await;
     }
@@ -251,23 +251,23 @@ async fn second_answer_to_a_request_is_rejected() {
     other.chat_state(&bench.uris.chat).await;
     bench.prompt_tool_call("Bash", &bash("mkdir made")).await;
     let waiting = bench.wait_for_approval_request().await;
-    let word = |approved: bool| {
+    let confirmation = |approved: bool| {
         let action = json!({ "type": "chat/toolCallConfirmed", "turnId": waiting["turnId"],
             "toolCallId": waiting["toolCallId"], "approved": approved });
         serde_json::from_value::<StateAction>(action).unwrap()
     };
     let chat = bench.uris.chat.clone();
-    tokio::join!(bench.client.dispatch(&chat, word(false)), other.dispatch(&chat, word(true)));
+    tokio::join!(bench.client.dispatch(&chat, confirmation(false)), other.dispatch(&chat, confirmation(true)));
     let refused = other
         .wait_for(&chat, |envelope| {
             matches!(envelope.action, StateAction::ChatToolCallConfirmed(_)) && envelope.rejection_reason.is_some()
         })
         .await;
     let won = refused.iter().find_map(|envelope| match &envelope.action {
-        StateAction::ChatToolCallConfirmed(word) if envelope.rejection_reason.is_none() => Some(word.approved),
+        StateAction::ChatToolCallConfirmed(action) if envelope.rejection_reason.is_none() => Some(action.approved),
         _ => None,
     });
     bench.wait_for_turn_end().await;
-    assert_eq!(won, Some(bench.home.work().join("made").exists()), "what the first one said is what happened");
+    assert_eq!(won, Some(bench.home.work().join("made").exists()), "the accepted answer applies");
     bench.stop().await;
 }

@@ -32,8 +32,8 @@ async fn answers_to_questions_reach_the_model() {
         let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers });
         bench.dispatch(completed).await;
         bench.wait_for_turn_end().await;
-        let told = bench.last_tool_result();
-        assert!(told.contains("blue") && told.contains("small") && told.contains("large"), "{build}: {told}");
+        let result = bench.last_tool_result();
+        assert!(result.contains("blue") && result.contains("small") && result.contains("large"), "{build}: {result}");
         bench.stop().await;
     }
 }
@@ -70,9 +70,9 @@ async fn plan_is_shown_rejected_and_carried_out_in_the_chosen_mode() {
         bench.prompt_tool_call("ExitPlanMode", &plan).await;
         let asked = bench.wait_for_questions().await;
         assert_eq!(asked["message"], "1. Write a file", "{build}: {asked:#}");
-        let words = json!({ "state": "submitted", "value": { "kind": "text", "value": "Write two files" } });
+        let feedback = json!({ "state": "submitted", "value": { "kind": "text", "value": "Write two files" } });
         let back = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept",
-            "answers": { "plan": words } });
+            "answers": { "plan": feedback } });
         bench.dispatch(back).await;
         bench.wait_for_turn_end().await;
         assert!(bench.last_tool_result().contains("Write two files"), "{build}: {}", bench.last_tool_result());

@@ -21,8 +21,9 @@ async fn command_output_is_not_reported_before_its_end() {
         let waiting = bench.wait_for_approval_request().await;
         bench.answer_approval(&waiting, json!({ "approved": true })).await;
         bench.wait_for_turn_end().await;
-        let said = std::fs::read_to_string(&wire).unwrap();
-        let first = said.lines().find(|line| line.contains("output-1")).expect("the output is reported in the end");
+        let recording = std::fs::read_to_string(&wire).unwrap();
+        let first =
+            recording.lines().find(|line| line.contains("output-1")).expect("the output is reported at the end");
         let first: Value = serde_json::from_str(first).unwrap();
         let hook = first["request"]["input"]["hook_event_name"] == "PostToolUse";
         assert!(first["type"] == "user" || hook, "{build} reports it earlier: {first:#}");

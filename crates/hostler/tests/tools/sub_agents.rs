@@ -20,7 +20,7 @@ fn agent(script: &str, background: bool) -> String {
 
 impl SessionFixture {
     /// Returns the results of the sub-agents' calls, from each request to their models.
-    fn helpers_told(&self) -> Vec<String> {
+    fn helper_tool_results(&self) -> Vec<String> {
         let blocks = |request: &RecordedRequest| -> Vec<Value> {
             let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
             messages.iter().flat_map(|message| message["content"].as_array().cloned().unwrap_or_default()).collect()
@@ -31,8 +31,8 @@ impl SessionFixture {
         results.map(|block| block["content"].to_string()).collect()
     }
 
-    fn helper_was_told(&self, text: &str) -> bool {
-        self.helpers_told().iter().any(|told| told.contains(text))
+    fn helper_received(&self, text: &str) -> bool {
+        self.helper_tool_results().iter().any(|result| result.contains(text))
     }
 }
 
@@ -56,12 +56,12 @@ async fn sub_agent_asks_and_continues_with_the_answer() {
         assert!(!made.exists(), "{build}");
         bench.answer_session_request(&waiting, json!({ "approved": true })).await;
         let waiting = bench.wait_for_session_request().await;
-        assert!(made.is_dir(), "{build}: it went on with the yes");
-        let words = "Not this one, helper.";
-        bench.answer_session_request(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
+        assert!(made.is_dir(), "{build}: it continued with the approval");
+        let reason = "Not this one, helper.";
+        bench.answer_session_request(&waiting, json!({ "approved": false, "reasonMessage": reason })).await;
         bench.wait_for_turn_end().await;
         assert!(!other.exists(), "{build}");
-        assert!(bench.helper_was_told(words), "{build}: the helper's model hears the person's words");
+        assert!(bench.helper_received(reason), "{build}: the helper's model receives the reason");
         let call = bench.last_tool_call("Agent").await;
         assert_eq!(call["status"], "completed", "{build}: {call:#}");
         assert!(call["content"].to_string().contains("the helper is done"), "{build}: {call:#}");
@@ -75,7 +75,7 @@ async fn background_sub_agent_asks_for_approval() {
         let mut bench = SessionFixture::start(build).await;
         let (made, own) = (bench.home.work().join("made"), bench.home.work().join("own"));
         let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), true);
-        // The agent's own call keeps the turn open until the sub-agent has finished.
+        // The agent's own call is open until the sub-agent has finished.
         let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("mkdir own"));
         bench.client.send_message(&bench.uris.chat, &script).await;
         let (mut helpers, mut agents) = (None, None);
@@ -113,9 +113,9 @@ async fn deny_rule_applies_to_sub_agents() {
             bench.client.send_message(&bench.uris.chat, &script).await;
             let waiting = bench.wait_for_approval_request().await;
             assert!(waiting["toolInput"].as_str().unwrap().contains("touch own"), "{build}: {waiting:#}");
-            wait_until("the helper hears of the rule", || bench.helper_was_told("Bash(mkdir:*)")).await;
+            wait_until("the helper receives the denial", || bench.helper_received("Bash(mkdir:*)")).await;
             bench.answer_approval(&waiting, json!({ "approved": false })).await;
-            assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked what a rule denies");
+            assert!(!bench.wait_for_turn_end().await, "{build}: no request is pending about a denied call");
             assert!(!made.exists(), "{build}");
             bench.stop().await;
         }
@@ -134,7 +134,7 @@ async fn plan_mode_applies_to_sub_agents() {
                 "!tool Write {write}\n!say then\n!tool Bash {}\n!say the helper is done",
                 bash("touch made.txt")
             );
-            // The agent's own question keeps the turn open until the sub-agent has tried everything.
+            // The agent's own question is open until the sub-agent has tried everything.
             let script = format!(
                 "{}\n!say meanwhile\n!tool ExitPlanMode {{\"plan\":\"none\"}}\n!say done",
                 agent(&steps, background)
@@ -142,11 +142,14 @@ async fn plan_mode_applies_to_sub_agents() {
             bench.client.send_message(&bench.uris.chat, &script).await;
             let asked = bench.wait_for_questions().await;
             // The second request contains the first call's result, the third one both.
-            wait_until("the helper has tried", || bench.helpers_told().len() >= 3).await;
+            wait_until("the helper has tried", || bench.helper_tool_results().len() >= 3).await;
             bench
                 .dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" }))
                 .await;
-            assert!(!bench.wait_for_turn_end().await, "{build}: nobody is asked what planning forbids");
+            assert!(
+                !bench.wait_for_turn_end().await,
+                "{build}: no request is pending about a call that plan mode denies"
+            );
             assert!(!file.exists(), "{build}");
             bench.stop().await;
         }

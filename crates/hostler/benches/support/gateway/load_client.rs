@@ -63,11 +63,11 @@ impl LoadClient {
                 }
             }
             // Last bytes so far, which may have arrived in pieces.
-            let kept = LAST_CHUNK.len().saturating_sub(length);
-            tail.rotate_right(kept);
+            let retained = LAST_CHUNK.len().saturating_sub(length);
+            tail.rotate_right(retained);
             let new = read.len().min(LAST_CHUNK.len());
             let (_, newest) = read.split_at(length - new);
-            if let Some(place) = tail.get_mut(kept..) {
+            if let Some(place) = tail.get_mut(retained..) {
                 place.copy_from_slice(newest);
             }
             if tail == LAST_CHUNK {

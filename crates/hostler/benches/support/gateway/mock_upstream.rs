@@ -43,7 +43,7 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     loop {
-        let (end, wish) = loop {
+        let (end, load_request) = loop {
             if let Some(found) = request(&buffer) {
                 break found;
             }
@@ -52,8 +52,8 @@ async fn serve(mut stream: TcpStream) -> io::Result<()> {
             }
         };
         buffer.drain(..end);
-        match wish {
-            Some(wish) => answer(&mut stream, wish).await?,
+        match load_request {
+            Some(load_request) => answer(&mut stream, load_request).await?,
             // Peers send other requests too, such as for models.
             None => stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}").await?,
         }
@@ -73,15 +73,15 @@ fn request(buffer: &[u8]) -> Option<(usize, Option<LoadRequest>)> {
     let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0);
     let end = head + 4 + length;
     let body = String::from_utf8_lossy(buffer.get(head + 4..end)?).into_owned();
-    let wish = body.split_once("bench:").and_then(|(_, rest)| {
+    let load_request = body.split_once("bench:").and_then(|(_, rest)| {
         let mut numbers = rest.split(':').map(|number| number.parse::<usize>().ok());
         let (deltas, pace) = (numbers.next()??, numbers.next()??);
         Some(LoadRequest { deltas, pace: Duration::from_millis(pace.try_into().ok()?) })
     });
-    Some((end, wish))
+    Some((end, load_request))
 }
 
-async fn answer(stream: &mut TcpStream, wish: LoadRequest) -> io::Result<()> {
+async fn answer(stream: &mut TcpStream, load_request: LoadRequest) -> io::Result<()> {
     let begin = [
         RESPONSE_HEAD,
         &event("message_start", MESSAGE_START_EVENT),
@@ -100,21 +100,21 @@ async fn answer(stream: &mut TcpStream, wish: LoadRequest) -> io::Result<()> {
         "0\r\n\r\n".to_owned(),
     ];
     let delta = event("content_block_delta", DELTA_EVENT);
-    if wish.pace.is_zero() {
+    if load_request.pace.is_zero() {
         stream.write_all(begin.concat().as_bytes()).await?;
-        let many = delta.repeat(EVENTS_PER_WRITE.min(wish.deltas));
-        let mut left = wish.deltas;
+        let many = delta.repeat(EVENTS_PER_WRITE.min(load_request.deltas));
+        let mut left = load_request.deltas;
         while left > 0 {
             let now = left.min(EVENTS_PER_WRITE);
             stream.write_all(many.as_bytes().get(..now * delta.len()).unwrap_or_default()).await?;
             left -= now;
         }
     } else {
-        let mut ticks = tokio::time::interval(wish.pace);
+        let mut ticks = tokio::time::interval(load_request.pace);
         ticks.tick().await;
         ticks.tick().await;
         stream.write_all(begin.concat().as_bytes()).await?;
-        for _ in 0..wish.deltas {
+        for _ in 0..load_request.deltas {
             stream.write_all(delta.as_bytes()).await?;
             ticks.tick().await;
         }

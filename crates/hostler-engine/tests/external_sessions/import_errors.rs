@@ -57,7 +57,7 @@ async fn temporarily_unreadable_turns_are_retried_and_readers_get_an_error() {
     let refused = ask(&rig, &viewer).await.unwrap_err();
     assert!(matches!(refused, EngineError::ImportIncomplete(_)), "{refused:?}");
     let words = refused.to_string();
-    assert!(words.contains("the disk is away") && words.contains("asking again is fine"), "{words}");
+    assert!(words.contains("the disk is away") && words.contains("try again later"), "{words}");
     // No time has passed: the request triggers an attempt at once.
     breaks(&archive, None);
     fetch(&rig, &mut viewer).await;
@@ -103,7 +103,7 @@ async fn missing_transcript_keeps_imported_turns_and_adds_placeholders() {
     }
     let all = turns(&rig.listen(FOUND).await);
     assert_eq!(all.len(), 300);
-    let gone = "This turn could not be taken over: the agent's record of the conversation is gone.";
+    let gone = "This turn could not be imported: the agent's record of the conversation is gone.";
     assert!(all[..298].iter().all(|turn| turn.contains(gone)));
     assert_eq!(all[298..], expected(299..=300));
     let rig = rig.restart().await;
@@ -121,7 +121,7 @@ async fn unreadable_turn_does_not_affect_other_turns() {
     let listener = rig.listen(FOUND).await;
     let mut all = turns(&listener);
     for (number, id) in torn.into_iter().zip(ids) {
-        assert!(all[number - 1].contains("This turn could not be taken over"), "{}", all[number - 1]);
+        assert!(all[number - 1].contains("This turn could not be imported"), "{}", all[number - 1]);
         assert_eq!(listener.chat.as_ref().unwrap().turns[number - 1].id, id.to_string());
         all[number - 1] = format!("message {number}: answer {number}");
     }

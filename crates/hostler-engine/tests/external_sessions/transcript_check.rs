@@ -65,8 +65,7 @@ async fn session_with_a_missing_transcript_is_reported_also_after_a_restart() {
     let (rig, archive) = found(1, 3).await;
     rig.listen(FOUND).await;
     archive.remove_conversation(id());
-    let gone =
-        format!("missing {FOUND}: the agent's record of it is gone: what was said can be read here, but not continued");
+    let gone = format!("missing {FOUND}: the transcript is missing: the session can be read, but not continued");
     assert_eq!(wrong(&rig).await, (0, vec![gone.clone()]));
     let rig = rig.restart().await;
     assert_eq!(wrong(&rig).await, (0, vec![gone]));
@@ -103,7 +102,7 @@ async fn reappeared_transcript_of_a_deleted_session_is_reported_and_not_read() {
     rig.engine.dispose_session(FOUND).await.unwrap();
     assert_eq!(wrong(&rig).await, (0, Vec::new()));
     archive.add_conversation(id(), Path::new("/"), 3);
-    let back = format!("deleted {FOUND}: it was deleted here, but the agent's record of it is still there");
+    let back = format!("deleted {FOUND}: the session was deleted, but its transcript still exists");
     assert_eq!(wrong(&rig).await, (0, vec![back]));
     assert!(archive.external_conversation(id()).is_some(), "nothing is changed");
     rig.engine.shutdown().await;

@@ -76,7 +76,7 @@ async fn unknown_requests_are_answered_with_method_not_found() {
         assert_eq!(raw.code(method, json!({"channel": "x"})).await, -32601, "{method}");
     }
     for params in [json!({}), json!({"resource": "https://api.github.com", "token": "x"}), json!({"resource": 7})] {
-        assert_eq!(raw.code("authenticate", params).await, -32602, "nothing here takes a sign-in");
+        assert_eq!(raw.code("authenticate", params).await, -32602, "no upstream that needs a sign-in");
     }
     assert_eq!(raw.code("subscribe", json!(7)).await, -32602);
     assert_eq!(raw.code("subscribe", json!({"channel": "claude:/unknown"})).await, -32001);
@@ -166,8 +166,8 @@ async fn forbidden_unknown_and_malformed_actions_are_rejected_with_a_reason() {
     raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
     raw.call("subscribe", json!({"channel": chat})).await.unwrap();
     let cases = [
-        (&*chat, json!({"type": "chat/delta", "turnId": "t", "partId": "p", "content": "x"}), "does not take"),
-        (SESSION, json!({"type": "session/ready"}), "does not take"),
+        (&*chat, json!({"type": "chat/delta", "turnId": "t", "partId": "p", "content": "x"}), "only hosts send it"),
+        (SESSION, json!({"type": "session/ready"}), "only hosts send it"),
         (&*chat, json!({"type": "chat/fromTheFuture", "x": 1}), "does not know"),
         (&*chat, json!({"type": "chat/turnStarted", "turnId": "t"}), "malformed"),
         (SESSION, json!({"type": "chat/turnCancelled", "turnId": "t", "duration": 1}), "does not belong"),

@@ -130,7 +130,7 @@ async fn every_action_that_is_not_offered_is_rejected() {
             _ => continue,
         };
         let reason = match here.strip_prefix("not offered: ") {
-            _ if who == "host" => "only hosts say it",
+            _ if who == "host" => "only hosts send it",
             _ if who.starts_with("host") => "this host does not offer tools that clients run",
             Some(what) => what,
             None => continue,

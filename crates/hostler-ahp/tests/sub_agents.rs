@@ -62,7 +62,7 @@ async fn a_client_subscribed_to_the_session_only_answers_and_receives_the_reject
     let refused = raw.envelope("chat/toolCallConfirmed").await;
     assert_eq!(refused["channel"], worker);
     let reason = refused["rejectionReason"].as_str().unwrap();
-    assert!(reason.contains("nobody waits"), "{reason}");
+    assert!(reason.contains("the request is no longer pending"), "{reason}");
     // It arrives once: a subscriber of the channel receives it there.
     raw.call("subscribe", json!({"channel": worker})).await.unwrap();
     raw.dispatch(&worker, answer(&needed)).await;

@@ -182,11 +182,11 @@ pub(crate) fn format_document(state: &AnnotationsState, ids: Option<&[String]>) 
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}{place}{resolved}:", annotation.resource);
         for entry in &annotation.entries {
-            let words = match &entry.text {
-                StringOrMarkdown::Plain(words) => words,
+            let body = match &entry.text {
+                StringOrMarkdown::Plain(body) => body,
                 StringOrMarkdown::Markdown { markdown } => markdown,
             };
-            let _ = writeln!(text, "- {}", words.trim().replace('\n', "\n  "));
+            let _ = writeln!(text, "- {}", body.trim().replace('\n', "\n  "));
         }
         text.push('\n');
     }

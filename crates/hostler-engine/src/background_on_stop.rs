@@ -20,9 +20,9 @@ pub enum BackgroundOnStop {
 impl BackgroundOnStop {
     /// All values: name in configurations, value, description.
     pub(crate) const ALL: [(&str, Self, &str); 3] = [
-        ("keep", Self::Keep, "It goes on"),
-        ("stop", Self::Stop, "It is stopped with the turn"),
-        ("ask", Self::Ask, "It goes on until somebody has said what is to be stopped"),
+        ("keep", Self::Keep, "It continues"),
+        ("stop", Self::Stop, "It stops with the turn"),
+        ("ask", Self::Ask, "The session asks; the work continues until there is an answer"),
     ];
 
     /// The value with this name.

@@ -492,24 +492,24 @@ mod tests {
 
     #[test]
     fn terminal_output_does_not_evict_session_envelopes() {
-        let hub = Broadcaster::new(Duration::ZERO);
-        hub.set_replay_floor(0);
-        hub.publish(&envelope(1, SESSION, 300));
+        let broadcaster = Broadcaster::new(Duration::ZERO);
+        broadcaster.set_replay_floor(0);
+        broadcaster.publish(&envelope(1, SESSION, 300));
         for seq in 2..100 {
-            hub.publish(&envelope(seq, TERMINAL, TERMINAL_REPLAY_BUFFER_MAX_BYTES / 10));
+            broadcaster.publish(&envelope(seq, TERMINAL, TERMINAL_REPLAY_BUFFER_MAX_BYTES / 10));
         }
-        hub.publish(&envelope(100, SESSION, 300));
+        broadcaster.publish(&envelope(100, SESSION, 300));
         let channels = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<HashSet<Arc<str>>>();
         let numbers = |after, names: &[&str]| {
-            let missed = hub.replay(after, &channels(names))?;
+            let missed = broadcaster.replay(after, &channels(names))?;
             Some(missed.iter().map(|item| item.seq).collect::<Vec<_>>())
         };
         assert_eq!(numbers(0, &[SESSION]), Some(vec![1, 100]));
         assert_eq!(numbers(0, &[SESSION, TERMINAL]), None, "too much was shown meanwhile");
         assert_eq!(numbers(98, &[SESSION, TERMINAL]), Some(vec![99, 100]), "in the order of numbers");
-        hub.discard_terminal_replay(100);
+        broadcaster.discard_terminal_replay(100);
         assert_eq!(numbers(98, &[SESSION, TERMINAL]), None, "one of them is gone");
         assert_eq!(numbers(100, &[SESSION, TERMINAL]), Some(vec![]));
-        assert_eq!((hub.replay_floor(&[SESSION]), hub.replay_floor(&[TERMINAL]) > 80), (0, true));
+        assert_eq!((broadcaster.replay_floor(&[SESSION]), broadcaster.replay_floor(&[TERMINAL]) > 80), (0, true));
     }
 }

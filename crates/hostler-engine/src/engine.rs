@@ -68,15 +68,15 @@ impl Engine {
         let trust = Arc::new(TrustStore::open(&config.store.dir, &config.trust));
         let prompt_ids =
             PromptIds::open(&config.store.dir).map_err(|error| EngineError::PromptIdKey(error.to_string()))?;
-        let hub = Arc::new(Broadcaster::new(config.clock.monotonic()));
-        let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&hub);
+        let broadcaster = Arc::new(Broadcaster::new(config.clock.monotonic()));
+        let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&broadcaster);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
             return Err(EngineError::NoDriver);
         };
-        let archives =
+        let transcript_stores =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
-        let finder = ExternalSessionScanner::new(archives, config.external_session_filter);
+        let finder = ExternalSessionScanner::new(transcript_stores, config.external_session_filter);
         let host = Arc::new(Host {
             default_provider: first.describe().id,
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
@@ -88,7 +88,7 @@ impl Engine {
             allow_shell_commands: config.allow_shell_commands,
             session_defaults: config.session_defaults,
             store,
-            broadcaster: hub,
+            broadcaster,
             catalog: SessionCatalog::default(),
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
@@ -181,8 +181,8 @@ impl Engine {
     ///
     /// # Errors
     /// If the index cannot be used.
-    pub async fn search(&self, wish: SearchRequest) -> Result<SearchResults, EngineError> {
-        self.host.search_sessions(wish).await
+    pub async fn search(&self, request: SearchRequest) -> Result<SearchResults, EngineError> {
+        self.host.search_sessions(request).await
     }
 
     /// The running agents.
@@ -217,7 +217,7 @@ impl Engine {
             host.metadata_writer.flush().await;
         };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
-            tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");
+            tracing::warn!("some sessions did not end in time; supervisors end their agents");
         }
         host.store.sequencer().stop().await;
     }

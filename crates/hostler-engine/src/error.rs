@@ -151,7 +151,7 @@ pub enum InvalidParams {
     #[error("the directory {} does not exist", .0.display())]
     DirectoryNotFound(PathBuf),
     /// The directory belongs to the host.
-    #[error("no session can work in {}: it belongs to the host itself; choose another directory", .0.display())]
+    #[error("no session can work in {}: it belongs to the host itself, regardless of `session-roots`; choose another directory", .0.display())]
     PrivateDirectory(PathBuf),
     /// The directory is outside of the session roots.
     #[error(

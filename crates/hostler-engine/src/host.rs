@@ -208,28 +208,28 @@ impl Host {
     pub(crate) async fn reject(&self, mut dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
         attachments::strip_contents(&mut dispatch.action);
         terminals::strip_terminal_input(&mut dispatch.action);
-        let (origin, from, hub) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.broadcaster));
+        let (origin, from, broadcaster) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.broadcaster));
         let entry = match ActionEntry::new(dispatch.channel.into(), dispatch.action) {
             Ok(entry) => entry.with_origin(Some(origin)).with_rejection(rejection.into()),
             Err(error) => {
-                tracing::warn!(%error, "a refusal could not be encoded");
+                tracing::warn!(%error, "failed to encode a rejected action");
                 return;
             }
         };
         let batch = Batch::new(None, BatchDurability::Memory).entry(entry).after_publish(move |seq| {
             if let Some(from) = from {
-                hub.deliver_latest(seq, &from);
+                broadcaster.deliver_latest(seq, &from);
             }
         });
         if let Err(error) = self.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "a refusal came too late");
+            tracing::debug!(%error, "failed to publish a rejection: the store has stopped");
         }
     }
 
     /// Notifies all sessions if the rules have changed since the last notification.
     pub(crate) fn notify_rule_changes(&self) {
         let version = self.rules.snapshot().version;
-        self.rules_version.send_if_modified(|told| std::mem::replace(told, version) != version);
+        self.rules_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
     }
 
     /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.
@@ -269,7 +269,7 @@ impl Host {
                 Ok(summary) => summary,
                 Err(error) => {
                     let error = redact_json_error(&error);
-                    tracing::warn!(session = &*session, error, "a stored session's line could not be read");
+                    tracing::warn!(session = &*session, error, "failed to read a stored session summary");
                     continue;
                 }
             };

@@ -152,7 +152,7 @@ impl Host {
     /// Fails if the import is not expected to reach it soon.
     pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         tokio::select! {
-            told = self.unimported_turns.wait_until_imported(chat, place) => told,
+            imported = self.unimported_turns.wait_until_imported(chat, place) => imported,
             () = self.stop.cancelled() => Err(EngineError::Stopping),
         }
     }
@@ -277,14 +277,14 @@ pub(crate) fn parse_stored_turn(turn: &StoredTurn) -> Turn {
             chat = turn.chat,
             turn = turn.id,
             error = redact_json_error(&error),
-            "a stored turn could not be read"
+            "failed to read a stored turn"
         );
         unreadable_turn(turn)
     })
 }
 
 fn unreadable_turn(turn: &StoredTurn) -> Turn {
-    let says = "This turn could not be read back from the host's store.";
+    let says = "This turn could not be read from the host's store.";
     Turn {
         id: turn.id.clone(),
         started_at: None,

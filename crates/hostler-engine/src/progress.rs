@@ -47,13 +47,13 @@ impl ProgressState {
             return None;
         }
         let (done, message) = match news {
-            InstallProgress::Waiting => (0, format!("Waiting for another process that installs {name}")),
+            InstallProgress::Waiting => (0, format!("Waiting for another process to install {name}")),
             InstallProgress::Fetching { done_bytes: done, total_bytes: total } => {
                 // Completion is reported by `final_step` only.
                 let total = *self.total.get_or_insert(*total.max(&1));
                 ((*done).min(total - 1), format!("Installing {name}"))
             }
-            InstallProgress::Verifying => (self.total.unwrap_or(1) - 1, format!("Trying {name} out")),
+            InstallProgress::Verifying => (self.total.unwrap_or(1) - 1, format!("Verifying {name}")),
         };
         let done = done.max(self.done);
         let hundredth = self.total.map(|total| u128::from(done) * 100 / u128::from(total));
@@ -79,9 +79,9 @@ struct ProgressReporter {
 
 impl ProgressReporter {
     fn report_step(&self, news: &InstallProgress) {
-        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Sent under the lock, so that reports from several threads keep their order.
-        if let Some(step) = told.next_step(&self.name, news) {
+        if let Some(step) = progress.next_step(&self.name, news) {
             self.send(step);
         }
     }
@@ -91,8 +91,8 @@ impl ProgressReporter {
             Ok(()) => format!("{} is installed", self.name),
             Err(error) => error.message,
         };
-        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let step = told.final_step(message);
+        let mut progress = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = progress.final_step(message);
         self.send(step);
     }
 
@@ -107,9 +107,9 @@ impl ProgressReporter {
 impl Host {
     /// Starts what an agent needs before it can be opened, and reports progress to the waiting client. A failure is
     /// retried with the first message.
-    pub(crate) fn prepare_agent(&self, driver: &Arc<dyn Driver>, wish: ProgressRequest) {
+    pub(crate) fn prepare_agent(&self, driver: &Arc<dyn Driver>, request: ProgressRequest) {
         let teller =
-            Arc::new(ProgressReporter { request: wish, name: driver.describe().display_name, state: Mutex::default() });
+            Arc::new(ProgressReporter { request, name: driver.describe().display_name, state: Mutex::default() });
         let steps = Arc::clone(&teller);
         let Some(preparing) = driver.prepare(Box::new(move |news| steps.report_step(&news))) else { return };
         let stop = self.stop.clone();
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn progress_never_decreases_and_ends_at_the_total() {
-        let mut told = ProgressState::default();
-        let mut heard = Vec::new();
+        let mut progress = ProgressState::default();
+        let mut reported = Vec::new();
         for news in [
             InstallProgress::Waiting,
             InstallProgress::Fetching { done_bytes: 0, total_bytes: 1000 },
@@ -139,20 +139,20 @@ mod tests {
             InstallProgress::Fetching { done_bytes: 5000, total_bytes: 1000 },
             InstallProgress::Verifying,
         ] {
-            heard.extend(told.next_step("it", &news).map(|(done, total, _)| (done, total)));
+            reported.extend(progress.next_step("it", &news).map(|(done, total, _)| (done, total)));
         }
-        heard.push((told.final_step("done".to_owned()).0, Some(1000)));
+        reported.push((progress.final_step("done".to_owned()).0, Some(1000)));
         assert_eq!(
-            heard,
+            reported,
             [(0, None), (0, Some(1000)), (200, Some(1000)), (999, Some(1000)), (999, Some(1000)), (1000, Some(1000))]
         );
-        assert_eq!(told.next_step("it", &InstallProgress::Verifying), None, "nothing follows the end");
+        assert_eq!(progress.next_step("it", &InstallProgress::Verifying), None, "nothing follows the end");
     }
 
     #[test]
     fn progress_without_a_total_ends_with_one() {
-        let mut told = ProgressState::default();
-        told.next_step("it", &InstallProgress::Waiting);
-        assert_eq!(told.final_step("no npm".to_owned()), (1, Some(1), "no npm".to_owned()));
+        let mut progress = ProgressState::default();
+        progress.next_step("it", &InstallProgress::Waiting);
+        assert_eq!(progress.final_step("no npm".to_owned()), (1, Some(1), "no npm".to_owned()));
     }
 }

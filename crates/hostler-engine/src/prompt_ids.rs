@@ -27,7 +27,7 @@ impl PromptIds {
             Ok(bytes) => match bytes.try_into() {
                 Ok(key) => return Ok(Self { key }),
                 Err(_) => {
-                    tracing::warn!(file = PROMPT_KEY_FILE, "the key of prompts' ids was damaged; there is a new one")
+                    tracing::warn!(file = PROMPT_KEY_FILE, "the key of prompt IDs was damaged; created a new one")
                 }
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -73,7 +73,7 @@ impl Host {
         let row = StoredClient { id: client.to_owned(), client_metadata: memo.to_owned(), last_seen_ms: seen_ms };
         let batch = Batch::new(None, BatchDurability::Stream).client(row);
         if let Err(error) = self.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "a client came too late");
+            tracing::debug!(%error, "failed to publish a client's presence: the store has stopped");
         }
         presence
     }
@@ -106,10 +106,11 @@ impl Host {
         if !self.broadcaster.clients.has_sessions_to_leave(client) {
             return;
         }
-        let kept: HashSet<String> = channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
+        let subscribed_sessions: HashSet<String> =
+            channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
         let live: Vec<_> = {
             let sessions = self.sessions();
-            let others = sessions.live.iter().filter(|(session, _)| !kept.contains(&***session));
+            let others = sessions.live.iter().filter(|(session, _)| !subscribed_sessions.contains(&***session));
             others.map(|(_, handle)| handle.clone()).collect()
         };
         for handle in live {
@@ -271,7 +272,7 @@ impl Host {
                     last.is_some_and(|last| seq <= last)
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a client's earlier dispatches could not be looked up");
+                    tracing::warn!(%error, "failed to look up a client's earlier dispatches");
                     true
                 }
             },

@@ -142,14 +142,14 @@ impl Host {
         }
         let action = StateAction::RootAgentsChanged(RootAgentsChangedAction { agents });
         Arc::make_mut(&mut state).reduce(&action);
-        let told = async {
+        let published = async {
             // Not journaled: the next start asks the gateway again.
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
             self.store.sequencer().commit(batch).await
         };
-        if let Err(error) = told.await {
-            tracing::warn!(%error, "the clients could not be told of the models");
+        if let Err(error) = published.await {
+            tracing::warn!(%error, "failed to publish the models");
         }
     }
 }

@@ -272,12 +272,12 @@ impl Session {
 
     /// The chat of a channel, with its storage state.
     pub(crate) fn chat_with_storage(&self, channel: &str) -> Option<(&Arc<ChatState>, &TurnStorage)> {
-        self.chats().find(|(uri, ..)| ***uri == *channel).map(|(_, chat, kept)| (chat, kept))
+        self.chats().find(|(uri, ..)| ***uri == *channel).map(|(_, chat, storage)| (chat, storage))
     }
 
     /// Whether some turns are not in memory.
     pub(crate) fn has_evicted_turns(&self) -> bool {
-        self.chats().any(|(_, _, kept)| kept.evicted.count > 0)
+        self.chats().any(|(_, _, storage)| storage.evicted.count > 0)
     }
 
     /// Notes that all turns that were passed to the store are committed.
@@ -347,15 +347,15 @@ impl Session {
             unconfirmed_commands: self.unconfirmed_commands.clone(),
             evicted_turns: self
                 .chats()
-                .filter(|(_, _, kept)| kept.evicted.count > 0)
-                .map(|(uri, _, kept)| (uri.to_string(), kept.evicted.clone()))
+                .filter(|(_, _, storage)| storage.evicted.count > 0)
+                .map(|(uri, _, storage)| (uri.to_string(), storage.evicted.clone()))
                 .collect(),
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
         let (mut turns, mut chats) = (Vec::new(), Vec::new());
-        for (uri, chat, kept) in self.chats() {
-            turns.extend(kept.unsubmitted_rows(uri, chat).map_err(encode)?);
-            chats.extend(kept.changed_chat_row(uri, chat));
+        for (uri, chat, storage) in self.chats() {
+            turns.extend(storage.unsubmitted_rows(uri, chat).map_err(encode)?);
+            chats.extend(storage.changed_chat_row(uri, chat));
         }
         Ok(SnapshotRow { body, turns, chats })
     }
@@ -403,10 +403,10 @@ impl Session {
         for text in texts {
             match Rule::parse(Effect::Allow, RuleScope::Session, text).map(|rule| self.rules.add(rule)) {
                 Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "a rule of a session was left out"),
+                Ok(Err(error)) => tracing::warn!(%error, "ignored an invalid rule of a session"),
                 // The rule itself is not logged: an allowed command may contain a password.
                 Err(RuleError { problem, position, .. }) => {
-                    tracing::warn!(problem, position, "a rule of a session could not be read");
+                    tracing::warn!(problem, position, "failed to parse a rule of a session");
                 }
             }
         }

@@ -63,7 +63,7 @@ impl SessionCatalog {
     pub(crate) fn upsert(&self, uri: &Arc<str>, summary: &SessionSummary) {
         match serde_json::to_string(summary) {
             Ok(line) => self.upsert_encoded(uri, &summary.modified_at, line.into()),
-            Err(error) => tracing::error!(%error, "a session's line cannot be encoded"),
+            Err(error) => tracing::error!(%error, "failed to encode a session summary"),
         }
     }
 

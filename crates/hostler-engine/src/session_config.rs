@@ -62,9 +62,9 @@ impl Engine {
     ///
     /// # Errors
     /// If the provider is unknown or a value does not match the schema.
-    pub async fn resolve_config(&self, wish: &SessionConfigRequest) -> Result<SessionConfig, EngineError> {
-        let directory = self.requested_directory(wish)?;
-        let mut config = self.host.session_config(directory.as_deref(), &wish.values)?;
+    pub async fn resolve_config(&self, request: &SessionConfigRequest) -> Result<SessionConfig, EngineError> {
+        let directory = self.requested_directory(request)?;
+        let mut config = self.host.session_config(directory.as_deref(), &request.values)?;
         let host = &self.host;
         if let Some(directory) = directory.filter(|_| config.schema.properties.contains_key(config::BRANCH))
             && let Some(branch) = git::current_branch(&*host.command_runner, &*host.clock, &directory).await
@@ -80,11 +80,11 @@ impl Engine {
     /// If the provider is unknown.
     pub async fn config_values(
         &self,
-        wish: &SessionConfigRequest,
+        request: &SessionConfigRequest,
         property: &str,
         query: &str,
     ) -> Result<Vec<SessionConfigValueItem>, EngineError> {
-        let directory = self.requested_directory(wish)?;
+        let directory = self.requested_directory(request)?;
         let host = &self.host;
         let branches = match &directory {
             Some(directory) if property == config::BRANCH => {
@@ -101,11 +101,13 @@ impl Engine {
     }
 
     /// The directory of a requested session; `None` if it does not exist (yet).
-    fn requested_directory(&self, wish: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
-        if let Some(provider) = wish.provider.as_ref().filter(|provider| !self.host.drivers.contains_key(*provider)) {
+    fn requested_directory(&self, request: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
+        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.drivers.contains_key(*provider))
+        {
             return Err(EngineError::ProviderNotFound(provider.clone()));
         }
-        let named = wish.directory.as_deref().map(|uri| Url::parse(uri).ok().and_then(|url| url.to_file_path().ok()));
+        let named =
+            request.directory.as_deref().map(|uri| Url::parse(uri).ok().and_then(|url| url.to_file_path().ok()));
         Ok(match named {
             Some(place) => place.filter(|place| place.is_dir()),
             None => Some(self.host.default_directory.clone()),

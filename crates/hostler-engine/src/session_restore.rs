@@ -28,14 +28,14 @@ pub(crate) fn restore_session(uri: &Arc<str>, listed: bool, stored: StoredSessio
                 match serde_json::from_str::<StateAction>(&json) {
                     Ok(action) => {
                         if let ApplyOutcome::Refused(error) = session.apply(&channel, &action) {
-                            tracing::warn!(seq, %error, "an action in the journal could not be applied");
+                            tracing::warn!(seq, %error, "failed to apply an action from the journal");
                         }
                     }
                     Err(error) => {
                         tracing::warn!(
                             seq,
                             error = redact_json_error(&error),
-                            "an action in the journal could not be read"
+                            "failed to read an action from the journal"
                         );
                     }
                 }
@@ -59,21 +59,17 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         consumed_messages: consumed,
         annotations,
         commands,
-        unimported_turns: untold,
-        import_cursor: told_from,
+        unimported_turns,
+        import_cursor,
         missing_transcript_count: missed,
-        synced_through: heard,
+        synced_through,
         last_external_turn: others,
         metadata_sync: notes,
         unconfirmed_commands: sent,
         evicted_turns: mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| {
-            tracing::error!(
-                session = &**uri,
-                error = redact_json_error(error),
-                "a session's snapshot could not be read"
-            );
+            tracing::error!(session = &**uri, error = redact_json_error(error), "failed to read a session snapshot");
         })
         .ok()?;
     let mut workers = workers;
@@ -108,10 +104,10 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         delivered_prompt_id: delivered_as,
         injected_message: None,
         consumed_messages: consumed,
-        unimported_turns: untold,
-        import_cursor: told_from,
+        unimported_turns,
+        import_cursor,
         missing_transcript_count: missed,
-        synced_through: heard,
+        synced_through,
         last_external_turn: others,
         metadata_sync: notes,
         unconfirmed_commands: sent,
@@ -134,7 +130,7 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
             created_at,
             conversation,
             annotations,
-            synced_through: heard,
+            synced_through,
             metadata_sync: notes,
         }) => {
             *session = Some(Session {
@@ -157,7 +153,7 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
                 unimported_turns: 0,
                 import_cursor: None,
                 missing_transcript_count: 0,
-                synced_through: heard,
+                synced_through,
                 last_external_turn: None,
                 metadata_sync: notes,
                 unconfirmed_commands: VecDeque::new(),
@@ -202,6 +198,6 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
             }
         }
         Ok(SessionRecord::Unknown) => {}
-        Err(error) => tracing::warn!(error = redact_json_error(&error), "a host record could not be read"),
+        Err(error) => tracing::warn!(error = redact_json_error(&error), "failed to read a host record"),
     }
 }

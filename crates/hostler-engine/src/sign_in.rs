@@ -25,11 +25,11 @@ impl AnnouncedSignIns {
     /// Stores the present needs and returns the sign-ins that expired since the last call. `protected` is called under
     /// the lock, so that of two concurrent callers the later one has the newer answer.
     fn take_ended(&self, protected: impl FnOnce() -> Vec<SignInResource>) -> Vec<SignInResource> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let protected = protected();
-        told.retain(|resource, _| protected.iter().any(|known| known.resource == *resource));
+        announced.retain(|resource, _| protected.iter().any(|known| known.resource == *resource));
         let newly_over = |known: &SignInResource| {
-            let before = told.insert(known.resource.clone(), known.sign_in_need);
+            let before = announced.insert(known.resource.clone(), known.sign_in_need);
             known.sign_in_need == Some(SignInNeed::Expired) && before != Some(Some(SignInNeed::Expired))
         };
         protected.into_iter().filter(newly_over).collect()
@@ -58,10 +58,12 @@ impl SignInResource {
     pub(crate) fn sign_in_instructions(&self) -> String {
         let name = &self.name;
         let what = match self.sign_in_need {
-            Some(SignInNeed::Expired) => format!("The sign-in to {name} is over or was refused"),
-            Some(SignInNeed::NotSignedIn) | None => format!("Nobody has signed in to {name}"),
+            Some(SignInNeed::Expired) => format!("The sign-in to {name} has expired or was rejected"),
+            Some(SignInNeed::NotSignedIn) | None => format!("{name} needs a sign-in"),
         };
-        format!("{what}. Sign in with your client, or run `hostler agents login` on the host, and send it again.")
+        format!(
+            "{what}. Sign in with your client, or run `hostler agents login` on the host, then send the message again."
+        )
     }
 }
 
@@ -89,12 +91,12 @@ impl Host {
         let ended = self.sign_in_state.take_ended(|| self.gateway.protected_resources());
         self.refresh_models().await;
         for protected in ended {
-            let hub = Arc::clone(&self.broadcaster);
+            let broadcaster = Arc::clone(&self.broadcaster);
             let notice = HostNotificationKind::SignInExpired(Box::new(protected.metadata()));
             let marker = Batch::new(None, BatchDurability::Memory)
-                .after_publish(move |_| hub.notify(uri::ROOT_CHANNEL_URI, notice));
+                .after_publish(move |_| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
             if let Err(error) = self.store.sequencer().submit(marker).await {
-                tracing::debug!(%error, "the end of a sign-in came too late");
+                tracing::debug!(%error, "failed to publish an expired sign-in: the store has stopped");
             }
         }
     }
@@ -163,7 +165,7 @@ mod tests {
                 is_required: true,
             }]
         };
-        let told = AnnouncedSignIns::default();
+        let announced = AnnouncedSignIns::default();
         for (needed, ended) in [
             (Some(SignInNeed::NotSignedIn), 0),
             (None, 0),
@@ -173,9 +175,9 @@ mod tests {
             (Some(SignInNeed::Expired), 1),
             (Some(SignInNeed::NotSignedIn), 0),
         ] {
-            assert_eq!(told.take_ended(|| state(needed)).len(), ended, "{needed:?}");
+            assert_eq!(announced.take_ended(|| state(needed)).len(), ended, "{needed:?}");
         }
-        assert!(told.take_ended(Vec::new).is_empty());
-        assert!(told.0.lock().unwrap().is_empty(), "what is not configured any more is forgotten");
+        assert!(announced.take_ended(Vec::new).is_empty());
+        assert!(announced.0.lock().unwrap().is_empty(), "what is not configured any more is forgotten");
     }
 }

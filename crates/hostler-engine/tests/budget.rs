@@ -119,7 +119,9 @@ impl Client {
                     ChannelState::Session(session) => self.session = Some((*session).clone()),
                     _ => {}
                 },
-                Delivery::Envelope(item) if item.rejection.is_some() => self.rejected = item.rejection.clone(),
+                Delivery::Envelope(item) if item.rejection.is_some() => {
+                    self.rejected = item.rejection.as_ref().map(|rejection| rejection.message.clone())
+                }
                 Delivery::Envelope(item) if *item.channel == *SESSION => {
                     apply_action_to_session(self.session.as_mut().unwrap(), &item.action);
                 }
@@ -347,8 +349,8 @@ async fn unraised_budget_fails_the_turn_with_instructions() {
 async fn invalid_limits_are_rejected_with_a_reason() {
     let mut bed = Bed::start(json!({})).await;
     for (config, reason) in [
-        (json!({"limitTokens": -5}), "limitTokens must be a whole number"),
-        (json!({"limitDollars": "two"}), "limitDollars must be an amount of dollars"),
+        (json!({"limitTokens": -5}), "limitTokens cannot be -5; use a whole number"),
+        (json!({"limitDollars": "two"}), "limitDollars cannot be \"two\"; use an amount of dollars"),
     ] {
         bed.configure(config).await;
         bed.client.until(|client| client.rejected.as_ref().is_some_and(|why| why.starts_with(reason))).await;

@@ -124,7 +124,7 @@ async fn vs_code_config_keys_change_the_permission_mode_and_all_three_are_publis
     for (bad, reason) in [
         (json!({"autoApprove": "autoApprove"}), "autoApprove cannot be"),
         (json!({"isolation": "worktree"}), "cannot be changed"),
-        (json!({"model": "unknown"}), "one of the models on offer"),
+        (json!({"model": "unknown"}), "a model that this host offers"),
     ] {
         rig.engine.dispatch(change(bad, false)).await;
         listener.until("session/configChanged rejected").await;

@@ -110,7 +110,7 @@ async fn rename_is_a_local_turn_and_an_empty_title_changes_nothing() {
     assert_eq!((session.title.as_str(), session.chats[0].title.as_str()), ("My chat", "My chat"));
     assert!(last(&listener)["responseParts"][0]["content"].as_str().unwrap().contains("My chat"));
     assert_eq!(rig.starts.open_count(), 0);
-    for (text, reason) in [("!", "say the command"), ("!  ", "say the command")] {
+    for (text, reason) in [("!", "the command is empty"), ("!  ", "the command is empty")] {
         rig.send_message(SESSION, "t3", text).await;
         listener.until("chat/turnStarted rejected").await;
         assert!(listener.events.last().unwrap().contains(reason));
@@ -180,7 +180,7 @@ async fn command_is_interrupted_by_a_crash_and_not_resumed() {
     );
     let resume = json!({"type": "chat/turnResume", "turnId": "t1"});
     rig.engine.dispatch(dispatch_json(&default_chat_uri(SESSION), 0, resume, None)).await;
-    listener.until("chat/turnResume rejected: what the host did itself").await;
+    listener.until("chat/turnResume rejected: a command of the host cannot be resumed").await;
     assert_eq!(rig.starts.open_count(), 0);
     rig.engine.shutdown().await;
     old.shutdown().await;

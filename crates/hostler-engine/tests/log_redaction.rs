@@ -37,12 +37,12 @@ async fn unreadable_rows_are_logged_without_their_text() {
         )
     };
     for (statement, expected) in [
-        (format!("UPDATE sessions SET summary = {planted}"), "a stored session's line could not be read"),
-        (format!("UPDATE snapshots SET body = {planted}"), "a session's snapshot could not be read"),
-        (format!("UPDATE turns SET body = {planted}"), "a stored turn could not be read"),
+        (format!("UPDATE sessions SET summary = {planted}"), "failed to read a stored session summary"),
+        (format!("UPDATE snapshots SET body = {planted}"), "failed to read a session snapshot"),
+        (format!("UPDATE turns SET body = {planted}"), "failed to read a stored turn"),
         // Every JSON is an action, at least an unknown one.
-        (journaled(0, &format!("'{{{PLANTED}'")), "an action in the journal could not be read"),
-        (journaled(1, &planted), "a host record could not be read"),
+        (journaled(0, &format!("'{{{PLANTED}'")), "failed to read an action from the journal"),
+        (journaled(1, &planted), "failed to read a host record"),
     ] {
         let damage = |rig: &Rig| {
             let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
@@ -57,7 +57,7 @@ async fn unreadable_rows_are_logged_without_their_text() {
 async fn unreadable_grants_are_logged_without_their_paths() {
     let damage = |rig: &Rig| std::fs::write(rig.state.join("grants.json"), format!("[\"{PLANTED}\"]")).unwrap();
     let logged = logged_after(damage).await;
-    assert!(logged.contains("the file of the grants cannot be read") && !logged.contains(PLANTED), "{logged}");
+    assert!(logged.contains("failed to read the grants file") && !logged.contains(PLANTED), "{logged}");
 }
 
 #[tokio::test]

@@ -191,10 +191,10 @@ async fn invalid_changes_are_refused() {
     let mut rig = Rig::start().await;
     let mut listener = rig.run_first_turn().await;
     for (change, reason) in [
-        (json!({"type": "session/titleChanged", "title": " "}), "a title has"),
+        (json!({"type": "session/titleChanged", "title": " "}), "a title must have"),
         (json!({"type": "session/configChanged", "config": {"permissionMode": "bypassPermissions"}}), "cannot be"),
         (json!({"type": "session/configChanged", "config": {"branch": "x"}}), "cannot be changed"),
-        (json!({"type": "session/configChanged", "config": {}, "replace": true}), "cannot be left out"),
+        (json!({"type": "session/configChanged", "config": {}, "replace": true}), "must contain"),
         (json!({"type": "session/activeClientRemoved", "clientId": "me"}), "not active"),
     ] {
         let kind = change["type"].as_str().unwrap().to_owned();
@@ -247,7 +247,7 @@ async fn active_clients_of_a_session_are_limited() {
         listener.until("session/activeClientSet").await;
     }
     join(64).await;
-    listener.until("session/activeClientSet rejected: a session can have 64 active clients").await;
+    listener.until("session/activeClientSet rejected: a session can have at most 64 active clients").await;
     join(63).await;
     listener.until("session/activeClientSet").await;
     assert!(!listener.events.last().unwrap().contains("rejected"), "a present client may send it again");

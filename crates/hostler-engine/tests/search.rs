@@ -436,7 +436,7 @@ async fn unreadable_session_does_not_hide_others() {
     let known = search(&rig, "\"answer 2\"").await;
     assert_eq!((known.sessions.len(), known.pending_sessions), (1, 1));
     let trouble = known.index_error.unwrap();
-    assert!(trouble.starts_with("not all sessions could be read: "), "{trouble}");
+    assert!(trouble.starts_with("some sessions could not be indexed: "), "{trouble}");
     rig.engine.shutdown().await;
 }
 

@@ -116,17 +116,17 @@ async fn invalid_turn_starts_are_refused_with_a_reason() {
     bad.push((action.clone(), "the message is empty"));
     action.message = message("x", None);
     action.turn_id = String::new();
-    bad.push((action.clone(), "the turn's id"));
+    bad.push((action.clone(), "the turn ID"));
     action.turn_id = "t".into();
     action.message.origin.kind = MessageKind::Agent;
     bad.push((action.clone(), "a client can only send messages of its user"));
     action.message = message("x", None);
     action.queued_message_id = Some("q".into());
-    bad.push((action.clone(), "that message is not queued"));
+    bad.push((action.clone(), "the message is not in the queue"));
     action.queued_message_id = None;
     let attachment = serde_json::json!({"type": "simple", "label": "x"});
     action.message.attachments = Some(vec![serde_json::from_value(attachment).unwrap()]);
-    bad.push((action, "nobody has looked at what is attached"));
+    bad.push((action, "the attachments of the message were not prepared"));
     for (action, reason) in bad {
         rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
         listener.until(&format!("chat/turnStarted rejected: {reason}")).await;
@@ -431,11 +431,11 @@ async fn invalid_session_requests_are_refused_with_a_reason() {
     let rig = Rig::start().await;
     let request = |uri: &str| CreateSession { uri: uri.into(), ..CreateSession::default() };
     let refused = |request: CreateSession| rig.engine.create_session(request).unwrap_err().to_string();
-    assert!(refused(request("nonsense")).contains("cannot name a session"));
+    assert!(refused(request("nonsense")).contains("is not a session URI"));
     assert!(refused(request("codex:/1")).contains("does not offer"));
     let mut gone = request("claude:/1");
     gone.working_directories = vec!["file:///does/not/exist".into()];
-    assert!(refused(gone.clone()).contains("there is no directory"));
+    assert!(refused(gone.clone()).contains("does not exist"));
     gone.working_directories = vec!["https://example.org/".into()];
     assert!(refused(gone.clone()).contains("not a file URI"));
     let mut bypass = request("claude:/1");

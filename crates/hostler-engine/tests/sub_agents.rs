@@ -195,7 +195,7 @@ async fn sub_agent_chats_are_read_only() {
     let message = json!({ "type": "chat/turnStarted", "turnId": "mine", "startedAt": "2026-01-01T00:00:00.000Z",
         "message": { "text": "hi", "origin": { "kind": "user" } } });
     rig.engine.dispatch(dispatch_json(&chat_of(CALL), 1, message.clone(), None)).await;
-    listener.until("chat/turnStarted rejected: this chat is a sub-agent's").await;
+    listener.until("chat/turnStarted rejected: the chat of a sub-agent is read-only").await;
     let read = json!({ "type": "chat/isReadChanged", "isRead": true });
     rig.engine.dispatch(dispatch_json(&chat_of(CALL), 2, read, None)).await;
     listener.until("chat/isReadChanged").await;
@@ -273,7 +273,7 @@ async fn turn_ids_are_unique_over_all_chats_of_a_session() {
     }
     for used in ["t1", &*of_worker] {
         rig.send_message(SESSION, used, "once more").await;
-        listener.until("chat/turnStarted rejected: the turn's id").await;
+        listener.until("chat/turnStarted rejected: the turn ID").await;
     }
     rig.engine.shutdown().await;
 }

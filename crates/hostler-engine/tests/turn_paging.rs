@@ -215,7 +215,7 @@ async fn stale_cursors_are_refused_with_a_reason() {
     let mut viewer = viewer(&rig, SnapshotTurns::Last(1)).await;
     let first = viewer.chat.as_ref().unwrap().turns_next_cursor.clone().unwrap();
     for garbage in ["", "garbage", "Mg"] {
-        assert!(refusal(&rig, &viewer, Some(garbage)).await.contains("not one that this host gave"));
+        assert!(refusal(&rig, &viewer, Some(garbage)).await.contains("not issued by this host"));
     }
     fetch(&rig, &mut viewer).await;
     assert!(refusal(&rig, &viewer, Some(&first)).await.contains("turnsNextCursor"), "it was used");
@@ -265,7 +265,7 @@ async fn turns_loaded_before_a_reconnect_remain() {
     back.chat = had;
     rig.engine.reconnect("me", rig.engine.current_seq(), &channels, &back.subscriber, 1).await.unwrap();
     assert!(back.replayed().await);
-    assert!(refusal(&rig, &back, None).await.starts_with("name the cursor"));
+    assert!(refusal(&rig, &back, None).await.starts_with("needs a cursor"));
     fetch_all(&rig, &mut back).await;
     assert_eq!(ids(&back), numbered(1, 30));
 
@@ -296,7 +296,7 @@ async fn used_turn_id_is_refused_also_after_eviction() {
     for turn in ["t1", "t4", "t5"] {
         rig.send_message(SESSION, turn, "again").await;
         let event = listener.next().await;
-        assert!(event.starts_with("chat/turnStarted rejected") && event.contains("used before"), "{turn}: {event}");
+        assert!(event.starts_with("chat/turnStarted rejected") && event.contains("already in use"), "{turn}: {event}");
     }
     rig.send_message(SESSION, "t6", "new").await;
     assert_eq!(listener.next().await, "chat/turnStarted");

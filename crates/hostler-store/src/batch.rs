@@ -375,6 +375,12 @@ pub struct PublishedRejection {
     pub message: String,
 }
 
+impl fmt::Display for PublishedRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl fmt::Debug for PublishedAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PublishedAction")

@@ -91,7 +91,7 @@ async fn injected_steer_cannot_be_withdrawn_and_a_second_one_waits_for_its_own_t
         let script = start_turn_with_injected_steer(&bench).await.1;
         bench.remove_pending_message("steering", "s").await;
         let refused = bench.wait_for_action("chat/pendingMessageRemoved").await.unwrap_err();
-        assert_eq!(refused, "the agent was told already", "{build}");
+        assert_eq!(refused, "the agent has already received the message", "{build}");
         bench.set_pending_message("steering", "s2", "!say and round").await;
         bench.wait_for_action("chat/pendingMessageSet").await.unwrap();
         let chat = bench.chat_state().await;

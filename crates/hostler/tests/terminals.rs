@@ -111,7 +111,7 @@ async fn invalid_terminal_requests_are_rejected_and_leave_nothing() {
     let mut me = TerminalClient::new(&host, "me").await;
     assert_eq!(me.root.terminals, None);
     let error = me.call("createTerminal", json!({"channel": TERMINAL_URI, "claim": claim})).await.unwrap_err();
-    assert!(error["code"] == -32009 && error["message"].as_str().unwrap().contains("switched off"), "{error}");
+    assert!(error["code"] == -32009 && error["message"].as_str().unwrap().contains("turned off"), "{error}");
     host.stop().await;
 
     let host = home.serve_fake(&[("HOSTLER_TERMINAL_SHELL", "/no/such/shell")]).await;

@@ -52,9 +52,9 @@ async fn every_bad_answer_of_a_client_has_its_reason() {
     let huge = "A".repeat(15 << 20);
     for (answer, code, words) in [
         (error(-32008), "attachment_artifact_missing", "no such file"),
-        (error(-32009), "attachment_transport_failed", "does not let this host read it"),
-        (error(-32603), "attachment_transport_failed", "could not read it"),
-        (json!({ "error": "what?" }), "attachment_transport_failed", "could not read it"),
+        (error(-32009), "attachment_transport_failed", "does not allow this host to read the file"),
+        (error(-32603), "attachment_transport_failed", "failed to read the file"),
+        (json!({ "error": "what?" }), "attachment_transport_failed", "failed to read the file"),
         (json!({ "result": null }), "attachment_corrupt", "cannot be read"),
         (json!({ "result": { "data": "%%%", "encoding": "base64" } }), "attachment_corrupt", "cannot be read"),
         (json!({ "result": { "data": 7, "encoding": "base64" } }), "attachment_corrupt", "cannot be read"),
@@ -174,7 +174,7 @@ async fn a_client_directory_is_listed_and_a_file_declared_as_one_is_read() {
     assert!(accepted.get("rejectionReason").is_none(), "{accepted}");
     let shown = accepted["action"]["message"]["attachments"][0]["uri"].clone();
     let read = raw.call("resourceRead", json!({ "uri": shown })).await.unwrap();
-    assert_eq!(read["data"], "What is in the directory project on the user's machine:\nCargo.toml\nsrc/\n");
+    assert_eq!(read["data"], "Contents of the directory project on the user's machine:\nCargo.toml\nsrc/\n");
     assert_eq!(rig.starts.next_start().await.succeed().next_full_prompt().await.blocks().len(), 1);
     rig.engine.shutdown().await;
 
@@ -196,9 +196,13 @@ async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
     let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
     for (answers, code, words) in [
         (vec![error(-32008)], "attachment_artifact_missing", "no such file"),
-        (vec![error(-32601)], "attachment_transport_failed", "could not read it"),
+        (vec![error(-32601)], "attachment_transport_failed", "failed to read the file"),
         (vec![json!({ "result": {} })], "attachment_corrupt", "cannot be read"),
-        (vec![folder.clone(), error(-32009)], "attachment_transport_failed", "does not let this host read it"),
+        (
+            vec![folder.clone(), error(-32009)],
+            "attachment_transport_failed",
+            "does not allow this host to read the file",
+        ),
         (vec![folder.clone(), json!({ "result": { "entries": "none" } })], "attachment_corrupt", "cannot be read"),
     ] {
         let (rig, mut raw) = hearing().await;

@@ -38,7 +38,7 @@ async fn a_full_dispatch_queue_rejects_with_a_reason() {
     }
     let refused = raw.envelope("chat/pendingMessageSet").await;
     assert_eq!(refused["action"]["id"], "q63");
-    assert!(refused["rejectionReason"].as_str().unwrap().contains("waits behind its attachments"), "{refused}");
+    assert!(refused["rejectionReason"].as_str().unwrap().contains("queued behind its attachments"), "{refused}");
     raw.hand_over(&id, b"remember").await;
     let heard = raw.heard_next(64, &["chat/turnStarted", "chat/pendingMessageSet"]).await;
     assert!(heard.iter().all(|envelope| envelope.get("rejectionReason").is_none()));
@@ -68,7 +68,10 @@ async fn attachment_contents_are_never_echoed_even_when_rejected() {
     raw.dispatch(&chat(), turn("t1", "look", &[embedded("a.txt", secret.as_bytes()), unknown])).await;
     let refused = raw.envelope("chat/turnStarted").await;
     let reason = refused["rejectionReason"].as_str().unwrap();
-    assert!(reason.contains("does not know this kind") && reason.contains("attachment_type_unsupported"), "{reason}");
+    assert!(
+        reason.contains("does not support this type") && reason.contains("attachment_type_unsupported"),
+        "{reason}"
+    );
     // One that the surface rejects, and one that is accepted.
     raw.dispatch(crate::fixture::SESSION, turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
     assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_some());

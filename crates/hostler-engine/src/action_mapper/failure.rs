@@ -25,7 +25,7 @@ impl TurnErrorDetails {
 
     /// The error of a turn that is no longer awaited. It is not displayed.
     pub(crate) fn abandoned() -> Self {
-        Self { error_type: "cancelled".to_owned(), message: "The turn was over.".to_owned(), stderr: None }
+        Self { error_type: "cancelled".to_owned(), message: "The turn has ended.".to_owned(), stderr: None }
     }
 }
 

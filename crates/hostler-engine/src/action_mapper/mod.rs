@@ -180,7 +180,7 @@ impl ActionMapper {
         // The wait for a limit is displayed already.
         if !self.is_waiting_for_limit {
             self.has_activity = true;
-            out.push(activity_action(Some(format!("Stalled: nothing was heard from the agent for {time}"))));
+            out.push(activity_action(Some(format!("Stalled: no output from the agent for {time}"))));
         }
     }
 
@@ -230,7 +230,7 @@ impl ActionMapper {
 
     fn append_delta(&mut self, part: PartId, text: String, out: &mut ActionBuffer) {
         let Some(MappedPart { id, kind }) = self.parts.get(&part) else {
-            tracing::warn!("a delta for a part that never started was skipped");
+            tracing::warn!("skipped a delta of a response part that never started");
             return;
         };
         match out.actions.last_mut() {

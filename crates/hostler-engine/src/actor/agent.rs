@@ -216,8 +216,8 @@ impl SessionActor {
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
         if self.session.delivered_turn.as_ref() == Some(&turn) {
-            let words = turn_resume::continue_prompt(&active.response_parts);
-            return self.write_prompt(Prompt::new(words));
+            let prompt = turn_resume::continue_prompt(&active.response_parts);
+            return self.write_prompt(Prompt::new(prompt));
         }
         let mut message = active.message.clone();
         message.text = turn_resume::with_last_steering(message.text, &active.response_parts);
@@ -254,7 +254,7 @@ impl SessionActor {
             // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {
                 if let Err(error) = connection.interrupt().await {
-                    tracing::debug!(%error, "an interrupt was not answered");
+                    tracing::debug!(%error, "the agent did not answer an interrupt");
                 }
                 std::future::pending::<()>().await;
             };
@@ -294,7 +294,7 @@ impl SessionActor {
 
     pub(super) async fn handle_agent_task(&mut self, news: AgentTaskEvent) {
         match news {
-            AgentTaskEvent::SlotAcquired { attempt, slot: seat } => self.handle_slot_acquired(attempt, seat).await,
+            AgentTaskEvent::SlotAcquired { attempt, slot } => self.handle_slot_acquired(attempt, slot).await,
             AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
             AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
                 self.handle_folder_assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
@@ -317,7 +317,7 @@ impl SessionActor {
                     self.hand_over_steering();
                 }
                 if let Err(error) = result {
-                    tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
+                    tracing::debug!(attempt, %error, "failed to write a prompt; the agent is ending");
                 }
             }
             AgentTaskEvent::SettingsApplied { attempt, settings: facts, result } => {
@@ -325,12 +325,12 @@ impl SessionActor {
             }
             AgentTaskEvent::AnswerSent { result } => {
                 if let Err(error) = result {
-                    tracing::debug!(%error, "an answer came too late");
+                    tracing::debug!(%error, "failed to send an answer to the agent");
                 }
             }
             AgentTaskEvent::ImagesRemoved { result } => self.handle_images_removed(result).await,
-            AgentTaskEvent::PermissionModeApplied { attempt, mode: word, result } => {
-                self.handle_mode_applied(attempt, word, result).await
+            AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
+                self.handle_mode_applied(attempt, mode, result).await
             }
             AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
                 if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {
@@ -362,7 +362,7 @@ impl SessionActor {
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
-                "The agent ended in the middle of the turn ({status}). Resume the turn, or send a message to go on."
+                "The agent exited during the turn ({status}). Resume the turn, or send a message to continue."
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };

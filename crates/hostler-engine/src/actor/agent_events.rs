@@ -58,9 +58,9 @@ impl SessionActor {
                     self.publish_output(&mut actions).await;
                     self.update_resume_token(token).await;
                 }
-                DriverEvent::PermissionModeChanged(word) => {
+                DriverEvent::PermissionModeChanged(mode) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_mode_reported(word).await;
+                    self.handle_mode_reported(mode).await;
                 }
                 DriverEvent::TurnEnded(outcome) => {
                     self.publish_output(&mut actions).await;
@@ -73,7 +73,7 @@ impl SessionActor {
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::Auth, status, .. } => {
                     self.publish_output(&mut actions).await;
-                    let message = "The model's provider refused the credential.".to_owned();
+                    let message = "Authentication failed: the provider rejected the credential.".to_owned();
                     let failure = TurnFailure { category: ApiErrorCategory::Auth, message, status };
                     self.drive(TurnInput::Abort(failure.into())).await;
                 }
@@ -165,7 +165,7 @@ impl SessionActor {
                 let batch = self.new_batch(BatchDurability::Stream).record(record);
                 self.submit(batch).await;
             }
-            Err(error) => tracing::error!(%error, "a host record was skipped"),
+            Err(error) => tracing::error!(%error, "failed to encode a host record; skipped"),
         }
     }
 }

@@ -29,9 +29,9 @@ use crate::diff_preview::ProposedEdit;
 use crate::pending_requests::{InputForm, PendingInput, PendingPermission, ToolCallOptions, WithdrawnRequest};
 use crate::session_gate::summarize_input;
 
-const TURN_OVER_DENIAL: &str = "The turn is over; this was not asked any more.";
-const CALL_OVER_DENIAL: &str = "The call is over already; nobody decides about it any more.";
-const NOT_DISPLAYED_DENIAL: &str = "The host could not show this to anybody, so it is denied.";
+const TURN_OVER_DENIAL: &str = "The turn has ended, so this was not asked.";
+const CALL_OVER_DENIAL: &str = "The call has already ended.";
+const NOT_DISPLAYED_DENIAL: &str = "Denied: the host could not display the request.";
 
 /// How much of a plan file is displayed.
 const MAX_PLAN_BYTES: u64 = 256 * 1024;
@@ -50,8 +50,8 @@ impl SessionActor {
                     .await;
             }
             DriverEvent::PlanProposed(proposed) => {
-                let told = proposed.plan.or_else(|| self.plan_in_call(&proposed.call_id));
-                let plan = match told {
+                let plan_text = proposed.plan.or_else(|| self.plan_in_call(&proposed.call_id));
+                let plan = match plan_text {
                     Some(plan) => Some(plan),
                     None => self.read_plan_file().await,
                 };
@@ -96,7 +96,7 @@ impl SessionActor {
             fs_err::File::open(file)?.take(MAX_PLAN_BYTES).read_to_end(&mut plan)?;
             Ok::<_, std::io::Error>(plan)
         });
-        let plan = read.await.ok()?.inspect_err(|error| tracing::warn!(%error, "a plan could not be read")).ok()?;
+        let plan = read.await.ok()?.inspect_err(|error| tracing::warn!(%error, "failed to read a plan")).ok()?;
         Some(String::from_utf8_lossy(&plan).into_owned()).filter(|plan| !plan.trim().is_empty())
     }
 
@@ -114,7 +114,7 @@ impl SessionActor {
         let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
         let home = self.target_of(worker.as_deref());
         let Some(options) = self.pending_requests.add_permission(request.clone(), worker.clone(), choices) else {
-            tracing::warn!("a request that is open already, or one too many, was denied");
+            tracing::warn!("denied a permission request: duplicate, or too many pending requests");
             return self.deny_request(id, NOT_DISPLAYED_DENIAL);
         };
         let mut output = ActionBuffer::default();
@@ -155,14 +155,14 @@ impl SessionActor {
     async fn build_diff_preview(&self, request: &PermissionRequest) -> Option<FileEdit> {
         let proposal = ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory())?;
         let gate = Arc::clone(&self.gate);
-        let picture = tokio::task::spawn_blocking(move || {
+        let preview = tokio::task::spawn_blocking(move || {
             let place = DiskResolver.resolve(&proposal.path).ok()?;
             let reading = serde_json::json!({ "file_path": place }).to_string();
             let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
             readable.then(|| proposal.diff_preview(&place)).flatten()
         });
         // A slow disk must not delay the request.
-        tokio::time::timeout(DIFF_PREVIEW_TIMEOUT, picture).await.ok()?.ok()?
+        tokio::time::timeout(DIFF_PREVIEW_TIMEOUT, preview).await.ok()?.ok()?
     }
 
     async fn handle_questions(&mut self, asked: PendingInput) {
@@ -178,7 +178,7 @@ impl SessionActor {
         let id = request.to_string();
         let shown = asked.form.to_request(id.clone());
         if !self.pending_requests.add_input(id.clone(), asked) {
-            tracing::warn!("questions that are open already, or too many, were not asked");
+            tracing::warn!("dropped questions of the agent: duplicate, or too many pending requests");
             return false;
         }
         let mut output = ActionBuffer::default();
@@ -272,8 +272,8 @@ impl SessionActor {
     /// Withdraws the requests of an ended turn and of the sub-agents that it waited for.
     pub(super) async fn withdraw_turn_requests(&mut self) {
         let now = self.host.clock.now_ms();
-        let Self { pending_requests: desk, sub_agents: workers, .. } = self;
-        let closed = desk.clear_turn(|agent| workers.is_background(agent));
+        let Self { pending_requests, sub_agents, .. } = self;
+        let closed = pending_requests.clear_turn(|agent| sub_agents.is_background(agent));
         let entries = closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect();
         self.write_audit(entries).await;
     }

@@ -86,14 +86,15 @@ impl SessionActor {
         }
         let clock = Arc::clone(&self.host.clock);
         self.tasks.spawn(async move {
-            let telling = async {
+            let applying = async {
                 for change in changes {
                     connection.apply_setting(change).await?;
                 }
                 Ok(())
             };
-            let told = clock.timeout(SETTINGS_CHANGE_TIMEOUT, telling).await;
-            let result = told.unwrap_or_else(|| Err(ConnectionError::Refused("it did not answer".to_owned())));
+            let applied = clock.timeout(SETTINGS_CHANGE_TIMEOUT, applying).await;
+            let result =
+                applied.unwrap_or_else(|| Err(ConnectionError::Refused("the agent did not answer".to_owned())));
             SessionInput::AgentTask(AgentTaskEvent::SettingsApplied { attempt, settings: wanted, result })
         });
     }
@@ -114,7 +115,7 @@ impl SessionActor {
                 self.drive(TurnInput::SettingsApplied).await;
             }
             Err(error) => {
-                tracing::info!(session = &*self.session.uri, %error, "the agent is started anew, since it takes no change");
+                tracing::info!(session = &*self.session.uri, %error, "restarting the agent, because it rejected a changed setting");
                 self.drive(TurnInput::SettingsRefused).await;
             }
         }

@@ -36,8 +36,8 @@ impl SessionActor {
         // The previous process has ended; its slot goes to the next request in order.
         self.idle_timer = IdleTimer::default();
         match self.host.agent_pool.acquire() {
-            SlotAcquisition::Acquired(seat) => {
-                self.idle_timer.slot = Some(seat);
+            SlotAcquisition::Acquired(slot) => {
+                self.idle_timer.slot = Some(slot);
                 self.assess_before_opening();
             }
             SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting).await,
@@ -53,7 +53,7 @@ impl SessionActor {
             let news = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
-                seat = waiting.acquired() => AgentTaskEvent::SlotAcquired { attempt, slot: seat },
+                slot = waiting.acquired() => AgentTaskEvent::SlotAcquired { attempt, slot },
             };
             SessionInput::AgentTask(news)
         });
@@ -62,15 +62,15 @@ impl SessionActor {
     }
 
     /// Continues with the slot, or returns it if opening was cancelled meanwhile.
-    pub(super) async fn handle_slot_acquired(&mut self, attempt: u64, seat: AgentSlot) {
+    pub(super) async fn handle_slot_acquired(&mut self, attempt: u64, slot: AgentSlot) {
         if attempt != self.agent.attempt {
             return;
         }
         if let AgentState::Waiting { .. } = self.agent.state {
-            self.idle_timer.slot = Some(seat);
+            self.idle_timer.slot = Some(slot);
             self.assess_before_opening();
         } else {
-            drop(seat);
+            drop(slot);
             self.handle_agent_closed().await;
         }
     }
@@ -214,14 +214,14 @@ impl SessionActor {
         else {
             return;
         };
-        let OpenedConnection { connection, events, info: told } = opened;
+        let OpenedConnection { connection, events, info } = opened;
         let connection = connection.into();
         let FolderSetup { configuration, trust_version: version, .. } = folder;
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
-        let as_decided = told.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
+        let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
         let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
-        let folder = if told.applied_configuration { configuration } else { FolderConfiguration::Ignored };
+        let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state = AgentState::Live(LiveAgent {
             connection,
             events,

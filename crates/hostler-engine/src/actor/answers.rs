@@ -30,7 +30,7 @@ use crate::session_gate::summarize_input;
 use crate::session_record::SessionRecord;
 
 const UNANSWERED_DENIAL: &str =
-    "Nobody answered in time, so it is denied. Go on without it, or end the turn and say what is needed.";
+    "Denied: no answer in time. Continue without it, or end the turn and state what is needed.";
 
 /// The decider of an answer, for the audit log.
 struct DecisionSource {
@@ -121,7 +121,7 @@ impl SessionActor {
             let texts: Vec<_> = rules.iter().map(ToString::to_string).collect();
             self.session.add_session_rules(&texts);
             if let Err(error) = self.gate.add_session_rules(rules) {
-                tracing::warn!(%error, "a rule of a session was left out");
+                tracing::warn!(%error, "ignored an invalid rule of a session");
             }
         }
         if let Some(open) = self.pending_requests.remove_permission(&call) {
@@ -147,8 +147,8 @@ impl SessionActor {
 
     /// Writes permanent rules to the host's rule store.
     async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), ActionRejection> {
-        let (book, directory) = (self.host.rules.clone(), self.gate.working_directory().to_owned());
-        let written = tokio::task::spawn_blocking(move || book.add(Some(&directory), &rules)).await;
+        let (rule_store, directory) = (self.host.rules.clone(), self.gate.working_directory().to_owned());
+        let written = tokio::task::spawn_blocking(move || rule_store.add(Some(&directory), &rules)).await;
         match written {
             Ok(Ok(_)) => {
                 self.host.notify_rule_changes();
@@ -273,7 +273,7 @@ impl SessionActor {
             input: String::new(),
             sub_agent: None,
             decision: if no { "deny" } else { "allow" }.to_owned(),
-            reason: mode.map(|(name, _)| format!("the plan is carried out in the mode {name}")),
+            reason: mode.map(|(name, _)| format!("plan accepted in the permission mode {name}")),
         };
         let mut change = SessionChange::default()
             .client_chat_action(StateAction::ChatInputCompleted(said), origin)
@@ -333,7 +333,7 @@ impl SessionActor {
             .find(|open| open.request_id == *request)
             .map(|open| open.call_id.clone());
         if let Some(call) = call {
-            let why = Some("the policy for requests that nobody answers".to_owned());
+            let why = Some("policy for unanswered requests".to_owned());
             let decider = DecisionSource { decided_by: "unattended".to_owned(), reason: why, origin: None };
             return self.decide_pending_call(call, approved, (!approved).then_some(message), decider).await;
         }

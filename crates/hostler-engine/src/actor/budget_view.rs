@@ -55,7 +55,7 @@ impl SessionActor {
         let early = self
             .budget_view
             .published_at
-            .map(|told| BUDGET_PUBLISH_INTERVAL.saturating_sub(told.elapsed()))
+            .map(|published| BUDGET_PUBLISH_INTERVAL.saturating_sub(published.elapsed()))
             .filter(|left| !left.is_zero());
         match early {
             Some(left) if !moved => {

@@ -14,9 +14,9 @@ impl SessionActor {
             return None;
         }
         let directories = self.session.session.working_directories.iter().flatten();
-        let others = self.session.chats().filter(|(uri, chat, kept)| {
+        let others = self.session.chats().filter(|(uri, chat, storage)| {
             let completed = || chat.turns.iter().any(|turn| turn.state == TurnState::Complete);
-            ***uri != *channel && (kept.evicted.has_completed_turn || completed())
+            ***uri != *channel && (storage.evicted.has_completed_turn || completed())
         });
         let title = |title: &str| match title.trim() {
             "" => self.session.session.title.clone(),

@@ -54,7 +54,7 @@ const MAX_EXTERNAL_BATCH_TURNS: usize = 16;
 
 const ACTIVE_ELSEWHERE_ACTIVITY: &str = "Continued elsewhere";
 
-const CONTINUED_ELSEWHERE_NOTICE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
+const CONTINUED_ELSEWHERE_NOTICE: &str = "Another process has continued this conversation. The agent does not know those turns, so it is closed after \
                     this turn.";
 
 /// The state of the transcript sync.
@@ -94,9 +94,9 @@ impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
-        let archive = self.host.drivers.get(&self.session.session.provider)?.transcript_store()?;
-        let conversation = archive.conversation_id(token).unwrap_or(self.session.conversation);
-        Some((archive, conversation))
+        let transcript_store = self.host.drivers.get(&self.session.session.provider)?.transcript_store()?;
+        let conversation = transcript_store.conversation_id(token).unwrap_or(self.session.conversation);
+        Some((transcript_store, conversation))
     }
 
     /// Handles a change of the transcript, by this host or another process.
@@ -122,10 +122,10 @@ impl SessionActor {
     }
 
     fn start_sync(&mut self) {
-        let Some((archive, conversation)) = self.transcript_source() else { return };
+        let Some((transcript_store, conversation)) = self.transcript_source() else { return };
         (self.external_sync.is_syncing, self.external_sync.sync_again) = (true, false);
         self.external_sync.last_sync_at = Some(self.host.clock.monotonic());
-        self.tasks.spawn(async move { SessionInput::TranscriptOpened(archive.open(conversation).await) });
+        self.tasks.spawn(async move { SessionInput::TranscriptOpened(transcript_store.open(conversation).await) });
     }
 
     /// Records that a turn of this host starts or continues.
@@ -145,7 +145,7 @@ impl SessionActor {
     pub(super) async fn handle_transcript_opened(&mut self, read: Result<Arc<dyn Transcript>, TranscriptStoreError>) {
         self.external_sync.is_syncing = false;
         match read {
-            Ok(chronicle) => self.external_sync.sync_again |= !self.sync_transcript(chronicle).await,
+            Ok(transcript) => self.external_sync.sync_again |= !self.sync_transcript(transcript).await,
             Err(error) => self.handle_transcript_error(&error).await,
         }
         if std::mem::take(&mut self.external_sync.sync_again) {
@@ -159,12 +159,12 @@ impl SessionActor {
 
     /// Syncs before something that depends on the whole conversation, because an idle agent may know less.
     pub(super) async fn sync_now(&mut self) {
-        let Some((archive, conversation)) = self.transcript_source() else { return };
-        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, archive.open(conversation)).await {
-            Some(Ok(chronicle)) => while !self.sync_transcript(Arc::clone(&chronicle)).await {},
+        let Some((transcript_store, conversation)) = self.transcript_source() else { return };
+        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(conversation)).await {
+            Some(Ok(transcript)) => while !self.sync_transcript(Arc::clone(&transcript)).await {},
             Some(Err(error)) => self.handle_transcript_error(&error).await,
             None => {
-                tracing::warn!(session = &*self.session.uri, "the agent's record takes long; it is read later");
+                tracing::warn!(session = &*self.session.uri, "transcript sync timed out; retrying later");
                 self.start_sync();
             }
         }
@@ -172,21 +172,21 @@ impl SessionActor {
 
     /// Syncs when the session is opened. The client sees the turns that are available at once, and receives the others
     /// as actions.
-    pub(super) async fn sync_on_open(&mut self, chronicle: Option<Arc<dyn Transcript>>) {
-        let Some((archive, conversation)) = self.transcript_source() else { return };
-        let opened = match chronicle {
-            Some(chronicle) => Some(Ok(chronicle)),
-            None => self.host.clock.timeout(FIRST_SYNC_TIMEOUT, archive.open(conversation)).await,
+    pub(super) async fn sync_on_open(&mut self, transcript: Option<Arc<dyn Transcript>>) {
+        let Some((transcript_store, conversation)) = self.transcript_source() else { return };
+        let opened = match transcript {
+            Some(transcript) => Some(Ok(transcript)),
+            None => self.host.clock.timeout(FIRST_SYNC_TIMEOUT, transcript_store.open(conversation)).await,
         };
-        let heard = match opened {
-            Some(Ok(chronicle)) => self.sync_transcript(chronicle).await,
+        let is_synced = match opened {
+            Some(Ok(transcript)) => self.sync_transcript(transcript).await,
             Some(Err(error)) => {
                 self.handle_transcript_error(&error).await;
                 true
             }
             None => false,
         };
-        if !heard {
+        if !is_synced {
             self.start_sync();
         }
     }
@@ -229,41 +229,45 @@ impl SessionActor {
     // ── External turns ────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Appends new external turns. `false` if more remain: then another call continues from there.
-    pub(super) async fn sync_transcript(&mut self, chronicle: Arc<dyn Transcript>) -> bool {
+    pub(super) async fn sync_transcript(&mut self, transcript: Arc<dyn Transcript>) -> bool {
         self.external_sync.failures = 0;
-        let (marks, strays) = (chronicle.turns(), chronicle.abandoned_turns());
-        let Some(heard) = self.session.synced_through else {
+        let (marks, abandoned) = (transcript.turns(), transcript.abandoned_turns());
+        let Some(synced_through) = self.session.synced_through else {
             // The session is from an earlier version, whose prompt ids do not identify the owner.
             self.session.synced_through = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
             return true;
         };
         let mut ours = self.own_turns(marks);
-        let first = self.first_unsynced_turn(marks, &ours, heard).await;
-        let claims = self.confirm_own_commands(&chronicle, first, &mut ours).await;
+        let first = self.first_unsynced_turn(marks, &ours, synced_through).await;
+        let claims = self.confirm_own_commands(&transcript, first, &mut ours).await;
         let gone_on = self.extended_turn(marks, &ours);
         let mut end = marks.len();
-        let mut led = None;
+        let mut poll_interval = None;
         if let (Some(mark), Some(false)) = (marks.last(), ours.last())
             && (end > first || gone_on == Some(end - 1))
-            && self.is_turn_active(&chronicle, ExternalTurnRef::Turn(end - 1), mark.is_complete).await
+            && self.is_turn_active(&transcript, ExternalTurnRef::Turn(end - 1), mark.is_complete).await
         {
-            (end, led) = (
+            (end, poll_interval) = (
                 end - 1,
                 Some(if mark.is_complete { FINISHED_TURN_POLL_INTERVAL } else { EXTERNAL_SYNC_POLL_INTERVAL }),
             );
-            tracing::debug!(session = &*self.session.uri, turn = %mark.id, "somebody else is at work");
+            tracing::debug!(session = &*self.session.uri, turn = %mark.id, "another process is running a turn");
         }
-        let mut news = self.abandoned_external_turns(strays, &ours).await;
+        let mut news = self.abandoned_external_turns(abandoned, &ours).await;
         if let Some(new @ ExternalTurnRef::Abandoned(place)) = news.last().copied()
-            && let Some(stray) = strays.get(place)
-            && self.is_turn_active(&chronicle, new, stray.turn.is_complete).await
+            && let Some(abandoned_turn) = abandoned.get(place)
+            && self.is_turn_active(&transcript, new, abandoned_turn.turn.is_complete).await
         {
-            (_, led) = (
+            (_, poll_interval) = (
                 news.pop(),
-                Some(if stray.turn.is_complete { FINISHED_TURN_POLL_INTERVAL } else { EXTERNAL_SYNC_POLL_INTERVAL }),
+                Some(if abandoned_turn.turn.is_complete {
+                    FINISHED_TURN_POLL_INTERVAL
+                } else {
+                    EXTERNAL_SYNC_POLL_INTERVAL
+                }),
             );
         }
-        self.set_active_elsewhere(led).await;
+        self.set_active_elsewhere(poll_interval).await;
         news.extend(gone_on.filter(|place| *place < end).map(ExternalTurnRef::Extended));
         for (place, mark) in marks.iter().enumerate().take(end).skip(first) {
             if ours.get(place) == Some(&false) && !self.is_turn_stored(mark.id).await {
@@ -282,10 +286,10 @@ impl SessionActor {
             // The agent remembers another conversation.
             self.external_sync.agent_is_stale |= self.machine.agent_phase() != AgentPhase::Absent;
         }
-        let forgets = self.has_switched_branch(&chronicle, first, heard);
+        let forgets = self.has_switched_branch(&transcript, first, synced_through);
         let all = news.len() <= MAX_EXTERNAL_BATCH_TURNS;
         news.truncate(MAX_EXTERNAL_BATCH_TURNS);
-        let stored = self.append_external_turns(&chronicle, &news, forgets).await;
+        let stored = self.append_external_turns(&transcript, &news, forgets).await;
         if stored && all {
             self.mark_synced_through(marks, end, &claims);
         } else if stored && let Some(ExternalTurnRef::Turn(last)) = news.last() {
@@ -298,11 +302,11 @@ impl SessionActor {
     }
 
     /// Index of the first turn of the transcript that is not synced.
-    async fn first_unsynced_turn(&self, marks: &[TurnIndexEntry], ours: &[bool], heard: Uuid) -> usize {
-        if heard.is_nil() {
+    async fn first_unsynced_turn(&self, marks: &[TurnIndexEntry], ours: &[bool], synced_through: Uuid) -> usize {
+        if synced_through.is_nil() {
             return 0;
         }
-        if let Some(place) = marks.iter().position(|mark| mark.id == heard) {
+        if let Some(place) = marks.iter().position(|mark| mark.id == synced_through) {
             return place + 1;
         }
         // The conversation has been continued from an earlier turn.
@@ -317,17 +321,18 @@ impl SessionActor {
     /// Index of the last external turn, if it was appended before it was complete. After a turn of this host, further
     /// output is the own agent's.
     fn extended_turn(&self, marks: &[TurnIndexEntry], ours: &[bool]) -> Option<usize> {
-        let told = self.session.last_external_turn?;
-        let place = marks.iter().rposition(|mark| mark.id == told.turn && mark.record_count > told.length)?;
+        let last_synced = self.session.last_external_turn?;
+        let place =
+            marks.iter().rposition(|mark| mark.id == last_synced.turn && mark.record_count > last_synced.length)?;
         (ours.get(place + 1) != Some(&true)).then_some(place)
     }
 
     /// External turns that were abandoned because the conversation continued from a concurrent turn of this host. If it
     /// continued from the external ones, they are part of it; turns that another process abandoned for its own later
     /// turn are left out.
-    async fn abandoned_external_turns(&self, strays: &[AbandonedTurn], ours: &[bool]) -> Vec<ExternalTurnRef> {
+    async fn abandoned_external_turns(&self, abandoned: &[AbandonedTurn], ours: &[bool]) -> Vec<ExternalTurnRef> {
         let (mut news, mut before) = (Vec::new(), None);
-        for (place, AbandonedTurn { turn: mark, fork_index: fork }) in strays.iter().enumerate() {
+        for (place, AbandonedTurn { turn: mark, fork_index: fork }) in abandoned.iter().enumerate() {
             let others = match mark.message_id {
                 Some(id) => !self.is_own_prompt(id) && !mark.is_command,
                 // It belongs to the process that ran the turn before it.
@@ -342,9 +347,9 @@ impl SessionActor {
     }
 
     /// Whether the conversation has abandoned a stored turn: it continues from an earlier one.
-    fn has_switched_branch(&self, chronicle: &Arc<dyn Transcript>, first: usize, heard: Uuid) -> bool {
-        chronicle.abandoned_turns().iter().any(|AbandonedTurn { turn: mark, fork_index: fork }| {
-            mark.id == heard || (*fork >= first && mark.message_id.is_some_and(|id| self.is_own_prompt(id)))
+    fn has_switched_branch(&self, transcript: &Arc<dyn Transcript>, first: usize, synced_through: Uuid) -> bool {
+        transcript.abandoned_turns().iter().any(|AbandonedTurn { turn: mark, fork_index: fork }| {
+            mark.id == synced_through || (*fork >= first && mark.message_id.is_some_and(|id| self.is_own_prompt(id)))
         })
     }
 
@@ -373,19 +378,19 @@ impl SessionActor {
     }
 
     /// Whether another process is still running the last turn.
-    async fn is_turn_active(&self, chronicle: &Arc<dyn Transcript>, new: ExternalTurnRef, over: bool) -> bool {
-        let Some((archive, conversation)) = self.transcript_source() else { return false };
-        if let Some(led) = is_active_elsewhere(&*archive, conversation, over).await {
-            return led;
+    async fn is_turn_active(&self, transcript: &Arc<dyn Transcript>, new: ExternalTurnRef, over: bool) -> bool {
+        let Some((transcript_store, conversation)) = self.transcript_source() else { return false };
+        if let Some(is_active) = is_active_elsewhere(&*transcript_store, conversation, over).await {
+            return is_active;
         }
-        let told = new.load(chronicle).await.ok().flatten();
-        told.is_some_and(|turn| is_recent(&turn, self.host.clock.now_ms()))
+        let loaded = new.load(transcript).await.ok().flatten();
+        loaded.is_some_and(|turn| is_recent(&turn, self.host.clock.now_ms()))
     }
 
     /// Whether a turn was started during this host's last turn. The agent may not have written the end of that turn
     /// yet, so the transcript does not show the two branches yet.
-    pub(super) fn is_concurrent_turn(&self, told: &LoadedTurn) -> bool {
-        let began = told.started_at.as_ref().and_then(|began| began.parse::<Timestamp>().ok());
+    pub(super) fn is_concurrent_turn(&self, loaded: &LoadedTurn) -> bool {
+        let began = loaded.started_at.as_ref().and_then(|began| began.parse::<Timestamp>().ok());
         let ran = self.external_sync.turn_started_ms.zip(self.external_sync.turn_ended_ms);
         began.zip(ran).is_some_and(|(at, (began, ended))| (began..=ended).contains(&at.as_millisecond()))
     }
@@ -413,15 +418,19 @@ impl SessionActor {
     }
 
     /// Displays whether another process is running a turn, and schedules the next check after this time.
-    async fn set_active_elsewhere(&mut self, led: Option<Duration>) {
-        let news = std::mem::replace(&mut self.external_sync.is_active_elsewhere, led.is_some()) != led.is_some();
+    async fn set_active_elsewhere(&mut self, poll_interval: Option<Duration>) {
+        let news = std::mem::replace(&mut self.external_sync.is_active_elsewhere, poll_interval.is_some())
+            != poll_interval.is_some();
         let shown = self.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
         // The end of this host's turn clears the activity.
         let is_due = news || self.session.chat.active_turn.is_none();
-        if shown != led.is_some() && is_due {
-            self.publish_output(&mut activity_action(led.map(|_| ACTIVE_ELSEWHERE_ACTIVITY.to_owned())).into()).await;
+        if shown != poll_interval.is_some() && is_due {
+            self.publish_output(
+                &mut activity_action(poll_interval.map(|_| ACTIVE_ELSEWHERE_ACTIVITY.to_owned())).into(),
+            )
+            .await;
         }
-        if let Some(pause) = led {
+        if let Some(pause) = poll_interval {
             self.schedule_poll(pause);
         }
     }
@@ -439,7 +448,7 @@ impl SessionActor {
 
     /// Handles an unreadable transcript. No process continues in a missing one; another error is retried.
     async fn handle_transcript_error(&mut self, error: &TranscriptStoreError) {
-        tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read");
+        tracing::debug!(session = &*self.session.uri, %error, "failed to read transcript");
         match error {
             TranscriptStoreError::Missing => self.set_active_elsewhere(None).await,
             _ => {

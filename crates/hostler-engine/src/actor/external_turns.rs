@@ -18,12 +18,12 @@ use crate::external_sessions::replay_turn;
 use crate::session_record::{ExternalTurn, SessionRecord};
 
 const BRANCH_SWITCH_NOTICE: &str =
-    "This goes on from an earlier turn. From here on the agent does not remember what was said between.";
+    "This continues an earlier turn. From here on, the agent does not remember the turns in between.";
 
 const CONCURRENT_TURN_NOTICE: &str =
-    "Somebody else said this while a turn ran here. The agent remembers only one of the two.";
+    "Another process sent this while a turn was running here. The agent remembers only one of the two.";
 
-const EXTENDED_TURN_NOTICE: &str = "This turn went on after it was taken over. This is all of it.";
+const EXTENDED_TURN_NOTICE: &str = "This turn continued after it was imported. This is the complete turn.";
 
 /// An external turn in the transcript.
 #[derive(Debug, Clone, Copy)]
@@ -39,19 +39,19 @@ pub(super) enum ExternalTurnRef {
 impl ExternalTurnRef {
     pub(super) async fn load(
         self,
-        chronicle: &Arc<dyn Transcript>,
+        transcript: &Arc<dyn Transcript>,
     ) -> Result<Option<LoadedTurn>, TranscriptStoreError> {
-        let chronicle = Arc::clone(chronicle);
+        let transcript = Arc::clone(transcript);
         match self {
-            Self::Turn(place) | Self::Extended(place) => Ok(chronicle.load_turns(place..place + 1).await?.pop()),
-            Self::Abandoned(place) => chronicle.load_abandoned_turn(place).await,
+            Self::Turn(place) | Self::Extended(place) => Ok(transcript.load_turns(place..place + 1).await?.pop()),
+            Self::Abandoned(place) => transcript.load_abandoned_turn(place).await,
         }
     }
 
     /// Its index entry, if it is part of the conversation.
-    fn mark(self, chronicle: &Arc<dyn Transcript>) -> Option<TurnIndexEntry> {
+    fn mark(self, transcript: &Arc<dyn Transcript>) -> Option<TurnIndexEntry> {
         match self {
-            Self::Turn(place) | Self::Extended(place) => chronicle.turns().get(place).copied(),
+            Self::Turn(place) | Self::Extended(place) => transcript.turns().get(place).copied(),
             Self::Abandoned(_) => None,
         }
     }
@@ -70,40 +70,40 @@ impl SessionActor {
     /// Appends external turns. `false` if not all of them could be stored: then a later sync continues.
     pub(super) async fn append_external_turns(
         &mut self,
-        chronicle: &Arc<dyn Transcript>,
+        transcript: &Arc<dyn Transcript>,
         news: &[ExternalTurnRef],
         mut forgets: bool,
     ) -> bool {
         let mut group = ExternalTurnBatch::default();
         for new in news {
-            let mut told = match new.load(chronicle).await {
-                Ok(Some(told)) => told,
+            let mut loaded = match new.load(transcript).await {
+                Ok(Some(loaded)) => loaded,
                 Ok(None) => continue,
                 Err(error) => {
-                    tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
+                    tracing::warn!(session = &*self.session.uri, %error, "failed to read external turns");
                     self.store_external_batch(group).await;
                     return false;
                 }
             };
-            let mark = new.mark(chronicle);
+            let mark = new.mark(transcript);
             let note = match new {
                 ExternalTurnRef::Turn(_) if std::mem::take(&mut forgets) => Some(BRANCH_SWITCH_NOTICE),
-                ExternalTurnRef::Turn(_) => self.is_concurrent_turn(&told).then_some(CONCURRENT_TURN_NOTICE),
+                ExternalTurnRef::Turn(_) => self.is_concurrent_turn(&loaded).then_some(CONCURRENT_TURN_NOTICE),
                 ExternalTurnRef::Abandoned(_) => Some(CONCURRENT_TURN_NOTICE),
                 ExternalTurnRef::Extended(_) => {
                     // The extended turn is appended as a new one: the stored turn does not change, and nothing is
                     // missing.
-                    told.id = mark.map_or(told.id, |mark| Uuid::new_v5(&mark.id, &mark.record_count.to_be_bytes()));
+                    loaded.id = mark.map_or(loaded.id, |mark| Uuid::new_v5(&mark.id, &mark.record_count.to_be_bytes()));
                     Some(EXTENDED_TURN_NOTICE)
                 }
             };
-            told.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
+            loaded.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
             // Its sub-agents become chats of the session, which must exist before the next turn is replayed.
-            let alone = told.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
+            let alone = loaded.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
             if alone && !self.store_external_batch(std::mem::take(&mut group)).await {
                 return false;
             }
-            self.add_to_batch(&mut group, told, mark);
+            self.add_to_batch(&mut group, loaded, mark);
             if alone && !self.store_external_batch(std::mem::take(&mut group)).await {
                 return false;
             }
@@ -114,11 +114,11 @@ impl SessionActor {
     }
 
     /// Adds a turn to a batch, with its index entry if it is part of the conversation.
-    fn add_to_batch(&self, group: &mut ExternalTurnBatch, told: LoadedTurn, mark: Option<TurnIndexEntry>) {
-        let turn = told.id.to_string();
-        let retold = replay_turn(&self.session, told, &self.host.clock.now_timestamp());
-        let mut change = std::mem::take(&mut group.change).blobs(retold.blobs);
-        for (channel, action) in retold.actions {
+    fn add_to_batch(&self, group: &mut ExternalTurnBatch, loaded: LoadedTurn, mark: Option<TurnIndexEntry>) {
+        let turn = loaded.id.to_string();
+        let replayed = replay_turn(&self.session, loaded, &self.host.clock.now_timestamp());
+        let mut change = std::mem::take(&mut group.change).blobs(replayed.blobs);
+        for (channel, action) in replayed.actions {
             let home = match channel {
                 channel if channel == self.session.chat_uri => ActionTarget::Chat,
                 channel if channel == self.session.uri => ActionTarget::Session,
@@ -133,20 +133,20 @@ impl SessionActor {
 
     /// Stores a batch together with the sync position.
     async fn store_external_batch(&mut self, group: ExternalTurnBatch) -> bool {
-        let ExternalTurnBatch { mut change, synced_through: heard, turns } = group;
+        let ExternalTurnBatch { mut change, synced_through: synced, turns } = group;
         if turns == 0 {
             return true;
         }
-        if let Some((mark, turn)) = &heard {
+        if let Some((mark, turn)) = &synced {
             // The agent has the message: if the turn is resumed, it must not receive it twice.
-            let heard = SessionRecord::TranscriptSynced { turn: mark.id, length: Some(mark.record_count) };
-            change = change.record(heard).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
+            let synced = SessionRecord::TranscriptSynced { turn: mark.id, length: Some(mark.record_count) };
+            change = change.record(synced).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
         }
         if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
+            tracing::error!(session = &*self.session.uri, %error, "failed to store external turns; retrying");
             return false;
         }
-        if let Some((mark, turn)) = heard {
+        if let Some((mark, turn)) = synced {
             (self.session.synced_through, self.session.delivered_turn) = (Some(mark.id), Some(turn));
             self.session.delivered_prompt_id = None;
             self.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });

@@ -64,7 +64,7 @@ impl SessionActor {
             let version = host.trust.version();
             let assessed = async {
                 let assessed = host.assess_folder_for_session(&provider, directory).await;
-                assessed.inspect_err(|error| tracing::info!(%error, "a folder's configuration is ignored")).ok()
+                assessed.inspect_err(|error| tracing::info!(%error, "failed to assess a folder; its configuration is ignored")).ok()
             };
             SessionInput::AgentTask(tokio::select! {
                 biased;
@@ -181,7 +181,7 @@ impl SessionActor {
         });
         self.agent.state = AgentState::Waiting { cancel };
         if let Err(error) = self.announce_session().await {
-            tracing::warn!(%error, "a session that waits for a decision could not be announced");
+            tracing::warn!(%error, "failed to announce a session that waits for a trust decision");
         }
         self.publish_output(&mut activity_action(Some(AWAITING_TRUST_ACTIVITY.to_owned())).into()).await;
         let request = AgentRequestId(format!("folder-{}", Uuid::new_v4()));
@@ -239,13 +239,13 @@ impl SessionActor {
             }
             self.host.decide_folder_trust(asked.clone(), decision).await?;
         }
-        let (word, why) = match decision {
+        let (outcome, why) = match decision {
             Some(TrustDecision::Trust) => ("allow", "the folder is trusted"),
             Some(TrustDecision::TrustSubfolders) => ("allow", "the folder and its subfolders are trusted"),
             Some(TrustDecision::Restrict) => ("deny", "the folder is not trusted"),
             None => ("deny", "not decided; its configuration is ignored in this session"),
         };
-        let entry = self.folder_audit_entry(who, &request, &asked, word, why.to_owned());
+        let entry = self.folder_audit_entry(who, &request, &asked, outcome, why.to_owned());
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatInputCompleted(said), origin)
             .session_action(input_needed_removed(input_request_id(&request.to_string())))

@@ -46,10 +46,10 @@ pub(super) struct IdleTimer {
 impl IdleTimer {
     /// The next event of the timer.
     pub(super) async fn next_event(&mut self) -> IdleTimerEvent {
-        let Self { slot: seat, deadline: window, .. } = self;
+        let Self { slot, deadline: window, .. } = self;
         let asked = async {
-            match seat {
-                Some(seat) => seat.eviction_requested().await,
+            match slot {
+                Some(slot) => slot.eviction_requested().await,
                 None => std::future::pending().await,
             }
         };
@@ -119,8 +119,8 @@ impl SessionActor {
             AgentActivity::Idle => SlotUse::Idle,
             AgentActivity::Prewarmed => SlotUse::Prewarmed,
         };
-        if let Some(seat) = &self.idle_timer.slot {
-            seat.set_use(usage);
+        if let Some(slot) = &self.idle_timer.slot {
+            slot.set_use(usage);
         }
         let now = self.host.clock.monotonic();
         let before = self.idle_timer.activity.replace(standing);
@@ -176,9 +176,9 @@ impl SessionActor {
             }
             (IdleTimerEvent::Elapsed, AgentActivity::Background) => {
                 let time = format_duration(self.host.agent_pool.config.max_idle_timeout);
-                tracing::info!(session = &*self.session.uri, "an agent is closed although it works in the background");
+                tracing::info!(session = &*self.session.uri, "closing an idle agent that has background work");
                 self.drive(TurnInput::RetireAgent).await;
-                let text = format!("The agent was closed after {time}; what it did in the background has ended");
+                let text = format!("The agent was closed after {time}, and its background work has ended");
                 self.publish_output(&mut activity_action(Some(text)).into()).await;
             }
             (IdleTimerEvent::Elapsed, AgentActivity::AwaitingAnswer) => {
@@ -186,7 +186,7 @@ impl SessionActor {
                 let failure = TurnErrorDetails {
                     error_type: "unanswered".to_owned(),
                     message: format!(
-                        "Nobody answered the agent for {time}, so it was closed. Send a message to go on."
+                        "The agent was closed, because its request was not answered for {time}. Send a message to continue."
                     ),
                     stderr: None,
                 };
@@ -215,8 +215,8 @@ impl SessionActor {
         if !self.host.agent_pool.config.prewarm || !absent || self.host.stop.is_cancelled() {
             return;
         }
-        if let Some(seat) = self.host.agent_pool.try_acquire_prewarm() {
-            self.idle_timer = IdleTimer { slot: Some(seat), ..IdleTimer::default() };
+        if let Some(slot) = self.host.agent_pool.try_acquire_prewarm() {
+            self.idle_timer = IdleTimer { slot: Some(slot), ..IdleTimer::default() };
             self.drive(TurnInput::Prewarm).await;
         }
     }

@@ -47,7 +47,7 @@ pub(super) async fn import_session(
     uri: &Arc<str>,
     found: &ExternalSession,
 ) -> Result<(Session, Arc<dyn Transcript>), EngineError> {
-    let ImportedSession { mut session, blobs, transcript: chronicle } =
+    let ImportedSession { mut session, blobs, transcript } =
         external_sessions::import_session(host, uri, found).await?;
     session.is_listed = true;
     let summary = session.summary();
@@ -64,7 +64,7 @@ pub(super) async fn import_session(
     session.is_stored = true;
     session.mark_turns_submitted();
     session.mark_turns_committed();
-    Ok((session, chronicle))
+    Ok((session, transcript))
 }
 
 /// Publishes an imported session: added or changed, depending on whether the external session was listed.
@@ -83,12 +83,12 @@ fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::sta
 
 impl SessionActor {
     /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
-    pub(super) fn import_older_turns(&mut self, chronicle: Option<Arc<dyn Transcript>>) {
+    pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
         self.host.unimported_turns.set_missing(&self.session.chat_uri, self.session.unimported_turns);
         if self.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
             return;
         }
-        let archive = self.host.transcript_store(&self.session.session.provider);
+        let transcript_store = self.host.transcript_store(&self.session.session.provider);
         let empty = Session {
             unimported_turns: self.session.unimported_turns,
             import_cursor: self.session.import_cursor,
@@ -104,7 +104,9 @@ impl SessionActor {
         };
         let gone = self.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
         self.tasks.spawn(async move {
-            SessionInput::OlderTurnsLoaded(load_import_batch(archive, chronicle, empty, gone).await.map(Box::new))
+            SessionInput::OlderTurnsLoaded(
+                load_import_batch(transcript_store, transcript, empty, gone).await.map(Box::new),
+            )
         });
     }
 
@@ -128,9 +130,9 @@ impl SessionActor {
     }
 
     /// Handles a loaded batch, or a read error.
-    pub(super) async fn handle_older_turns(&mut self, told: Result<Box<ImportBatch>, TranscriptStoreError>) {
+    pub(super) async fn handle_older_turns(&mut self, loaded: Result<Box<ImportBatch>, TranscriptStoreError>) {
         self.importer.is_loading = false;
-        match told {
+        match loaded {
             Ok(piece) => self.import_batch(piece).await,
             Err(error) => self.handle_import_error(error).await,
         }
@@ -138,7 +140,7 @@ impl SessionActor {
 
     /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
     async fn handle_import_error(&mut self, error: TranscriptStoreError) {
-        tracing::warn!(session = &*self.session.uri, %error, "older turns of a record cannot be told yet");
+        tracing::warn!(session = &*self.session.uri, %error, "failed to load older turns from the transcript; retrying");
         let missing = error == TranscriptStoreError::Missing;
         self.host.unimported_turns.fail(&self.session.chat_uri, EngineError::ImportIncomplete(error));
         if self.importer.retry_scheduled {
@@ -176,7 +178,7 @@ impl SessionActor {
                 self.import_older_turns(piece.transcript);
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "older turns could not be stored yet");
+                tracing::error!(session = &*self.session.uri, %error, "failed to store older turns; retrying");
                 self.host.unimported_turns.fail(&self.session.chat_uri, error.into());
                 // The batch stays in progress until it is stored.
                 self.importer.is_loading = true;

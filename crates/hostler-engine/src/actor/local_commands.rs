@@ -72,7 +72,7 @@ impl SessionActor {
     pub(super) async fn run_local_turn(&mut self, turn: &str) -> bool {
         // A session with a turn is announced, even without an agent.
         if let Err(error) = self.announce_session().await {
-            tracing::error!(session = &*self.session.uri, %error, "a session could not be announced");
+            tracing::error!(session = &*self.session.uri, %error, "failed to announce session");
         }
         let text = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
         match text.and_then(|text| self.host.local_command(text)) {
@@ -88,14 +88,14 @@ impl SessionActor {
     async fn rename_session(&mut self, title: String) {
         let mut renamed = false;
         let said = if title.is_empty() {
-            "Nothing was renamed. Say the title: /rename TITLE".to_owned()
+            "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
         } else {
             match self.set_title(title.clone()).await {
                 Ok(()) => {
                     renamed = true;
                     format!("Renamed to {title:?}.")
                 }
-                Err(error) => format!("Nothing was renamed: {error}"),
+                Err(error) => format!("Not renamed: {error}"),
             }
         };
         let mut output = ActionBuffer::default();
@@ -123,7 +123,7 @@ impl SessionActor {
             input: summarize_input(input.get()),
             sub_agent: None,
             decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
-            reason: Some(denied.clone().unwrap_or_else(|| "A person's own command.".to_owned())),
+            reason: Some(denied.clone().unwrap_or_else(|| "Command of a user.".to_owned())),
         }])
         .await;
         let mut output = ActionBuffer::default();
@@ -160,18 +160,18 @@ impl SessionActor {
 
     /// Handles output or the end of a command.
     pub(super) async fn handle_local_command_event(&mut self, news: LocalCommandEvent) {
-        let LocalCommandEvent { turn, output: kept, printer, state } = news;
+        let LocalCommandEvent { turn, output: tail, printer, state } = news;
         let Some(run) = self.local_commands.iter().find(|run| run.turn == turn) else { return };
         let stop = run.cancel.clone();
         let (end, printed, terminal) = match state {
             LocalCommandState::Running(running) => {
-                let (text, terminal, of) = (kept.preview(), printer.as_ref().map(ToolCallTerminal::link), turn.clone());
+                let (text, terminal, of) = (tail.preview(), printer.as_ref().map(ToolCallTerminal::link), turn.clone());
                 self.tasks.spawn(async move {
-                    SessionInput::LocalCommand(read_output(turn, kept, printer, running, stop).await)
+                    SessionInput::LocalCommand(read_output(turn, tail, printer, running, stop).await)
                 });
                 return self.publish_command_output(&of, text, terminal).await;
             }
-            LocalCommandState::Ended(end) => (Some(end), kept.into_text(), printer.map(|printer| printer.finish(end))),
+            LocalCommandState::Ended(end) => (Some(end), tail.into_text(), printer.map(|printer| printer.finish(end))),
             LocalCommandState::NotStarted(error) => (None, error.to_string(), None),
             LocalCommandState::Stopped => (None, String::new(), None),
         };
@@ -218,7 +218,7 @@ impl SessionActor {
 /// Reads until there is output to publish, the command has ended, or it is cancelled.
 async fn read_output(
     turn: String,
-    mut kept: OutputTail,
+    mut tail: OutputTail,
     mut printer: Option<ToolCallTerminal>,
     mut running: Box<dyn RunningCommand>,
     stop: CancellationToken,
@@ -230,12 +230,12 @@ async fn read_output(
             biased;
             () = stop.cancelled() => {
                 running.terminate().await;
-                return LocalCommandEvent { turn, output: kept, printer, state: LocalCommandState::Stopped };
+                return LocalCommandEvent { turn, output: tail, printer, state: LocalCommandState::Stopped };
             }
             () = &mut gathered, if lines > 0 => break,
             line = running.next_line() => match line {
                 Some(line) => {
-                    kept.push_line(&line);
+                    tail.push_line(&line);
                     if let Some(printer) = printer.as_mut() {
                         // The terminal may apply backpressure.
                         tokio::select! {
@@ -261,10 +261,10 @@ async fn read_output(
                             LocalCommandState::Stopped
                         }
                     };
-                    return LocalCommandEvent { turn, output: kept, printer, state };
+                    return LocalCommandEvent { turn, output: tail, printer, state };
                 }
             },
         }
     }
-    LocalCommandEvent { turn, output: kept, printer, state: LocalCommandState::Running(running) }
+    LocalCommandEvent { turn, output: tail, printer, state: LocalCommandState::Running(running) }
 }

@@ -145,7 +145,7 @@ impl SessionActor {
                 vec![self.build_accepted_input(turn, &text), self.queue_changed_input(false)]
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "a queued message could not be started yet");
+                tracing::error!(session = &*self.session.uri, %error, "failed to start the turn of a queued message; retrying");
                 self.schedule_queue_retry();
                 vec![TurnInput::StartFailed]
             }
@@ -155,8 +155,8 @@ impl SessionActor {
     /// Publishes whether the queue waits for a person, if that has changed.
     pub(super) async fn publish_queue_paused(&mut self) {
         let paused = self.machine.is_queue_paused();
-        let told = self.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
-        if told != paused {
+        let was_paused = self.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
+        if was_paused != paused {
             self.publish_session_meta(QUEUE_PAUSED_KEY, paused.into()).await;
         }
     }

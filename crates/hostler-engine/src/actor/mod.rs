@@ -219,7 +219,7 @@ impl SessionHandle {
 }
 
 async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
-    let (session, restored, chronicle) = match origin {
+    let (session, restored, transcript) = match origin {
         SessionSource::Provisional(session) => (*session, false, None),
         SessionSource::Stored { uri, listed } => match load_session(&host, &uri, listed).await {
             Ok(session) => (session, true, None),
@@ -228,7 +228,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             }
         },
         SessionSource::External { uri, external: found } => match importer::import_session(&host, &uri, &found).await {
-            Ok((session, chronicle)) => (session, true, Some(chronicle)),
+            Ok((session, transcript)) => (session, true, Some(transcript)),
             Err(error) => {
                 return unload::unload_unopened(
                     &host,
@@ -296,14 +296,14 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         actor.clear_background_tasks().await;
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
-        actor.sync_on_open(chronicle.clone()).await;
+        actor.sync_on_open(transcript.clone()).await;
         actor.resume_metadata_writes();
         actor.publish_queue_paused().await;
         actor.start_reconnect_timeouts().await;
     }
     actor.start_budget().await;
     actor.read_git_branch();
-    actor.import_older_turns(chronicle);
+    actor.import_older_turns(transcript);
     let mut calm = Quiescence::default();
     calm.record_input(&actor);
     loop {
@@ -324,7 +324,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
                 Err(error) => {
-                    tracing::error!(%error, "a task of a session ended abnormally");
+                    tracing::error!(%error, "a task of a session panicked");
                     continue;
                 }
             },
@@ -460,7 +460,7 @@ impl SessionActor {
             SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
             SessionInput::PollTranscript => self.poll_transcript(),
             SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
-            SessionInput::OlderTurnsLoaded(told) => self.handle_older_turns(told).await,
+            SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
             SessionInput::RetryImport => self.retry_import(),
             SessionInput::TranscriptChanged(record) => self.handle_transcript_metadata(*record).await,
             SessionInput::TagChanged(tag) => self.handle_tag_changed(tag).await,
@@ -521,7 +521,7 @@ impl SessionActor {
 
     async fn submit(&self, batch: Batch) {
         if let Err(error) = self.host.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "a batch came too late");
+            tracing::debug!(%error, "failed to submit a batch: the store has stopped");
         }
     }
 }

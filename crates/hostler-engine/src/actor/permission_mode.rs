@@ -77,8 +77,10 @@ impl SessionActor {
 
     /// Carries out pending mode changes in order, until one has to wait for the agent.
     async fn apply_pending_modes(&mut self) {
-        while let Some(word) = self.pending_mode_changes.front().map(|(_, mode)| config::agent_mode_name(*mode)) {
-            if self.agent.permission_mode().is_some_and(|known| known != word) && self.send_mode_to_agent(word) {
+        while let Some(mode_name) = self.pending_mode_changes.front().map(|(_, mode)| config::agent_mode_name(*mode)) {
+            if self.agent.permission_mode().is_some_and(|known| known != mode_name)
+                && self.send_mode_to_agent(mode_name)
+            {
                 return;
             }
             self.accept_mode_change().await;
@@ -102,22 +104,23 @@ impl SessionActor {
 
     /// Sets an agent that was opened under another mode to the session's mode.
     pub(super) fn sync_agent_mode(&mut self) {
-        let word = config::agent_mode_name(self.configured_mode());
-        if self.agent.permission_mode().is_some_and(|known| known != word) {
-            self.send_mode_to_agent(word);
+        let mode_name = config::agent_mode_name(self.configured_mode());
+        if self.agent.permission_mode().is_some_and(|known| known != mode_name) {
+            self.send_mode_to_agent(mode_name);
         }
     }
 
     /// Sends a mode to the agent. `false` if there is no agent.
-    fn send_mode_to_agent(&mut self, word: &'static str) -> bool {
+    fn send_mode_to_agent(&mut self, mode_name: &'static str) -> bool {
         let Some((connection, attempt)) = self.agent.connection() else { return false };
         let clock = Arc::clone(&self.host.clock);
         self.modes_in_flight += 1;
         self.tasks.spawn(async move {
-            let applied = connection.apply_setting(AgentSettingChange::PermissionMode(word.to_owned()));
-            let told = clock.timeout(MODE_CHANGE_TIMEOUT, applied).await;
-            let result = told.unwrap_or_else(|| Err(ConnectionError::Refused("it did not answer".to_owned())));
-            SessionInput::AgentTask(AgentTaskEvent::PermissionModeApplied { attempt, mode: word, result })
+            let applied = connection.apply_setting(AgentSettingChange::PermissionMode(mode_name.to_owned()));
+            let answered = clock.timeout(MODE_CHANGE_TIMEOUT, applied).await;
+            let result =
+                answered.unwrap_or_else(|| Err(ConnectionError::Refused("the agent did not answer".to_owned())));
+            SessionInput::AgentTask(AgentTaskEvent::PermissionModeApplied { attempt, mode: mode_name, result })
         });
         true
     }
@@ -126,19 +129,19 @@ impl SessionActor {
     pub(super) async fn handle_mode_applied(
         &mut self,
         attempt: u64,
-        word: &'static str,
+        mode_name: &'static str,
         result: Result<(), ConnectionError>,
     ) {
         let meant = self.agent.is_live(attempt);
         self.modes_in_flight = self.modes_in_flight.saturating_sub(1);
         match result {
-            Ok(()) if meant => self.agent.set_permission_mode(word),
+            Ok(()) if meant => self.agent.set_permission_mode(mode_name),
             Err(error) if meant => return self.close_distrusted_agent(&error).await,
             // The agent has ended; the next one is opened under the mode that applies then.
             _ => {}
         }
         // An earlier change may have been sent with another mode.
-        if self.pending_mode_changes.front().is_some_and(|(_, mode)| config::agent_mode_name(*mode) == word) {
+        if self.pending_mode_changes.front().is_some_and(|(_, mode)| config::agent_mode_name(*mode) == mode_name) {
             self.accept_mode_change().await;
             self.apply_pending_modes().await;
             if self.pending_mode_changes.is_empty() {
@@ -147,29 +150,29 @@ impl SessionActor {
             }
         }
         if self.modes_in_flight == 0
-            && let Some(word) = self.reported_mode.take().filter(|_| meant)
+            && let Some(mode_name) = self.reported_mode.take().filter(|_| meant)
         {
-            self.follow_agent_mode(&word).await;
+            self.follow_agent_mode(&mode_name).await;
         }
     }
 
     /// Handles a report of the agent about its mode.
-    pub(super) async fn handle_mode_reported(&mut self, word: String) {
+    pub(super) async fn handle_mode_reported(&mut self, mode_name: String) {
         // The report may be older than the mode change that is in progress.
         if self.modes_in_flight > 0 {
-            self.reported_mode = Some(word);
+            self.reported_mode = Some(mode_name);
         } else {
-            self.follow_agent_mode(&word).await;
+            self.follow_agent_mode(&mode_name).await;
         }
     }
 
-    async fn follow_agent_mode(&mut self, word: &str) {
-        self.agent.set_permission_mode(word);
+    async fn follow_agent_mode(&mut self, mode_name: &str) {
+        self.agent.set_permission_mode(mode_name);
         let now = self.configured_mode();
-        if config::agent_mode_name(now) == word {
+        if config::agent_mode_name(now) == mode_name {
             return;
         }
-        match config::mode_after_agent_change(word, self.gate.chosen_mode()) {
+        match config::mode_after_agent_change(mode_name, self.gate.chosen_mode()) {
             Some((name, mode)) => {
                 self.gate.follow_agent_mode(mode);
                 let changed = SessionConfigChangedAction {
@@ -186,14 +189,14 @@ impl SessionActor {
                 self.reevaluate_pending_calls().await;
             }
             None => {
-                tracing::warn!(session = &*self.session.uri, "the agent loosened its permission mode; it is set back");
+                tracing::warn!(session = &*self.session.uri, "the agent loosened its permission mode; resetting it");
                 self.sync_agent_mode();
             }
         }
     }
 
     async fn close_distrusted_agent(&mut self, error: &ConnectionError) {
-        tracing::error!(session = &*self.session.uri, %error, "the agent did not take the permission mode; it is ended");
+        tracing::error!(session = &*self.session.uri, %error, "the agent did not apply the permission mode; stopping it");
         self.reported_mode = None;
         while let Some((dispatch, _)) = self.pending_mode_changes.pop_front() {
             self.gate.abandon_mode_change();
@@ -201,8 +204,9 @@ impl SessionActor {
         }
         let failure = TurnErrorDetails {
             error_type: "permissionMode".to_owned(),
-            message: "The agent did not take the permission mode, so it was ended. Send the message again to go on."
-                .to_owned(),
+            message:
+                "The agent did not apply the permission mode, so it was stopped. Send the message again to continue."
+                    .to_owned(),
             stderr: None,
         };
         self.drive(TurnInput::AbortAndClose(failure)).await;

@@ -55,11 +55,11 @@ impl SessionActor {
 
     /// The current state of the session and one of its chats.
     pub(super) fn view_chat(&self, channel: &str) -> Option<ChatView> {
-        let (chat, kept) = self.session.chat_with_storage(channel)?;
+        let (chat, storage) = self.session.chat_with_storage(channel)?;
         Some(ChatView {
             session: Arc::clone(&self.session.session),
             chat: Arc::clone(chat),
-            evicted_turns: kept.evicted.clone(),
+            evicted_turns: storage.evicted.clone(),
             annotations: Arc::clone(&self.session.annotations),
         })
     }
@@ -67,8 +67,8 @@ impl SessionActor {
     /// Takes the snapshot and the subscription at one sequence number.
     pub(super) async fn handle_subscribe(&mut self, subscribe: SubscribeRequest) {
         let SubscribeRequest { channel, extent, subscriber, token, reply } = subscribe;
-        let result = if let Some((chat, kept)) = self.session.chat_with_storage(&channel) {
-            match self.host.chat_snapshot(chat, &kept.evicted, extent, &subscriber).await {
+        let result = if let Some((chat, storage)) = self.session.chat_with_storage(&channel) {
+            match self.host.chat_snapshot(chat, &storage.evicted, extent, &subscriber).await {
                 Ok(shown) => self.host.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await,
                 Err(error) => Err(error),
             }

@@ -72,7 +72,7 @@ impl SessionActor {
                 let batch = self.new_batch(BatchDurability::Stream).entry(entry);
                 self.submit(batch).await;
             }
-            Err(error) => tracing::error!(%error, "an action was skipped"),
+            Err(error) => tracing::error!(%error, "failed to encode an action; skipped"),
         }
     }
 
@@ -93,7 +93,7 @@ impl SessionActor {
         let row = match build_catalog_put(&self.session.uri, self.session.is_listed, &summary) {
             Ok(row) => row,
             Err(error) => {
-                tracing::error!(%error, "a session's line could not be updated");
+                tracing::error!(%error, "failed to update a session summary");
                 return;
             }
         };
@@ -101,9 +101,10 @@ impl SessionActor {
         if self.session.is_listed {
             let host = Arc::clone(&self.host);
             let session = Arc::clone(&self.session.uri);
-            let told = self.published_summary.replace(summary.clone());
-            let changes =
-                told.map(|told| summary_changes(&told, &summary)).filter(|changes| *changes != Default::default());
+            let previous = self.published_summary.replace(summary.clone());
+            let changes = previous
+                .map(|previous| summary_changes(&previous, &summary))
+                .filter(|changes| *changes != Default::default());
             if changes.as_ref().is_some_and(|new| new.title.is_some() || new.working_directories.is_some()) {
                 self.host.search_indexer.mark_changed(&self.session.uri);
             }
@@ -139,7 +140,7 @@ impl SessionActor {
                 self.submit(batch).await;
                 self.host.search_indexer.mark_changed(&self.session.uri);
             }
-            Err(error) => tracing::error!(%error, "a session could not be written down"),
+            Err(error) => tracing::error!(%error, "failed to encode a session snapshot"),
         }
     }
 }

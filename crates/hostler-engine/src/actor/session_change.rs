@@ -171,7 +171,7 @@ impl SessionActor {
             return match committed {
                 Ok(()) => true,
                 Err(error) => {
-                    tracing::error!(session = &*self.session.uri, %error, "what a tool did could not be shown");
+                    tracing::error!(session = &*self.session.uri, %error, "failed to store tool output");
                     false
                 }
             };
@@ -199,7 +199,7 @@ impl SessionActor {
             self.session.apply(&channel, &action);
             match ActionEntry::new(Arc::clone(&channel), action) {
                 Ok(entry) => batch = batch.entry(entry),
-                Err(error) => tracing::error!(%error, "an action was skipped"),
+                Err(error) => tracing::error!(%error, "failed to encode an action; skipped"),
             }
         }
         self.submit(batch).await;

@@ -52,8 +52,8 @@ impl SessionActor {
         action: ChatPendingMessageSetAction,
     ) -> Result<(), ActionRejection> {
         let running = matches!(self.machine.turn_phase(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
-        let words = Prompt::new(action.message.text.clone());
-        let fits = SteeringMessage { id: SteeringMessageId(action.id.clone()), prompt: words }.is_within_size_limit();
+        let prompt = Prompt::new(action.message.text.clone());
+        let fits = SteeringMessage { id: SteeringMessageId(action.id.clone()), prompt }.is_within_size_limit();
         // Local commands cannot be steered into an agent's turn.
         let fits = fits && self.host.local_command(&action.message.text).is_none();
         // A second steer replaces the first only while the agent has not received it.
@@ -130,7 +130,7 @@ impl SessionActor {
         if let Err(error) =
             self.commit(SessionChange::default().record(SessionRecord::SteeringInjected { message: id.0 })).await
         {
-            tracing::error!(session = &*self.session.uri, %error, "a receipt could not be stored");
+            tracing::error!(session = &*self.session.uri, %error, "failed to store the receipt of a steering message");
         }
     }
 
@@ -143,10 +143,8 @@ impl SessionActor {
             SessionChange::default().output(output).chat_action(steering_removed(id))
         } else {
             let turn_id = Uuid::new_v4().to_string();
-            ActionMapper::new(turn_id.clone()).add_notice(
-                "The agent was told this in the moment in which its turn was ended.".to_owned(),
-                &mut output,
-            );
+            ActionMapper::new(turn_id.clone())
+                .add_notice("The agent received this message while its turn was ending.".to_owned(), &mut output);
             let started = ChatTurnStartedAction {
                 turn_id: turn_id.clone(),
                 started_at: self.host.clock.now_timestamp(),
@@ -189,7 +187,7 @@ impl SessionActor {
 
     async fn commit_steering(&mut self, change: SessionChange) {
         if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "a steering message stays where it is");
+            tracing::error!(session = &*self.session.uri, %error, "failed to move a steering message");
             return;
         }
         let queue = self.queue_changed_input(false);
@@ -235,7 +233,7 @@ impl SessionActor {
             .record(SessionRecord::Delivered { turn: next.clone(), prompt_id: None })
             .persist_session();
         if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "a turn could not be split");
+            tracing::error!(session = &*self.session.uri, %error, "failed to split a turn");
             return;
         }
         (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(next.clone()), None);

@@ -127,7 +127,7 @@ impl SessionActor {
             for id in ids {
                 match connection.stop_task(&id).await {
                     Ok(()) | Err(ConnectionError::RequestNotOpen) => {}
-                    Err(error) => tracing::warn!(session = &*session, id, %error, "background work goes on"),
+                    Err(error) => tracing::warn!(session = &*session, id, %error, "failed to stop background work"),
                 }
             }
         });
@@ -146,11 +146,11 @@ fn stop_question_form<'a>(work: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
     let question = Question {
         id: WORK_QUESTION_ID.to_owned(),
         header: Some("Background work".to_owned()),
-        text: "What is to be stopped as well? The rest goes on.".to_owned(),
+        text: "Which background work do you want to stop? The rest continues.".to_owned(),
         kind: QuestionKind::Choice { options, allows_multiple: true, allows_free_text: false },
         required: false,
     };
-    let message = "The turn was stopped, and this still goes on in the background.".to_owned();
+    let message = "The turn was stopped. This background work is still running.".to_owned();
     Some(InputForm::new(Some(message), vec![question]))
 }
 

@@ -20,7 +20,8 @@ use crate::session::Dispatch;
 use crate::turn::TurnEndReason;
 
 /// The notice in the parent's chat about a sub-agent whose chat could not be stored.
-const UNSTORED_SUB_AGENT_NOTICE: &str = "A sub-agent worked unseen: the host could not store what it did.";
+const UNSTORED_SUB_AGENT_NOTICE: &str =
+    "The work of a sub-agent is not displayed, because the host could not store it.";
 
 impl SessionActor {
     pub(super) async fn handle_sub_agent_finished(&mut self, agent: &str, outcome: SubAgentOutcome) {
@@ -88,7 +89,7 @@ impl SessionActor {
         }
         let change = self.remove_turn_input_needed(change);
         if let Err(error) = self.commit(change).await {
-            tracing::error!(%error, "interrupted sub-agents could not be ended");
+            tracing::error!(%error, "failed to end interrupted sub-agents");
         }
     }
 
@@ -128,7 +129,7 @@ impl SessionActor {
         match self.commit(change).await {
             Ok(()) => self.sub_agents.unstored_ends.clear(),
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "the end of a sub-agent could not be stored yet");
+                tracing::error!(session = &*self.session.uri, %error, "failed to store the end of a sub-agent; retrying");
                 let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
                 self.tasks.spawn(async move {
                     pause.await;
@@ -209,7 +210,7 @@ impl ActiveSubAgent {
 fn interrupted_failure() -> TurnErrorDetails {
     TurnErrorDetails {
         error_type: "interrupted".to_owned(),
-        message: "The agent ended while this sub-agent was at work.".to_owned(),
+        message: "The agent exited while this sub-agent was running.".to_owned(),
         stderr: None,
     }
 }

@@ -113,7 +113,7 @@ impl SessionActor {
         let chat: Arc<str> = uri::sub_agent_chat_uri(&self.session.uri, &start.call_id).into();
         let known = self.session.sub_agent_chat(&chat).map(|worker| worker.state.active_turn.is_some());
         if known == Some(true) || self.session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS {
-            tracing::warn!(session = &*self.session.uri, "a sub-agent works unseen");
+            tracing::warn!(session = &*self.session.uri, "failed to store a sub-agent's output; it is not displayed");
             return;
         }
         let now = self.host.clock.now_timestamp();
@@ -137,7 +137,7 @@ impl SessionActor {
         if let Err(error) =
             self.commit(change.action_on(ActionTarget::SubAgentChat(Arc::clone(&chat)), begun, None)).await
         {
-            tracing::error!(session = &*self.session.uri, %error, "a sub-agent cannot be shown yet");
+            tracing::error!(session = &*self.session.uri, %error, "failed to store the chat of a sub-agent; retrying");
             self.sub_agents.unpublished_starts.insert(agent, start);
             return;
         }

@@ -44,7 +44,7 @@ impl SessionActor {
         let conversation = self.conversation_of_token(&token);
         let record = match (SessionRecord::Resume { token }).to_host_record(&self.session.chat_uri) {
             Ok(record) => record,
-            Err(error) => return tracing::error!(%error, "a host record was skipped"),
+            Err(error) => return tracing::error!(%error, "failed to encode a host record; skipped"),
         };
         let mut batch = self.new_batch(BatchDurability::Stream).record(record);
         if let Some(id) = conversation {
@@ -157,7 +157,7 @@ impl SessionActor {
         } else if !is_old && !self.host.metadata_writer.is_writing(conversation) {
             let Some(new) = title.clone() else { return };
             if let Err(error) = self.set_title(new).await {
-                return tracing::warn!(%error, "a session's new name could not be stored");
+                return tracing::warn!(%error, "failed to store a session's new title");
             }
             self.host.metadata_writer.supersede_title(conversation);
             self.store_metadata_sync(MetadataSync {

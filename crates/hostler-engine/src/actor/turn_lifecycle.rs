@@ -107,7 +107,7 @@ impl SessionActor {
         match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => TurnInput::AgentTurnAccepted(turn_id),
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "what the agent does by itself cannot be shown");
+                tracing::error!(session = &*self.session.uri, %error, "failed to start an agent-initiated turn");
                 TurnInput::StartFailed
             }
         }
@@ -131,8 +131,8 @@ impl SessionActor {
         let shown = self.explain_sign_in_failure(self.explain_budget_failure(end.clone()));
         let slot = self.resolve_steering_at_turn_end();
         let transcript = self.action_mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
-        if let Some(told) = &slot.notice {
-            transcript.add_notice(told.clone(), &mut output);
+        if let Some(notice) = &slot.notice {
+            transcript.add_notice(notice.clone(), &mut output);
         }
         transcript.end_turn(shown, duration, &mut output);
         self.withdraw_turn_requests().await;
@@ -148,7 +148,7 @@ impl SessionActor {
                 true
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "a turn's end could not be stored yet");
+                tracing::error!(session = &*self.session.uri, %error, "failed to store the end of a turn; retrying");
                 let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
                 self.tasks.spawn(async move {
                     pause.await;
@@ -207,19 +207,19 @@ impl SessionActor {
         };
         let slot = self.resolve_steering_at_turn_end();
         let mut output = ActionBuffer::default();
-        if let Some(told) = &slot.notice {
-            ActionMapper::new(turn.clone()).add_notice(told.clone(), &mut output);
+        if let Some(notice) = &slot.notice {
+            ActionMapper::new(turn.clone()).add_notice(notice.clone(), &mut output);
         }
         let change = SessionChange::default().output(output).chat_action(chat_error_action(turn, 0, failure));
         let change = slot.add_actions_to(self.remove_turn_input_needed(change));
         if let Err(error) = self.commit(change).await {
-            tracing::error!(%error, "an interrupted turn could not be ended");
+            tracing::error!(%error, "failed to end an interrupted turn");
         }
         // The message was acknowledged, so the session is listed, even if its agent never started.
         if !self.session.is_listed
             && let Err(error) = self.announce_session().await
         {
-            tracing::error!(%error, "an interrupted session could not be announced");
+            tracing::error!(%error, "failed to announce an interrupted session");
         }
         self.update_summaries().await;
     }

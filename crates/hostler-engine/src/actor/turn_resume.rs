@@ -27,13 +27,13 @@ pub(super) fn continue_prompt(parts: &[ResponsePart]) -> String {
 }
 
 /// The prompt, followed by the last steer: it is unknown how much of it the agent has stored.
-pub(super) fn with_last_steering(mut words: String, parts: &[ResponsePart]) -> String {
+pub(super) fn with_last_steering(mut prompt: String, parts: &[ResponsePart]) -> String {
     if let Some(last) = last_steering_message(parts) {
         // Appended, because a prompt that starts with a slash would become a command.
-        words.push_str("\n\nWhat I said last:\n\n");
-        words.push_str(last);
+        prompt.push_str("\n\nMy last message:\n\n");
+        prompt.push_str(last);
     }
-    words
+    prompt
 }
 
 impl SessionActor {
@@ -74,7 +74,10 @@ impl SessionActor {
     /// when it is opened again. Then the message is sent once more.
     async fn recheck_delivered(&mut self, turn: &str) {
         if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
-            tracing::info!(session = &*self.session.uri, "the agent has not kept the message; it gets it again");
+            tracing::info!(
+                session = &*self.session.uri,
+                "the message is missing from the transcript; sending it again"
+            );
             self.session.delivered_turn = None;
         }
     }
@@ -84,13 +87,14 @@ impl SessionActor {
         if self.agent.has_process() {
             return false;
         }
-        let archive = self.host.transcript_store(&self.session.session.provider);
-        let (Some(prompt), Some(archive)) = (self.session.delivered_prompt_id, archive) else {
+        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
             // Without a token the agent starts a new conversation.
             return self.session.resume_token.is_none();
         };
-        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, archive.open(self.current_conversation())).await {
-            Some(Ok(record)) => !record.turns().iter().any(|mark| mark.message_id == Some(prompt)),
+        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(self.current_conversation())).await
+        {
+            Some(Ok(transcript)) => !transcript.turns().iter().any(|mark| mark.message_id == Some(prompt)),
             Some(Err(TranscriptStoreError::Missing)) => {
                 if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
                     // There is no conversation to resume yet.

@@ -27,7 +27,11 @@ pub(super) struct ConfirmedCommands {
 impl ConfirmedCommands {
     /// Number of sent commands that are confirmed before an index.
     pub(super) fn confirmed_before(&self, end: usize) -> usize {
-        self.confirmed.iter().take_while(|(place, _)| *place < end).last().map_or(0, |(_, heard)| *heard)
+        self.confirmed
+            .iter()
+            .take_while(|(place, _)| *place < end)
+            .last()
+            .map_or(0, |(_, confirmed_index)| *confirmed_index)
     }
 }
 
@@ -64,21 +68,21 @@ impl SessionActor {
     /// Finds this host's commands in the transcript from an index on, and marks the owners of these turns.
     pub(super) async fn confirm_own_commands(
         &self,
-        chronicle: &Arc<dyn Transcript>,
+        transcript: &Arc<dyn Transcript>,
         first: usize,
         ours: &mut [bool],
     ) -> ConfirmedCommands {
         let (mut claims, mut sent) = (ConfirmedCommands::default(), self.session.unconfirmed_commands.clone());
         let mut owner = first.checked_sub(1).and_then(|before| ours.get(before)).copied().unwrap_or_default();
-        for (place, mark) in chronicle.turns().iter().enumerate().skip(first) {
-            let heard = match mark.message_id {
+        for (place, mark) in transcript.turns().iter().enumerate().skip(first) {
+            let confirmed_index = match mark.message_id {
                 None => None,
                 Some(id) if self.is_own_prompt(id) => {
                     owner = true;
                     sent.iter().position(|sent| sent.prompt_id == Some(id))
                 }
                 Some(_) => {
-                    let found = find_unconfirmed_command(chronicle, place, &sent).await;
+                    let found = find_unconfirmed_command(transcript, place, &sent).await;
                     owner = found.is_some();
                     found
                 }
@@ -86,9 +90,9 @@ impl SessionActor {
             if let Some(ours) = ours.get_mut(place) {
                 *ours = owner;
             }
-            if let Some(heard) = heard {
+            if let Some(confirmed_index) = confirmed_index {
                 // Earlier commands that the transcript lacks were never written.
-                sent.drain(..=heard);
+                sent.drain(..=confirmed_index);
                 claims.confirmed.push((place, self.session.unconfirmed_commands.len() - sent.len()));
             }
         }
@@ -98,15 +102,15 @@ impl SessionActor {
 
 /// The unconfirmed command with the text of a turn in the transcript.
 async fn find_unconfirmed_command(
-    chronicle: &Arc<dyn Transcript>,
+    transcript: &Arc<dyn Transcript>,
     place: usize,
     sent: &VecDeque<UnconfirmedCommand>,
 ) -> Option<usize> {
     if sent.iter().all(|sent| sent.command_text.is_none()) {
         return None;
     }
-    let told = Arc::clone(chronicle).load_turns(place..place + 1).await.ok()?.pop()?;
-    let TurnOrigin::User { text, .. } = told.origin else { return None };
+    let loaded = Arc::clone(transcript).load_turns(place..place + 1).await.ok()?.pop()?;
+    let TurnOrigin::User { text, .. } = loaded.origin else { return None };
     let said = normalize_whitespace(&text);
     let is_it =
         |command: &str| command == said || (command == MODEL_COMMAND && said.split(' ').next() == Some(MODEL_COMMAND));

@@ -42,7 +42,7 @@ pub(super) async fn unload_unopened(
     origin: SessionSource,
     error: &EngineError,
 ) {
-    tracing::warn!(session = &**origin.uri(), %error, "a session could not be opened");
+    tracing::warn!(session = &**origin.uri(), %error, "failed to open session");
     {
         let mut sessions = host.sessions();
         // A session that is no longer registered is about to be disposed: that input is still to come.
@@ -144,7 +144,7 @@ impl Quiescence {
 impl SessionActor {
     /// Whether the actor has neither work nor users.
     fn is_quiescent(&self) -> bool {
-        let Session { is_stored: stored, unimported_turns: untold, session, chat, .. } = &self.session;
+        let Session { is_stored: stored, unimported_turns: unimported, session, chat, .. } = &self.session;
         let quiet = self.tasks.is_empty()
             && self.unwritten_decisions.is_empty()
             && self.external_sync.is_idle()
@@ -152,7 +152,7 @@ impl SessionActor {
         let waits = !self.pending_requests.is_empty()
             || !self.background_tasks.is_empty()
             || !self.local_commands.is_empty()
-            || *untold > 0;
+            || *unimported > 0;
         let works =
             chat.active_turn.is_some() || self.machine.agent_phase() != AgentPhase::Absent || self.agent.has_process();
         let wanted = !self.session.queued_messages().is_empty()
@@ -163,10 +163,10 @@ impl SessionActor {
     }
 
     fn has_subscribers(&self) -> bool {
-        let hub = &self.host.broadcaster;
-        self.session.chats().any(|(chat, ..)| hub.has_subscribers(chat))
-            || hub.has_subscribers(&self.session.uri)
-            || hub.has_subscribers(&uri::annotations_uri(&self.session.uri))
+        let broadcaster = &self.host.broadcaster;
+        self.session.chats().any(|(chat, ..)| broadcaster.has_subscribers(chat))
+            || broadcaster.has_subscribers(&self.session.uri)
+            || broadcaster.has_subscribers(&uri::annotations_uri(&self.session.uri))
     }
 
     /// Returns the session to the store, if it is quiescent. No request can be lost: a handle is obtained under the
@@ -197,11 +197,11 @@ impl SessionActor {
         let session = Arc::clone(&self.session.uri);
         let chats = self.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
         // An agent creates its transcript before it reports a resume token.
-        let led = began || self.session.resume_token.is_some() || self.session.delivered_turn.is_some();
-        let led = led && self.session.is_listed;
+        let has_conversation = began || self.session.resume_token.is_some() || self.session.delivered_turn.is_some();
+        let has_conversation = has_conversation && self.session.is_listed;
         let mut batch = self.new_batch(BatchDurability::Durable);
         if self.session.is_stored {
-            batch = with_session_removal(&self.host, batch, &session, led);
+            batch = with_session_removal(&self.host, batch, &session, has_conversation);
         }
         match self
             .host
@@ -212,7 +212,7 @@ impl SessionActor {
         {
             Ok(_) => {
                 self.forget_budget();
-                Ok(DisposedSession { has_conversation: led })
+                Ok(DisposedSession { has_conversation })
             }
             Err(error) => {
                 let origin =
@@ -223,10 +223,10 @@ impl SessionActor {
     }
 }
 
-/// A batch that removes a session from the store. The transcripts of its agent (if `led`) are deleted afterwards, at
-/// the latest after the next start.
-fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, led: bool) -> Batch {
-    for conversation in host.sessions().conversations_of(session).iter().filter(|_| led) {
+/// A batch that removes a session from the store. The transcripts of its agent (if `has_conversation`) are deleted
+/// afterwards, at the latest after the next start.
+fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, has_conversation: bool) -> Batch {
+    for conversation in host.sessions().conversations_of(session).iter().filter(|_| has_conversation) {
         batch = batch.deletion(conversation.to_string(), true);
     }
     batch.catalog(CatalogChange::Remove { session: Arc::clone(session) })

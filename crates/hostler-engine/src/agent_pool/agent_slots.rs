@@ -115,16 +115,16 @@ impl AgentSlots {
 
     /// Sets the use of a slot. An agent that was asked to close is kept only if it works.
     pub(crate) fn set_use(&mut self, id: AgentSlotId, usage: SlotUse) {
-        let Some(seat) = self.occupied.get_mut(&id) else { return };
-        if seat.usage == usage || (seat.usage == SlotUse::Evicting && usage != SlotUse::Working) {
+        let Some(slot) = self.occupied.get_mut(&id) else { return };
+        if slot.usage == usage || (slot.usage == SlotUse::Evicting && usage != SlotUse::Working) {
             return;
         }
         self.use_changes += 1;
-        *seat = SlotState { usage, since: self.use_changes };
+        *slot = SlotState { usage, since: self.use_changes };
     }
 
     pub(crate) fn slot_use(&self, id: AgentSlotId) -> Option<SlotUse> {
-        self.occupied.get(&id).map(|seat| seat.usage)
+        self.occupied.get(&id).map(|slot| slot.usage)
     }
 
     pub(crate) fn status(&self) -> AgentPoolStatus {
@@ -133,7 +133,7 @@ impl AgentSlots {
     }
 
     pub(crate) fn count(&self, usage: SlotUse) -> usize {
-        self.occupied.values().filter(|seat| seat.usage == usage).count()
+        self.occupied.values().filter(|slot| slot.usage == usage).count()
     }
 
     /// Assigns free slots to waiting requests, and evicts unused agents for the others.
@@ -156,8 +156,8 @@ impl AgentSlots {
     /// The agent to evict next.
     fn eviction_candidate(&self) -> Option<AgentSlotId> {
         let oldest = |usage: SlotUse| {
-            let these = self.occupied.iter().filter(move |(_, seat)| seat.usage == usage);
-            these.min_by_key(|(_, seat)| seat.since).map(|(id, _)| *id)
+            let these = self.occupied.iter().filter(move |(_, slot)| slot.usage == usage);
+            these.min_by_key(|(_, slot)| slot.since).map(|(id, _)| *id)
         };
         oldest(SlotUse::Prewarmed).or_else(|| oldest(SlotUse::Idle))
     }

@@ -107,7 +107,7 @@ impl AgentPool {
         let mut waiting = SlotWaiter { pool: Arc::clone(self), id, slot: receiver };
         self.rebalance();
         match waiting.slot.try_recv() {
-            Ok(seat) => SlotAcquisition::Acquired(seat),
+            Ok(slot) => SlotAcquisition::Acquired(slot),
             Err(_) => SlotAcquisition::Waiting(waiting),
         }
     }
@@ -126,21 +126,21 @@ impl AgentPool {
             for order in state.slots.rebalance() {
                 match order {
                     SlotCommand::Admit(id) => {
-                        let seat = state.new_slot(self, id);
-                        admitted.push((state.waiters.remove(&id), seat));
+                        let slot = state.new_slot(self, id);
+                        admitted.push((state.waiters.remove(&id), slot));
                     }
                     SlotCommand::Evict(id) => {
-                        if let Some(bell) = state.eviction_signals.get(&id) {
-                            bell.notify_one();
+                        if let Some(eviction_signal) = state.eviction_signals.get(&id) {
+                            eviction_signal.notify_one();
                         }
                     }
                 }
             }
         }
         // Outside the lock: if the waiter is gone, the slot is dropped and released at once.
-        for (waiting, seat) in admitted {
+        for (waiting, slot) in admitted {
             if let Some(waiting) = waiting {
-                let _ = waiting.send(seat);
+                let _ = waiting.send(slot);
             }
         }
     }
@@ -157,10 +157,10 @@ impl AgentPool {
 }
 
 impl AgentPoolState {
-    fn new_slot(&mut self, fleet: &Arc<AgentPool>, id: AgentSlotId) -> AgentSlot {
-        let bell = Arc::new(Notify::new());
-        self.eviction_signals.insert(id, Arc::clone(&bell));
-        AgentSlot { pool: Arc::clone(fleet), id, eviction_signal: bell }
+    fn new_slot(&mut self, pool: &Arc<AgentPool>, id: AgentSlotId) -> AgentSlot {
+        let eviction_signal = Arc::new(Notify::new());
+        self.eviction_signals.insert(id, Arc::clone(&eviction_signal));
+        AgentSlot { pool: Arc::clone(pool), id, eviction_signal }
     }
 }
 
@@ -199,7 +199,7 @@ impl SlotWaiter {
     /// Waits for the slot.
     pub(crate) async fn acquired(mut self) -> AgentSlot {
         match (&mut self.slot).await {
-            Ok(seat) => seat,
+            Ok(slot) => slot,
             // The pool answers every request while it exists, and this holds a reference to it.
             Err(_) => std::future::pending().await,
         }
@@ -210,7 +210,7 @@ impl SlotWaiter {
         let state = self.pool.lock();
         let (working, live) = (state.slots.count(SlotUse::Working), state.slots.limits().max_agents);
         if working < live {
-            return "Making room for the agent".to_owned();
+            return "Closing an idle agent to make room".to_owned();
         }
         format!("Waiting for a free agent ({working} of {live} are working)")
     }

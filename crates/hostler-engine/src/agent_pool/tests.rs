@@ -29,7 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A model of the pool that carries out all commands and checks each of them.
 struct World {
-    seats: AgentSlots,
+    slots: AgentSlots,
     caps: AgentPoolLimits,
     waiting: Vec<AgentSlotId>,
     /// In the order in which they entered their use, longest first.
@@ -38,7 +38,7 @@ struct World {
 
 impl World {
     fn balance(&mut self) {
-        for order in self.seats.rebalance() {
+        for order in self.slots.rebalance() {
             match order {
                 SlotCommand::Admit(id) => {
                     assert_eq!(Some(&id), self.waiting.first(), "who asked first is first");
@@ -53,16 +53,19 @@ impl World {
                 }
             }
         }
-        assert!(self.taken.len() <= self.caps.max_agents, "never more agents than seats");
+        assert!(self.taken.len() <= self.caps.max_agents, "never more agents than slots");
         let count = |usage| self.taken.iter().filter(|(_, known)| *known == usage).count();
         assert!(count(SlotUse::Prewarmed) <= self.caps.max_prewarmed);
         if !self.waiting.is_empty() {
-            assert_eq!(self.taken.len(), self.caps.max_agents, "nobody waits beside a free seat");
+            assert_eq!(self.taken.len(), self.caps.max_agents, "no waiter while a slot is free");
             let spare = count(SlotUse::Prewarmed) + count(SlotUse::Idle);
-            assert!(spare == 0 || count(SlotUse::Evicting) >= self.waiting.len(), "nobody waits for one who is idle");
+            assert!(
+                spare == 0 || count(SlotUse::Evicting) >= self.waiting.len(),
+                "idle agents are evicted for waiters"
+            );
         }
         for (id, usage) in &self.taken {
-            assert_eq!(self.seats.slot_use(*id), Some(*usage));
+            assert_eq!(self.slots.slot_use(*id), Some(*usage));
         }
         let status = AgentPoolStatus {
             live: self.taken.len(),
@@ -70,7 +73,7 @@ impl World {
             prewarmed: count(SlotUse::Prewarmed),
             waiting: self.waiting.len(),
         };
-        assert_eq!(self.seats.status(), status);
+        assert_eq!(self.slots.status(), status);
     }
 
     fn moved(&mut self, id: AgentSlotId, usage: SlotUse) {
@@ -81,18 +84,18 @@ impl World {
     fn apply(&mut self, step: &Step) {
         match step {
             Step::Ask => {
-                let id = self.seats.enqueue();
+                let id = self.slots.enqueue();
                 self.waiting.push(id);
             }
             Step::AskWarm => {
-                if let Some(id) = self.seats.try_occupy_prewarm() {
+                if let Some(id) = self.slots.try_occupy_prewarm() {
                     assert!(self.waiting.is_empty(), "a message goes before an idea");
                     self.taken.push((id, SlotUse::Prewarmed));
                 }
             }
             Step::Set(which, usage) if !self.taken.is_empty() => {
                 let (id, before) = self.taken[which % self.taken.len()];
-                self.seats.set_use(id, *usage);
+                self.slots.set_use(id, *usage);
                 let stays = before == SlotUse::Evicting && *usage != SlotUse::Working;
                 if before != *usage && !stays {
                     self.moved(id, *usage);
@@ -100,11 +103,11 @@ impl World {
             }
             Step::Release(which) if !self.taken.is_empty() => {
                 let (id, _) = self.taken.remove(which % self.taken.len());
-                self.seats.release(id);
+                self.slots.release(id);
             }
             Step::GiveUp(which) if !self.waiting.is_empty() => {
                 let id = self.waiting.remove(which % self.waiting.len());
-                self.seats.release(id);
+                self.slots.release(id);
             }
             _ => {}
         }
@@ -122,14 +125,14 @@ proptest! {
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let caps = AgentPoolLimits { max_agents: live, max_prewarmed: warm };
-        let mut world = World { seats: AgentSlots::new(caps), caps, waiting: Vec::new(), taken: Vec::new() };
+        let mut world = World { slots: AgentSlots::new(caps), caps, waiting: Vec::new(), taken: Vec::new() };
         for step in &steps {
             world.apply(step);
         }
         // When all slots are released, all waiting requests get one, in order.
         while let Some((id, _)) = world.taken.first().copied() {
             world.taken.remove(0);
-            world.seats.release(id);
+            world.slots.release(id);
             world.balance();
         }
         prop_assert!(world.waiting.is_empty());
@@ -138,53 +141,53 @@ proptest! {
 
 fn now(place: SlotAcquisition) -> super::AgentSlot {
     match place {
-        SlotAcquisition::Acquired(seat) => seat,
+        SlotAcquisition::Acquired(slot) => slot,
         SlotAcquisition::Waiting(waiting) => panic!("{}", waiting.status_text()),
     }
 }
 
 fn later(place: SlotAcquisition) -> super::SlotWaiter {
     match place {
-        SlotAcquisition::Acquired(_) => panic!("there should be no seat"),
+        SlotAcquisition::Acquired(_) => panic!("there should be no free slot"),
         SlotAcquisition::Waiting(waiting) => waiting,
     }
 }
 
 #[tokio::test]
 async fn dropped_slot_goes_to_the_first_waiter() {
-    let fleet = AgentPool::new(AgentPoolConfig {
+    let pool = AgentPool::new(AgentPoolConfig {
         limits: AgentPoolLimits { max_agents: 1, max_prewarmed: 1 },
         ..AgentPoolConfig::default()
     });
-    let seat = now(fleet.acquire());
-    let (first, gives_up, last) = (later(fleet.acquire()), later(fleet.acquire()), later(fleet.acquire()));
+    let slot = now(pool.acquire());
+    let (first, gives_up, last) = (later(pool.acquire()), later(pool.acquire()), later(pool.acquire()));
     assert_eq!(first.status_text(), "Waiting for a free agent (1 of 1 are working)");
-    assert!(fleet.try_acquire_prewarm().is_none());
+    assert!(pool.try_acquire_prewarm().is_none());
     drop(gives_up);
-    seat.set_use(SlotUse::Idle);
-    seat.eviction_requested().await;
-    assert!(seat.is_evicting());
-    assert_eq!(last.status_text(), "Making room for the agent");
-    drop(seat);
-    let seat = first.acquired().await;
+    slot.set_use(SlotUse::Idle);
+    slot.eviction_requested().await;
+    assert!(slot.is_evicting());
+    assert_eq!(last.status_text(), "Closing an idle agent to make room");
+    drop(slot);
+    let slot = first.acquired().await;
     // The slot is released as soon as it is assigned.
-    drop(seat);
+    drop(slot);
     drop(last);
-    let warm = fleet.try_acquire_prewarm().unwrap();
+    let warm = pool.try_acquire_prewarm().unwrap();
     warm.set_use(SlotUse::Working);
     drop(warm);
-    assert_eq!(fleet.status(), AgentPoolStatus::default());
+    assert_eq!(pool.status(), AgentPoolStatus::default());
 }
 
 #[test]
 fn status_counts_agents_by_use() {
-    let mut seats = AgentSlots::new(AgentPoolLimits { max_agents: 0, max_prewarmed: 0 });
-    assert_eq!(seats.limits().max_agents, 1, "there is always one seat");
-    let ids: BTreeMap<_, _> = [("a", seats.enqueue()), ("b", seats.enqueue())].into();
-    assert_eq!(seats.rebalance(), [SlotCommand::Admit(ids["a"])]);
-    seats.set_use(ids["a"], SlotUse::Idle);
-    assert_eq!(seats.rebalance(), [SlotCommand::Evict(ids["a"])]);
-    seats.set_use(ids["a"], SlotUse::Working);
-    assert!(!matches!(seats.slot_use(ids["a"]), Some(SlotUse::Evicting)), "it got a message in the last moment");
-    assert_eq!(seats.rebalance(), []);
+    let mut slots = AgentSlots::new(AgentPoolLimits { max_agents: 0, max_prewarmed: 0 });
+    assert_eq!(slots.limits().max_agents, 1, "there is always one slot");
+    let ids: BTreeMap<_, _> = [("a", slots.enqueue()), ("b", slots.enqueue())].into();
+    assert_eq!(slots.rebalance(), [SlotCommand::Admit(ids["a"])]);
+    slots.set_use(ids["a"], SlotUse::Idle);
+    assert_eq!(slots.rebalance(), [SlotCommand::Evict(ids["a"])]);
+    slots.set_use(ids["a"], SlotUse::Working);
+    assert!(!matches!(slots.slot_use(ids["a"]), Some(SlotUse::Evicting)), "it got a message in the last moment");
+    assert_eq!(slots.rebalance(), []);
 }

@@ -37,7 +37,7 @@ impl BlockRef {
                 Blob::new(media_type.media_type(), Arc::clone(data))
             }
             AttachmentBlock::Pdf { data, .. } => Blob::new("application/pdf", Arc::clone(data)),
-            AttachmentBlock::Text { text: words, .. } | AttachmentBlock::References(words) => text(words),
+            AttachmentBlock::Text { text: contents, .. } | AttachmentBlock::References(contents) => text(contents),
         };
         let (uri, bytes) = (uri(&blob), blob.body().len());
         let named = match block {
@@ -105,7 +105,7 @@ pub(crate) async fn load_blocks(store: &Store, blocks: &[BlockRef]) -> Result<Ve
         let hash = content_hash(named.content_uri()).unwrap_or_default();
         let blob = store.blob(hash).await.map_err(|error| TurnErrorDetails {
             error_type: "store".to_owned(),
-            message: format!("What is attached to this message cannot be read: {error}. Resume the turn to try again."),
+            message: format!("The attachments of this message cannot be read: {error}. Resume the turn to try again."),
             stderr: None,
         })?;
         let block = blob.and_then(|blob| named.to_block(blob.body())).ok_or_else(missing_blob_failure)?;
@@ -117,8 +117,7 @@ pub(crate) async fn load_blocks(store: &Store, blocks: &[BlockRef]) -> Result<Ve
 fn missing_blob_failure() -> TurnErrorDetails {
     TurnErrorDetails {
         error_type: AttachmentErrorCode::ArtifactMissing.as_str().to_owned(),
-        message: "A file of this message is no longer in the host's store. Attach it again in a new message."
-            .to_owned(),
+        message: "A file of this message is no longer stored on the host. Attach it again in a new message.".to_owned(),
         stderr: None,
     }
 }

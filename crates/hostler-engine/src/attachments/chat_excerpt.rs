@@ -17,7 +17,7 @@ const MAX_EXCERPT_BYTES: usize = 256 * 1024;
 /// Maximum size of one turn.
 const MAX_EXCERPT_TURN_BYTES: usize = 64 * 1024;
 
-const OMITTED_TURNS_NOTE: &str = "(Earlier turns are left out.)\n\n";
+const OMITTED_TURNS_NOTE: &str = "(Earlier turns are omitted.)\n\n";
 
 /// A chat up to a turn.
 pub(super) struct ChatExcerpt {

@@ -38,12 +38,15 @@ pub(super) fn rewrite_draft(
         let MessageAttachment::EmbeddedResource(embedded) = attachment else { continue };
         let refuse = |code, sentence: &str| AttachmentError { code, name: name.clone(), message: sentence.to_owned() };
         let Ok(data) = STANDARD.decode(data) else {
-            refusals.push(refuse(AttachmentErrorCode::Corrupt, "its contents are not proper base64"));
+            refusals.push(refuse(AttachmentErrorCode::Corrupt, "its contents are not valid base64"));
             continue;
         };
         total += data.len();
         if data.len() > limits.file_bytes || total > limits.total_bytes {
-            refusals.push(refuse(AttachmentErrorCode::TooLarge, "the draft would bring more than this host takes"));
+            refusals.push(refuse(
+                AttachmentErrorCode::TooLarge,
+                "the attachments of the draft exceed the size limit of this host",
+            ));
             continue;
         }
         let blob = Blob::new(DEFAULT_CONTENT_TYPE, data);

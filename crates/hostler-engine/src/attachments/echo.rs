@@ -26,9 +26,9 @@ pub(super) fn rewrite_message(message: &mut Message, echoes: Vec<AttachmentEcho>
             AttachmentEcho::Stored => {
                 let (original, sent) = (original_blob(file), BlockRef::from_block(&file.block).1);
                 let variant = (original.hash() != sent.hash()).then(|| SentVariant { uri: uri(&sent) });
-                let kept = to_stored_resource(attachment, &original);
+                let stored = to_stored_resource(attachment, &original);
                 blobs.push(original);
-                (kept, variant)
+                (stored, variant)
             }
         };
         if let Some(meta) = attachment_meta_mut(&mut attachment) {

@@ -73,15 +73,15 @@ impl CarriedAttachments {
     }
 
     fn add_without_removed(&mut self, notes: &[RemovedImages], turn: &Turn) {
-        let kept = &mut self.0;
+        let weights = &mut self.0;
         if was_compacted(turn) {
-            kept.clear();
+            weights.clear();
         } else if !was_never_sent(turn) {
-            kept.extend(Some(message_weight(&turn.message)).filter(|weight| *weight != AttachmentWeight::default()));
+            weights.extend(Some(message_weight(&turn.message)).filter(|weight| *weight != AttachmentWeight::default()));
         }
         for note in notes.iter().filter(|note| note.through_turn == turn.id) {
-            let pictures = kept.iter_mut().rev().filter(|weight| weight.images > 0);
-            for weight in pictures.take(if note.all { usize::MAX } else { 1 }) {
+            let with_images = weights.iter_mut().rev().filter(|weight| weight.images > 0);
+            for weight in with_images.take(if note.all { usize::MAX } else { 1 }) {
                 (weight.images, weight.image_bytes) = (0, 0);
             }
         }
@@ -117,8 +117,8 @@ pub(crate) fn check_fits(
     Err(TurnErrorDetails {
         error_type: AttachmentErrorCode::PayloadTooLarge.as_str().to_owned(),
         message: format!(
-            "With this message the conversation would carry {} pictures and {} bytes of files; at most {} and {} can be \
-             sent. Compact the conversation, drop its pictures, or begin a new session.",
+            "With this message, the conversation would contain {} images and {} bytes of files; the limits are {} and {}. \
+             Compact the conversation, remove its images, or start a new session.",
             whole.images, whole.bytes, limits.images_per_request, limits.request_bytes
         ),
         stderr: None,

@@ -135,7 +135,8 @@ impl Host {
     }
 
     fn too_many_files(&self, count: usize) -> PlanRefusal {
-        let sentence = format!("a message can bring {} files, and this one has {count}", self.attachment_limits.files);
+        let sentence =
+            format!("a message can have at most {} files, and this one has {count}", self.attachment_limits.files);
         PlanRefusal::of_message(AttachmentErrorCode::TooLarge, sentence)
     }
 
@@ -185,10 +186,10 @@ impl Host {
         let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
         let history = attachment_history_with_active_turn(view);
         let failed = |error| {
-            tracing::error!(%error, "attachments could not be planned");
+            tracing::error!(%error, "failed to plan attachments");
             PlanRefusal::of_message(
                 AttachmentErrorCode::OptimizationFailed,
-                "the files could not be looked at".to_owned(),
+                "the files could not be processed; try again".to_owned(),
             )
         };
         let weigh = {
@@ -231,6 +232,8 @@ fn oversized_prompt_reason(driver: &dyn Driver, text: String, plan: &AttachmentP
     let prompt = Prompt::new(text).with_blocks(plan.blocks());
     let (size, most) = (driver.measure_prompt_bytes(&prompt), driver.max_prompt_bytes());
     (size > most).then(|| {
-        format!("the message would be {size} bytes for the agent, which takes {most}; send fewer or smaller files")
+        format!(
+            "the message would have {size} bytes, and the agent accepts at most {most}; send fewer or smaller files"
+        )
     })
 }

@@ -71,7 +71,7 @@ impl AttachmentResolver<'_> {
             MessageAttachment::Simple(simple) => Ok((simple_source(simple), AttachmentEcho::AsSent)),
             MessageAttachment::Chat(chat) => self.resolve_chat(chat).await,
             MessageAttachment::Annotations(attached) => self.resolve_annotations(attached),
-            MessageAttachment::Unknown(_) => unsupported("this host does not know this kind of attachment"),
+            MessageAttachment::Unknown(_) => unsupported("this host does not support this type of attachment"),
         };
         let found = found.and_then(|found| check_attachment_size(attachment).map(|()| found));
         let found = found.and_then(|(source, echo)| self.reserve_bytes(&source).map(|()| (source, echo)));
@@ -92,7 +92,7 @@ impl AttachmentResolver<'_> {
             return self.load_stored(hash).await.map(|source| (source, AttachmentEcho::Stored));
         }
         let Ok(uri) = Url::parse(&resource.uri) else {
-            return unsupported("its address is no URI");
+            return unsupported("its address is not a URI");
         };
         if uri.scheme() == "file" {
             return self.load_file(&uri, resource).await.map(|source| (source, AttachmentEcho::AsSent));
@@ -124,9 +124,10 @@ impl AttachmentResolver<'_> {
     async fn load_stored(&self, hash: &str) -> Result<AttachmentSource, RefusalReason> {
         match self.host.store.blob(hash).await {
             Ok(Some(blob)) => Ok(AttachmentSource::Bytes(blob.body().into())),
-            Ok(None) => {
-                Err((AttachmentErrorCode::ArtifactMissing, "this host no longer has it; attach it again".to_owned()))
-            }
+            Ok(None) => Err((
+                AttachmentErrorCode::ArtifactMissing,
+                "it is no longer stored on this host; attach it again".to_owned(),
+            )),
             Err(_) => {
                 Err((AttachmentErrorCode::TransportFailed, "the host's store cannot be read; try again".to_owned()))
             }
@@ -139,7 +140,7 @@ impl AttachmentResolver<'_> {
         resource: &MessageResourceAttachment,
     ) -> Result<AttachmentSource, RefusalReason> {
         let Some(path) = host_files::file_path(uri) else {
-            return unsupported("its address is no path of this machine");
+            return unsupported("its address is not a path on this host");
         };
         let (roots, selection) = (
             host_files::attachment_roots(&self.view.session, &self.host.resources.session_roots),
@@ -147,7 +148,7 @@ impl AttachmentResolver<'_> {
         );
         let most = self.remaining_bytes.min(self.host.attachment_limits.file_bytes);
         let looked = move || host_files::load_source(&roots, &path, selection.as_ref(), most);
-        let stopped = |_| (AttachmentErrorCode::TransportFailed, "it could not be looked at; try again".to_owned());
+        let stopped = |_| (AttachmentErrorCode::TransportFailed, "it could not be read; try again".to_owned());
         tokio::task::spawn_blocking(looked).await.map_err(stopped)?
     }
 
@@ -161,11 +162,11 @@ impl AttachmentResolver<'_> {
             true => Some(self.view.clone()),
             false => self.host.chat_view(&attached.resource).await,
         };
-        let view = view.ok_or_else(|| missing("there is no such chat on this host"))?;
+        let view = view.ok_or_else(|| missing("the chat does not exist on this host"))?;
         let unread =
             |_| (AttachmentErrorCode::TransportFailed, "the host's store cannot be read; try again".to_owned());
         let excerpt = self.host.chat_excerpt(&view, attached.end_turn.as_deref()).await.map_err(unread)?;
-        let excerpt = excerpt.ok_or_else(|| missing("the chat has no such turn that is over"))?;
+        let excerpt = excerpt.ok_or_else(|| missing("the chat has no such completed turn"))?;
         Ok((AttachmentSource::Text(excerpt.text), AttachmentEcho::WithEndTurn(excerpt.end_turn)))
     }
 
@@ -177,7 +178,7 @@ impl AttachmentResolver<'_> {
         let missing = |sentence: String| (AttachmentErrorCode::ArtifactMissing, sentence);
         let session = uri::session_of(&self.view.chat.resource);
         if session.as_deref() != uri::annotated_session(&attached.resource) {
-            return Err(missing("these are not the annotations of this session".to_owned()));
+            return Err(missing("the annotations belong to another session".to_owned()));
         }
         let text = annotations::format_document(&self.view.annotations, attached.annotation_ids.as_deref());
         Ok((AttachmentSource::Text(text.map_err(|error| missing(error.to_string()))?), AttachmentEcho::AsSent))
@@ -187,7 +188,7 @@ impl AttachmentResolver<'_> {
         let size = match source {
             AttachmentSource::Base64(text) => text.len() / 4 * 3,
             AttachmentSource::Bytes(bytes) => bytes.len(),
-            AttachmentSource::Text(words) => words.len(),
+            AttachmentSource::Text(text) => text.len(),
             AttachmentSource::Reference(_) => 0,
         };
         match self.remaining_bytes.checked_sub(size) {
@@ -199,7 +200,7 @@ impl AttachmentResolver<'_> {
                 let most = self.host.attachment_limits.total_bytes;
                 Err((
                     AttachmentErrorCode::TooLarge,
-                    format!("with it the message would bring more than {most} bytes; send fewer files"),
+                    format!("with it, the message would exceed {most} bytes; send fewer files"),
                 ))
             }
         }
@@ -214,14 +215,13 @@ pub(super) fn check_attachment_size(attachment: &MessageAttachment) -> Result<()
     }
     Err((
         AttachmentErrorCode::TooLarge,
-        format!("what is said about it has more than {MAX_ATTACHMENT_JSON_BYTES} bytes; attach it as a file"),
+        format!("its description has more than {MAX_ATTACHMENT_JSON_BYTES} bytes; attach it as a file"),
     ))
 }
 
 fn simple_source(simple: &SimpleMessageAttachment) -> AttachmentSource {
-    let only_its_name = || {
-        format!("The user attached {:?}, of which only the name is known.", DisplayName::new(&simple.label).as_str())
-    };
+    let only_its_name =
+        || format!("The user attached {:?}; only its name is known.", DisplayName::new(&simple.label).as_str());
     AttachmentSource::Text(simple.model_representation.clone().unwrap_or_else(only_its_name))
 }
 
@@ -235,7 +235,7 @@ fn format_listing(label: &str, listing: DirectoryListing) -> String {
         |name: &str| name.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }).collect::<String>();
     let DirectoryListing { mut entries, is_truncated: more } = listing;
     entries.sort();
-    let mut text = format!("What is in the directory {} on the user's machine:\n", plain(label));
+    let mut text = format!("Contents of the directory {} on the user's machine:\n", plain(label));
     for entry in &entries {
         text.push_str(&plain(&entry.name));
         text.push_str(if entry.is_directory { "/\n" } else { "\n" });

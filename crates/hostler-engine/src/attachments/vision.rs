@@ -26,7 +26,7 @@ pub(super) fn refuse_images(files: &mut [AttachmentSummary], model: &str) -> boo
         any = true;
         file.decision = AttachmentDisposition::Reject;
         file.code = Some(AttachmentErrorCode::ModelUnsupported);
-        file.message = Some(format!("{model} takes no pictures; choose another model or leave it out"));
+        file.message = Some(format!("{model} does not support images; choose another model, or remove the image"));
     }
     any
 }

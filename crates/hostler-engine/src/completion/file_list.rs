@@ -76,7 +76,7 @@ impl FileListCache {
         match fresh.await {
             Ok(fresh) => Arc::clone(&list.insert(fresh).files),
             Err(error) => {
-                tracing::error!(%error, "a directory could not be walked");
+                tracing::error!(%error, "failed to list a directory");
                 FileList::default()
             }
         }

@@ -35,24 +35,24 @@ pub(super) fn token_at(text: &str, offset: usize) -> Option<Token<'_>> {
 mod tests {
     use super::*;
 
-    fn word(text: &str, offset: usize) -> Option<(usize, &str)> {
+    fn token_text(text: &str, offset: usize) -> Option<(usize, &str)> {
         token_at(text, offset).map(|token| (token.start, token.text))
     }
 
     #[test]
     fn token_spans_from_the_last_space_to_the_cursor() {
-        assert_eq!(word("look at @src/ma in", 15), Some((8, "@src/ma")));
-        assert_eq!(word("look at @src/ma in", 12), Some((8, "@src")));
-        assert_eq!(word("a\n@b", 4), Some((2, "@b")));
-        assert_eq!(word("a ", 2), Some((2, "")));
-        assert_eq!(word("", 0), Some((0, "")));
-        assert_eq!(word("@x", 0), Some((0, "")));
+        assert_eq!(token_text("look at @src/ma in", 15), Some((8, "@src/ma")));
+        assert_eq!(token_text("look at @src/ma in", 12), Some((8, "@src")));
+        assert_eq!(token_text("a\n@b", 4), Some((2, "@b")));
+        assert_eq!(token_text("a ", 2), Some((2, "")));
+        assert_eq!(token_text("", 0), Some((0, "")));
+        assert_eq!(token_text("@x", 0), Some((0, "")));
     }
 
     #[test]
     fn positions_are_counted_in_utf16_units() {
-        assert_eq!(word("🐎 @ü", 5), Some((3, "@ü")));
-        assert_eq!(word("🐎", 1), None, "in the middle of a letter");
-        assert_eq!(word("ab", 3), None, "behind the end");
+        assert_eq!(token_text("🐎 @ü", 5), Some((3, "@ü")));
+        assert_eq!(token_text("🐎", 1), None, "in the middle of a letter");
+        assert_eq!(token_text("ab", 3), None, "behind the end");
     }
 }

@@ -64,9 +64,9 @@ const MAX_THINKING_TOKENS: u32 = 1_000_000;
 
 /// Each with its title and description.
 const LIMIT_PROPERTIES: [(&str, &str, &str); 3] = [
-    (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
-    (LIMIT_TOKENS, "Token limit", "How many tokens of all kinds the session may use"),
-    (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
+    (LIMIT_REQUESTS, "Request limit", "Maximum number of requests to the model"),
+    (LIMIT_TOKENS, "Token limit", "Maximum number of tokens of all kinds"),
+    (LIMIT_DOLLARS, "Dollar limit", "Maximum cost in US dollars"),
 ];
 
 /// The keys of the host's configuration that this host uses: defaults of new sessions, and the filter of external
@@ -130,9 +130,9 @@ fn check_host_value(offer: &ConfigChoices, key: &str, value: &Value) -> Result<(
     match key {
         _ if !HOST_CONFIG_KEYS.contains(&key) || value.is_null() => Ok(()),
         PERMISSION_MODE => {
-            let wish = JsonObject::from_iter([(PERMISSION_MODE.to_owned(), value.clone())]);
+            let requested = JsonObject::from_iter([(PERMISSION_MODE.to_owned(), value.clone())]);
             // Bypassing permissions must be chosen for each session; it cannot be a default.
-            modes::resolve_mode_values(&wish, &JsonObject::new(), false).map(drop)
+            modes::resolve_mode_values(&requested, &JsonObject::new(), false).map(drop)
         }
         SHOW_EXTERNAL => check_show_external(value),
         _ => check_value(offer, key, value),
@@ -172,10 +172,10 @@ pub(crate) fn thinking_budget(values: &JsonObject) -> Option<u32> {
 pub(crate) fn resolve_change(
     offer: &ConfigChoices,
     now: &JsonObject,
-    wish: &JsonObject,
+    requested: &JsonObject,
     replace: bool,
 ) -> Result<JsonObject, ConfigValueError> {
-    for (key, value) in wish {
+    for (key, value) in requested {
         match key.as_str() {
             PERMISSION_MODE | MODE | AUTO_APPROVE => {}
             ISOLATION | BRANCH if now.get(key) == Some(value) => {}
@@ -184,11 +184,11 @@ pub(crate) fn resolve_change(
             _ => return Err(ConfigValueError::ReadOnly { key: key.to_owned() }),
         }
     }
-    let said = modes::resolve_mode_values(wish, now, offer.allow_bypass)?;
+    let said = modes::resolve_mode_values(requested, now, offer.allow_bypass)?;
     if replace && said.is_none() {
         return Err(ConfigValueError::Missing { key: PERMISSION_MODE });
     }
-    let mut change = wish.clone();
+    let mut change = requested.clone();
     change.extend(said.into_iter().flatten());
     if replace {
         let fixed = [ISOLATION, BRANCH].into_iter().filter_map(|key| Some((key.to_owned(), now.get(key)?.clone())));

@@ -18,16 +18,19 @@ pub(super) struct EnumOption(pub(super) &'static str, pub(super) &'static str, p
 
 /// The permission modes that a session can have.
 const PERMISSION_MODES: [(EnumOption, PermissionMode); 5] = [
-    (EnumOption(DEFAULT_MODE, "Ask first", "Ask before anything is changed"), PermissionMode::Default),
+    (EnumOption(DEFAULT_MODE, "Ask first", "Ask before each change"), PermissionMode::Default),
     (
         EnumOption("acceptEdits", "Accept edits", "Edit files in the working directory without asking"),
         PermissionMode::AcceptEdits,
     ),
-    (EnumOption("plan", "Plan", "Plan only, change nothing"), PermissionMode::Plan),
-    (EnumOption("dontAsk", "Never ask", "Do only what needs no question, deny the rest"), PermissionMode::DontAsk),
+    (EnumOption("plan", "Plan", "Plan without making changes"), PermissionMode::Plan),
+    (
+        EnumOption("dontAsk", "Deny instead of asking", "Run what is allowed without asking, and deny the rest"),
+        PermissionMode::DontAsk,
+    ),
     // Only if the host's configuration allows it.
     (
-        EnumOption("bypassPermissions", "Allow all", "Do everything that no rule forbids, without asking"),
+        EnumOption("bypassPermissions", "Allow all", "Run everything that no rule denies, without asking"),
         PermissionMode::Bypass,
     ),
 ];
@@ -39,9 +42,9 @@ const AUTOPILOT: &str = "autopilot";
 
 /// Each with its meaning here.
 pub(super) const VSCODE_MODES: [EnumOption; 3] = [
-    EnumOption(INTERACTIVE, "Interactive", "Ask about what is not approved"),
-    EnumOption(PLAN, "Plan", "Plan only, change nothing"),
-    EnumOption(AUTOPILOT, "Autopilot", "Never ask: do what needs no question, deny the rest"),
+    EnumOption(INTERACTIVE, "Interactive", "Ask about everything that is not approved"),
+    EnumOption(PLAN, "Plan", "Plan without making changes"),
+    EnumOption(AUTOPILOT, "Autopilot", "Run what is allowed without asking, and deny the rest"),
 ];
 
 /// VS Code's names of automatic approvals.
@@ -50,9 +53,9 @@ const APPROVE_ALL: &str = "autoApprove";
 
 /// Each with its meaning here. The last one only if the host's configuration allows it.
 const VSCODE_APPROVALS: [EnumOption; 3] = [
-    EnumOption(DEFAULT_MODE, "Default approvals", "Only what reads"),
-    EnumOption(ASSISTED, "Approve edits", "Edits of files in the working directory too"),
-    EnumOption(APPROVE_ALL, "Approve all", "Everything that no rule forbids"),
+    EnumOption(DEFAULT_MODE, "Default approvals", "Reading only"),
+    EnumOption(ASSISTED, "Approve edits", "Reading, and edits of files in the working directory"),
+    EnumOption(APPROVE_ALL, "Approve all", "Everything that no rule denies"),
 ];
 
 /// The available modes.
@@ -82,8 +85,11 @@ pub(crate) fn agent_mode_name(mode: PermissionMode) -> &'static str {
 
 /// The mode that a session adopts after its agent changed its own mode, with its name. `None` if it is looser than the
 /// mode that a person chose, or unknown.
-pub(crate) fn mode_after_agent_change(word: &str, chosen: PermissionMode) -> Option<(&'static str, PermissionMode)> {
-    let mode = match (word, chosen) {
+pub(crate) fn mode_after_agent_change(
+    agent_mode: &str,
+    chosen: PermissionMode,
+) -> Option<(&'static str, PermissionMode)> {
+    let mode = match (agent_mode, chosen) {
         ("plan", _) => PermissionMode::Plan,
         (_, PermissionMode::Plan) => return None,
         // These modes have no other name in the agent.
@@ -99,14 +105,14 @@ pub(crate) fn mode_after_agent_change(word: &str, chosen: PermissionMode) -> Opt
 /// The values of all three properties for a permission mode. An approval that has no effect now is kept, so that it
 /// applies again afterwards.
 pub(crate) fn values_for_mode(mode: &str, now: &JsonObject) -> JsonObject {
-    let kept = || match now.get(AUTO_APPROVE).and_then(Value::as_str) {
+    let retained = || match now.get(AUTO_APPROVE).and_then(Value::as_str) {
         Some(ASSISTED) => ASSISTED,
         _ => DEFAULT_MODE,
     };
     let (way, approved) = match mode {
         "acceptEdits" => (INTERACTIVE, ASSISTED),
-        "plan" => (PLAN, kept()),
-        "dontAsk" => (AUTOPILOT, kept()),
+        "plan" => (PLAN, retained()),
+        "dontAsk" => (AUTOPILOT, retained()),
         "bypassPermissions" => (INTERACTIVE, APPROVE_ALL),
         _ => (INTERACTIVE, DEFAULT_MODE),
     };
@@ -127,13 +133,15 @@ fn mode_for_values(way: &str, approved: &str) -> &'static str {
 
 /// The values of all three properties after a change that names some of them. `None` if it names none.
 pub(super) fn resolve_mode_values(
-    wish: &JsonObject,
+    requested: &JsonObject,
     now: &JsonObject,
     bypass: bool,
 ) -> Result<Option<JsonObject>, ConfigValueError> {
-    let mode = parse_option(wish, PERMISSION_MODE, available_modes(bypass).map(|(EnumOption(name, ..), _)| *name))?;
-    let way = parse_option(wish, MODE, VSCODE_MODES.iter().map(|EnumOption(name, ..)| *name))?;
-    let approved = parse_option(wish, AUTO_APPROVE, available_approvals(bypass).map(|EnumOption(name, ..)| *name))?;
+    let mode =
+        parse_option(requested, PERMISSION_MODE, available_modes(bypass).map(|(EnumOption(name, ..), _)| *name))?;
+    let way = parse_option(requested, MODE, VSCODE_MODES.iter().map(|EnumOption(name, ..)| *name))?;
+    let approved =
+        parse_option(requested, AUTO_APPROVE, available_approvals(bypass).map(|EnumOption(name, ..)| *name))?;
     if way.is_none() && approved.is_none() {
         return Ok(mode.map(|mode| values_for_mode(mode, now)));
     }
@@ -152,11 +160,11 @@ pub(super) fn resolve_mode_values(
 
 /// The value of a property in a change, if it is an available one.
 fn parse_option(
-    wish: &JsonObject,
+    requested: &JsonObject,
     key: &str,
     known: impl Iterator<Item = &'static str>,
 ) -> Result<Option<&'static str>, ConfigValueError> {
-    let Some(value) = wish.get(key) else { return Ok(None) };
+    let Some(value) = requested.get(key) else { return Ok(None) };
     let names: Vec<_> = known.collect();
     match names.iter().find(|name| value.as_str() == Some(**name)) {
         Some(name) => Ok(Some(name)),
@@ -178,8 +186,8 @@ mod tests {
         object(json!({"permissionMode": mode, "mode": way, "autoApprove": approved}))
     }
 
-    fn after(wish: Value, now: &JsonObject) -> JsonObject {
-        resolve_mode_values(&object(wish), now, true).unwrap().unwrap()
+    fn after(requested: Value, now: &JsonObject) -> JsonObject {
+        resolve_mode_values(&object(requested), now, true).unwrap().unwrap()
     }
 
     #[test]
@@ -214,17 +222,17 @@ mod tests {
     #[test]
     fn contradictory_and_unavailable_values_are_rejected() {
         let none = JsonObject::new();
-        let refused = |wish: Value| resolve_mode_values(&object(wish), &none, false).unwrap_err().to_string();
+        let refused = |requested: Value| resolve_mode_values(&object(requested), &none, false).unwrap_err().to_string();
         assert!(refused(json!({"permissionMode": "plan", "mode": "interactive"})).contains("contradicts"));
         assert!(refused(json!({"permissionMode": "default", "autoApprove": "assisted"})).contains("contradicts"));
-        for wish in [
+        for requested in [
             json!({"autoApprove": "autoApprove"}),
             json!({"permissionMode": "bypassPermissions"}),
             json!({"mode": "agent"}),
             json!({"mode": null}),
             json!({"autoApprove": true}),
         ] {
-            assert!(refused(wish.clone()).contains("cannot be"), "{wish}");
+            assert!(refused(requested.clone()).contains("cannot be"), "{requested}");
         }
         assert_eq!(resolve_mode_values(&object(json!({"effort": "low"})), &none, false), Ok(None));
     }

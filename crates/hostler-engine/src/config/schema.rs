@@ -17,16 +17,12 @@ use crate::external_sessions::ExternalSessionFilter;
 /// The schema of a session's configuration.
 pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
     let bypass = offer.allow_bypass;
-    let thinking = property(
-        "number",
-        "Thinking budget",
-        "How many tokens the model may spend on thinking, from the next message on",
-    );
+    let thinking = property("number", "Thinking budget", "Maximum number of thinking tokens, from the next message on");
     let background = SessionConfigPropertySchema {
         r#enum: Some(BackgroundOnStop::ALL.map(|(name, ..)| name.into()).to_vec()),
         enum_labels: Some(BackgroundOnStop::ALL.map(|(name, ..)| capitalize(name)).to_vec()),
         enum_descriptions: Some(BackgroundOnStop::ALL.map(|(.., meaning)| meaning.to_owned()).to_vec()),
-        ..property("string", "Background work on stop", "What becomes of background work when a turn is stopped")
+        ..property("string", "Background work on stop", "What happens to background work when a turn is stopped")
     };
     let isolation = SessionConfigPropertySchema {
         session_mutable: None,
@@ -42,7 +38,7 @@ pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
         (MODE.to_owned(), enum_property("Mode", "How the agent works", "interactive", &modes::VSCODE_MODES)),
         (AUTO_APPROVE.to_owned(), {
             let approvals: Vec<_> = modes::available_approvals(bypass).copied().collect();
-            enum_property("Approvals", "What the agent does without a question", DEFAULT_MODE, &approvals)
+            enum_property("Approvals", "What the agent does without asking", DEFAULT_MODE, &approvals)
         }),
         (MODEL.to_owned(), model_property(offer)),
         (EFFORT.to_owned(), effort_property()),
@@ -52,7 +48,7 @@ pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
     ]);
     if offer.is_repository {
         // Sessions work in the directory itself, so its branch is read-only.
-        let branch = property("string", "Branch", "The branch that the working directory is on");
+        let branch = property("string", "Branch", "The current branch of the working directory");
         let branch = SessionConfigPropertySchema {
             read_only: Some(true),
             enum_dynamic: Some(true),
@@ -71,9 +67,8 @@ pub(crate) fn session_schema(offer: &ConfigChoices) -> SessionConfigSchema {
 pub(crate) fn host_schema(offer: &ConfigChoices) -> ConfigSchema {
     // The list of models changes while the host runs, and there is no notification of a changed schema.
     let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model_property(offer) };
-    let words = ExternalSessionFilter::ALL.map(|(name, label, meaning, _)| EnumOption(name, label, meaning));
-    let external =
-        enum_property("External sessions", "Which sessions are listed that were led elsewhere", "all", &words);
+    let options = ExternalSessionFilter::ALL.map(|(name, label, meaning, _)| EnumOption(name, label, meaning));
+    let external = enum_property("External sessions", "Which external sessions are listed", "all", &options);
     let properties = [
         (PERMISSION_MODE, permission_mode_property(false)),
         (MODEL, model),
@@ -85,7 +80,7 @@ pub(crate) fn host_schema(offer: &ConfigChoices) -> ConfigSchema {
 }
 
 fn permission_mode_property(bypass: bool) -> SessionConfigPropertySchema {
-    let modes: Vec<_> = modes::available_modes(bypass).map(|(word, _)| *word).collect();
+    let modes: Vec<_> = modes::available_modes(bypass).map(|(name, _)| *name).collect();
     enum_property("Permission mode", "What the agent may do without asking", DEFAULT_MODE, &modes)
 }
 
@@ -95,7 +90,7 @@ fn model_property(offer: &ConfigChoices) -> SessionConfigPropertySchema {
         enum_labels: Some(offer.models.iter().map(|model| model.name.clone()).collect()),
         // The list may change during the session.
         enum_dynamic: Some(true),
-        ..property("string", "Model", "The model of messages that name none")
+        ..property("string", "Model", "The model of messages without a model of their own")
     }
 }
 
@@ -109,19 +104,19 @@ fn effort_property() -> SessionConfigPropertySchema {
 }
 
 /// An enum property with these values.
-fn enum_property(title: &str, description: &str, default: &str, words: &[EnumOption]) -> SessionConfigPropertySchema {
+fn enum_property(title: &str, description: &str, default: &str, options: &[EnumOption]) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(default.into()),
-        r#enum: Some(words.iter().map(|EnumOption(word, ..)| (*word).into()).collect()),
-        enum_labels: Some(words.iter().map(|EnumOption(_, label, _)| (*label).to_owned()).collect()),
-        enum_descriptions: Some(words.iter().map(|EnumOption(.., meaning)| (*meaning).to_owned()).collect()),
+        r#enum: Some(options.iter().map(|EnumOption(name, ..)| (*name).into()).collect()),
+        enum_labels: Some(options.iter().map(|EnumOption(_, label, _)| (*label).to_owned()).collect()),
+        enum_descriptions: Some(options.iter().map(|EnumOption(.., meaning)| (*meaning).to_owned()).collect()),
         ..property("string", title, description)
     }
 }
 
 /// A word with an upper-case first letter.
-fn capitalize(word: &str) -> String {
-    let mut letters = word.chars();
+fn capitalize(name: &str) -> String {
+    let mut letters = name.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 

@@ -20,8 +20,8 @@ fn offer() -> ConfigChoices {
 }
 
 /// A session's values after a change, as the reducer computes them.
-fn after(now: &JsonObject, wish: Value, replace: bool) -> Result<JsonObject, ConfigValueError> {
-    let change = resolve_change(&offer(), now, &object(wish), replace)?;
+fn after(now: &JsonObject, requested: Value, replace: bool) -> Result<JsonObject, ConfigValueError> {
+    let change = resolve_change(&offer(), now, &object(requested), replace)?;
     let mut values = if replace { JsonObject::new() } else { now.clone() };
     values.extend(change);
     Ok(values)
@@ -50,7 +50,8 @@ fn limits_must_be_non_negative_numbers_or_null() {
         json!({"limitDollars": 1e300}),
     ] {
         let reason = after(&JsonObject::new(), bad.clone(), false).unwrap_err();
-        assert!(reason.contains("must be") && reason.contains("not negative"), "{reason}");
+        let text = reason.to_string();
+        assert!(text.contains("cannot be") && text.contains("not negative"), "{text}");
         assert_eq!(resolve_session_values(&offer(), &object(bad), &[]).unwrap_err(), reason);
     }
 }

@@ -47,11 +47,11 @@ fn branch_values(branches: &GitBranches) -> Vec<SessionConfigValueItem> {
 fn schema_values(offer: &ConfigChoices, property: &str) -> Vec<SessionConfigValueItem> {
     let Some(property) = schema::session_schema(offer).properties.remove(property) else { return Vec::new() };
     let (labels, meanings) = (property.enum_labels.unwrap_or_default(), property.enum_descriptions.unwrap_or_default());
-    let words = property.r#enum.unwrap_or_default();
-    let words = words.iter().enumerate().filter_map(|(place, word)| Some((place, word.as_str()?)));
-    let items = words.map(|(place, word)| SessionConfigValueItem {
-        value: word.to_owned(),
-        label: labels.get(place).map_or(word, String::as_str).to_owned(),
+    let names = property.r#enum.unwrap_or_default();
+    let names = names.iter().enumerate().filter_map(|(place, name)| Some((place, name.as_str()?)));
+    let items = names.map(|(place, name)| SessionConfigValueItem {
+        value: name.to_owned(),
+        label: labels.get(place).map_or(name, String::as_str).to_owned(),
         description: meanings.get(place).cloned(),
     });
     items.collect()

@@ -23,7 +23,7 @@ impl Engine {
         let Some(session) = uri::session_of(&dispatch.channel) else { return };
         let Some(handle) = self.host.load_session(&session).await else { return };
         if handle.send(SessionInput::Dispatch(Box::new(dispatch))).await.is_err() {
-            tracing::debug!("a dispatch came too late");
+            tracing::debug!("dropped a dispatch: the channel has ended");
         }
     }
 

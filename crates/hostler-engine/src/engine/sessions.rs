@@ -39,21 +39,21 @@ impl Engine {
     /// # Errors
     /// If the URI is in use or invalid, the provider unknown, the directory missing or the configuration wrong, or if a
     /// sign-in is needed first.
-    pub fn create_session(&self, wish: CreateSession) -> Result<(), EngineError> {
+    pub fn create_session(&self, params: CreateSession) -> Result<(), EngineError> {
         let host = &self.host;
-        if !uri::is_session_uri(&wish.uri) {
-            return Err(InvalidParams::SessionUri(wish.uri).into());
+        if !uri::is_session_uri(&params.uri) {
+            return Err(InvalidParams::SessionUri(params.uri).into());
         }
-        let provider = wish.provider.clone().unwrap_or_else(|| self.provider_of(&wish.uri));
+        let provider = params.provider.clone().unwrap_or_else(|| self.provider_of(&params.uri));
         let Some(driver) = host.drivers.get(&provider) else {
             return Err(EngineError::ProviderNotFound(provider));
         };
         host.check_signed_in()?;
-        let directories = host.resolve_directories(&wish.working_directories)?;
+        let directories = host.resolve_directories(&params.working_directories)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
-        let config = host.session_config(home.as_deref(), &wish.config.unwrap_or_default())?;
+        let config = host.session_config(home.as_deref(), &params.config.unwrap_or_default())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
-        let session_uri: Arc<str> = wish.uri.into();
+        let session_uri: Arc<str> = params.uri.into();
         let mut session = Session::provisional(
             Arc::clone(&session_uri),
             provider,
@@ -61,7 +61,7 @@ impl Engine {
             Some(config),
             host.clock.now_timestamp(),
         );
-        if let Some(client) = wish.active_client {
+        if let Some(client) = params.active_client {
             host.broadcaster.clients.mark_participant(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
         }
@@ -83,8 +83,8 @@ impl Engine {
         let handle = SessionHandle::spawn(host, SessionSource::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
         drop(sessions);
-        if let Some(wish) = wish.progress {
-            host.prepare_agent(driver, wish);
+        if let Some(params) = params.progress {
+            host.prepare_agent(driver, params);
         }
         Ok(())
     }
@@ -111,8 +111,8 @@ impl Engine {
         let (reply, done) = oneshot::channel();
         let sent = handle.send(SessionInput::Dispose(reply)).await;
         let disposed = done.await;
-        if let Ok(Ok(DisposedSession { has_conversation: led })) = &disposed {
-            self.host.delete_session_conversations(session, *led).await;
+        if let Ok(Ok(DisposedSession { has_conversation })) = &disposed {
+            self.host.delete_session_conversations(session, *has_conversation).await;
         }
         let result = {
             let mut sessions = self.host.sessions();

@@ -23,7 +23,7 @@ impl Host {
     /// Notifies all sessions if decisions about folders have changed since the last notification.
     pub(crate) fn notify_trust_changes(&self) {
         let version = self.trust.version();
-        self.trust_version.send_if_modified(|told| std::mem::replace(told, version) != version);
+        self.trust_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
     }
 
     /// Whether the configuration of a folder applies to a provider's agents now.

@@ -125,12 +125,12 @@ impl Host {
                     .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
                     .collect()
             };
-            let hub = Arc::clone(&self.broadcaster);
-            let told = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-                notices.into_iter().for_each(|notice| hub.notify(uri::ROOT_CHANNEL_URI, notice));
+            let broadcaster = Arc::clone(&self.broadcaster);
+            let previous = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
+                notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
             });
-            if let Err(error) = self.store.sequencer().submit(told).await {
-                tracing::debug!(%error, "what was found came too late");
+            if let Err(error) = self.store.sequencer().submit(previous).await {
+                tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
             }
         }
     }
@@ -163,10 +163,10 @@ impl Host {
                 let Some(line) = line else {
                     return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
                 };
-                let told = self.catalog.summary(&uri);
+                let previous = self.catalog.summary(&uri);
                 self.catalog.upsert(&uri, &line);
-                let Some(told) = told else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
-                let changes = Box::new(summary_changes(&told, &line));
+                let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
+                let changes = Box::new(summary_changes(&previous, &line));
                 (*changes != Default::default())
                     .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
             }

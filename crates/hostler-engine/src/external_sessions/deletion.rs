@@ -63,9 +63,9 @@ impl Host {
                 None => (self.provider_of(session).to_owned(), sessions.conversations_of(session)),
             }
         };
-        let Some(archive) = self.transcript_store(&provider) else { return Ok(()) };
+        let Some(transcript_store) = self.transcript_store(&provider) else { return Ok(()) };
         for conversation in conversations {
-            if archive.external_activity(conversation).await == Some(ExternalActivity::Busy) {
+            if transcript_store.external_activity(conversation).await == Some(ExternalActivity::Busy) {
                 return Err(EngineError::ActiveElsewhere);
             }
         }
@@ -80,14 +80,14 @@ impl Host {
 
     /// Marks the conversations of a deleted session, so that scans skip them. Transcripts of its agent, if there are
     /// any, are deleted too.
-    pub(crate) async fn delete_session_conversations(&self, session: &str, led: bool) {
+    pub(crate) async fn delete_session_conversations(&self, session: &str, has_conversation: bool) {
         let forgotten: Vec<Uuid> = {
             let mut sessions = self.sessions();
             let of_it = sessions.conversation_owners.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
             of_it.map(|(id, owner)| (*id, owner.take()).0).collect()
         };
         let provider = self.provider_of(session);
-        for id in forgotten.into_iter().filter(|_| led) {
+        for id in forgotten.into_iter().filter(|_| has_conversation) {
             self.delete_transcript(provider, id).await;
         }
     }
@@ -95,27 +95,27 @@ impl Host {
     /// Deletes a transcript. If that fails, the session stays deleted: `sessions doctor` reports the file, and the next
     /// start tries again. A deleted transcript that is restored later is not deleted again.
     async fn delete_transcript(&self, provider: &str, conversation: Uuid) {
-        let Some(archive) = self.transcript_store(provider) else { return };
-        if let Err(error) = archive.delete(conversation).await {
-            tracing::warn!(%conversation, %error, "a deleted session's record could not be removed");
+        let Some(transcript_store) = self.transcript_store(provider) else { return };
+        if let Err(error) = transcript_store.delete(conversation).await {
+            tracing::warn!(%conversation, %error, "failed to delete transcript");
             return;
         }
         let removed = Batch::new(None, BatchDurability::Stream).deletion(conversation.to_string(), false);
         if let Err(error) = self.store.sequencer().submit(removed).await {
-            tracing::debug!(%error, "that a record has gone was noted too late");
+            tracing::debug!(%error, "failed to store that a transcript was deleted");
         }
     }
 
     /// Deletes transcripts of deleted sessions that could not be deleted before a restart.
     pub(super) async fn delete_pending_transcripts(&self) {
-        let left = self.store.pending_deletions().await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "records that are still to be removed are not known");
+        let pending = self.store.pending_deletions().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to read the pending transcript deletions");
             Vec::new()
         });
-        for conversation in left.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
-            for (provider, archive) in self.external_scanner.transcript_stores() {
+        for conversation in pending.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
+            for (provider, transcript_store) in self.external_scanner.transcript_stores() {
                 // Only one of the stores has it, and no file of a running turn is deleted.
-                if archive.external_activity(conversation).await != Some(ExternalActivity::Busy) {
+                if transcript_store.external_activity(conversation).await != Some(ExternalActivity::Busy) {
                     self.delete_transcript(provider, conversation).await;
                 }
             }

@@ -28,12 +28,12 @@ pub enum ExternalSessionFilter {
 impl ExternalSessionFilter {
     /// Each value: name, label, description.
     pub const ALL: [(&'static str, &'static str, &'static str, Self); 6] = [
-        ("none", "None", "Only what was begun or opened here", Self::None),
-        ("recent", "Recent", "The last two of the last 7 days", Self::Recent),
-        ("last24Hours", "Last 24 hours", "What was changed in the last 24 hours", Self::Last24Hours),
-        ("last7Days", "Last 7 days", "What was changed in the last 7 days", Self::Last7Days),
-        ("last30Days", "Last 30 days", "What was changed in the last 30 days", Self::Last30Days),
-        ("all", "All", "Every conversation that the agent keeps", Self::All),
+        ("none", "None", "Only sessions that were created or opened on this host", Self::None),
+        ("recent", "Recent", "The two latest sessions of the last 7 days", Self::Recent),
+        ("last24Hours", "Last 24 hours", "Sessions that were changed in the last 24 hours", Self::Last24Hours),
+        ("last7Days", "Last 7 days", "Sessions that were changed in the last 7 days", Self::Last7Days),
+        ("last30Days", "Last 30 days", "Sessions that were changed in the last 30 days", Self::Last30Days),
+        ("all", "All", "All sessions that the agent has stored", Self::All),
     ];
 
     /// The value with this name.

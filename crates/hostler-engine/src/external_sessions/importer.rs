@@ -51,20 +51,20 @@ pub(crate) async fn import_session(
     found: &ExternalSession,
 ) -> Result<ImportedSession, EngineError> {
     let driver = host.drivers.get(&found.provider);
-    let archive = driver.and_then(|driver| driver.transcript_store());
-    let archive = archive.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
-    let chronicle = archive.open(found.conversation.id).await?;
-    let mut turns = chronicle.turns();
+    let transcript_store = driver.and_then(|driver| driver.transcript_store());
+    let transcript_store = transcript_store.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
+    let transcript = transcript_store.open(found.conversation.id).await?;
+    let mut turns = transcript.turns();
     let first = turns.len() - count_last_fitting(turns, host.turns_in_memory.max(1));
-    let mut told = load_turns(&chronicle, first..turns.len()).await?;
+    let mut loaded = load_turns(&transcript, first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
-        && let Some(TranscriptTurn::Loaded(turn)) = told.last()
-        && is_active_elsewhere(&*archive, found.conversation.id, last.is_complete)
+        && let Some(TranscriptTurn::Loaded(turn)) = loaded.last()
+        && is_active_elsewhere(&*transcript_store, found.conversation.id, last.is_complete)
             .await
             .unwrap_or_else(|| is_recent(turn, host.clock.now_ms()))
     {
         // Another process is running this turn. It is appended when it has ended.
-        (turns, _) = (before, told.pop());
+        (turns, _) = (before, loaded.pop());
     }
     let first = first.min(turns.len());
     let mut session = new_session(host, uri, found);
@@ -76,21 +76,25 @@ pub(crate) async fn import_session(
         ..EvictedTurns::default()
     });
     session.unimported_turns = first;
-    session.import_cursor = chronicle.turns().get(first).map(|mark| mark.id);
+    session.import_cursor = transcript.turns().get(first).map(|mark| mark.id);
     // The agent has the last message: a turn that failed there can be resumed here.
     session.delivered_turn = turns.last().map(|mark| mark.id.to_string());
     let applied = tokio::task::spawn_blocking(move || {
-        let blobs = apply_turns(&mut session, told);
+        let blobs = apply_turns(&mut session, loaded);
         (session, blobs)
     });
     let (session, blobs) = applied.await.map_err(|error| TranscriptStoreError::Failed(error.to_string()))?;
-    Ok(ImportedSession { session, blobs, transcript: chronicle })
+    Ok(ImportedSession { session, blobs, transcript })
 }
 
 /// Whether another process still runs the last turn, as far as processes report it. A turn that looks complete may
 /// continue, if a process reports that.
-pub(crate) async fn is_active_elsewhere(archive: &dyn TranscriptStore, conversation: Uuid, over: bool) -> Option<bool> {
-    match (archive.external_activity(conversation).await, over) {
+pub(crate) async fn is_active_elsewhere(
+    transcript_store: &dyn TranscriptStore,
+    conversation: Uuid,
+    over: bool,
+) -> Option<bool> {
+    match (transcript_store.external_activity(conversation).await, over) {
         (Some(ExternalActivity::Busy), _) | (Some(ExternalActivity::Unknown), false) => Some(true),
         (_, true) | (Some(ExternalActivity::Idle), false) => Some(false),
         (None, false) => None,
@@ -111,7 +115,7 @@ fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session 
     let directory = directory.unwrap_or_else(|| host.default_directory.clone());
     let directories = Url::from_file_path(&directory).map(String::from).into_iter().collect();
     let config = host.session_config(Some(&directory), &Default::default());
-    let config = config.inspect_err(|error| tracing::warn!(%error, "a found session begins without a configuration"));
+    let config = config.inspect_err(|error| tracing::warn!(%error, "imported session has no configuration"));
     let config = config.ok().map(|config| SessionConfigState { schema: config.schema, values: config.values });
     let modified = clock::format_timestamp(conversation.modified);
     let created = conversation.created.clone().unwrap_or_else(|| modified.clone());
@@ -148,43 +152,44 @@ enum TranscriptTurn {
 
 /// Loads turns by their indices in the transcript. An unreadable turn does not affect its neighbors.
 async fn load_turns(
-    chronicle: &Arc<dyn Transcript>,
+    transcript: &Arc<dyn Transcript>,
     places: Range<usize>,
 ) -> Result<Vec<TranscriptTurn>, TranscriptStoreError> {
-    match Arc::clone(chronicle).load_turns(places.clone()).await {
-        Ok(told) => return Ok(told.into_iter().map(TranscriptTurn::Loaded).collect()),
+    match Arc::clone(transcript).load_turns(places.clone()).await {
+        Ok(loaded) => return Ok(loaded.into_iter().map(TranscriptTurn::Loaded).collect()),
         Err(TranscriptStoreError::Unreadable(_)) => {}
         Err(error) => return Err(error),
     }
-    let mut tales = Vec::with_capacity(places.len());
+    let mut turns_to_apply = Vec::with_capacity(places.len());
     for place in places {
-        match Arc::clone(chronicle).load_turns(place..place + 1).await {
-            Ok(told) => tales.extend(told.into_iter().map(TranscriptTurn::Loaded)),
+        match Arc::clone(transcript).load_turns(place..place + 1).await {
+            Ok(loaded) => turns_to_apply.extend(loaded.into_iter().map(TranscriptTurn::Loaded)),
             Err(error @ TranscriptStoreError::Unreadable(_)) => {
-                let id = chronicle.turns().get(place).map_or_else(Uuid::new_v4, |mark| mark.id);
-                tracing::warn!(turn = %id, "a turn of a record cannot be told");
-                tales.push(TranscriptTurn::Unreadable(Box::new(placeholder_turn(id.to_string(), &error.to_string()))));
+                let id = transcript.turns().get(place).map_or_else(Uuid::new_v4, |mark| mark.id);
+                tracing::warn!(turn = %id, "failed to load a turn from a transcript");
+                turns_to_apply
+                    .push(TranscriptTurn::Unreadable(Box::new(placeholder_turn(id.to_string(), &error.to_string()))));
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(tales)
+    Ok(turns_to_apply)
 }
 
 /// Applies turns to a session, in order. Returns the contents that they refer to.
-fn apply_turns(session: &mut Session, tales: Vec<TranscriptTurn>) -> Vec<Blob> {
+fn apply_turns(session: &mut Session, turns_to_apply: Vec<TranscriptTurn>) -> Vec<Blob> {
     let mut blobs = Vec::new();
-    for tale in tales {
-        match tale {
+    for turn in turns_to_apply {
+        match turn {
             TranscriptTurn::Loaded(turn) => {
                 let id = turn.id;
                 let otherwise = session.chat.modified_at.clone();
                 match catch_turn_panic(id, || replay_turn(session, turn, &otherwise)) {
-                    Ok(retold) => {
-                        for (channel, action) in &retold.actions {
+                    Ok(replayed) => {
+                        for (channel, action) in &replayed.actions {
                             session.apply(channel, action);
                         }
-                        blobs.extend(retold.blobs);
+                        blobs.extend(replayed.blobs);
                     }
                     Err(lost) => push_placeholder(session, *lost),
                 }
@@ -208,7 +213,7 @@ fn push_placeholder(session: &mut Session, turn: Turn) {
 fn catch_turn_panic<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Box<Turn>> {
     // The state that the work has changed is not used again.
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
-        let why = "the host failed while it read the agent's record of the conversation";
+        let why = "the host failed while reading the transcript";
         Box::new(placeholder_turn(turn.to_string(), why))
     })
 }
@@ -232,37 +237,36 @@ pub(crate) struct ImportBatch {
 /// Turns that the transcript no longer contains are replaced by placeholders, so that every turn keeps its position. If
 /// `gone`, a missing transcript counts as deleted; any other failure is an error, because it may be temporary.
 pub(crate) async fn load_import_batch(
-    archive: Option<Arc<dyn TranscriptStore>>,
-    chronicle: Option<Arc<dyn Transcript>>,
+    transcript_store: Option<Arc<dyn TranscriptStore>>,
+    transcript: Option<Arc<dyn Transcript>>,
     mut empty: Session,
     gone: bool,
 ) -> Result<ImportBatch, TranscriptStoreError> {
     let until = empty.unimported_turns;
-    let older = match load_older_turns(archive, chronicle, &empty).await {
+    let older = match load_older_turns(transcript_store, transcript, &empty).await {
         Err(error @ TranscriptStoreError::Missing) if gone => {
-            tracing::warn!(session = &*empty.uri, %error, "turns of a record are given up");
-            let (first, told_from) = (until.saturating_sub(IMPORT_BATCH_TURNS), empty.import_cursor);
+            tracing::warn!(session = &*empty.uri, %error, "gave up importing turns of a transcript");
+            let (first, import_cursor) = (until.saturating_sub(IMPORT_BATCH_TURNS), empty.import_cursor);
             OlderTranscriptTurns {
                 first,
                 turns: Vec::new(),
-                import_cursor: told_from,
+                import_cursor,
                 transcript: None,
                 reason: error.to_string(),
             }
         }
         older => older?,
     };
-    let OlderTranscriptTurns { first, turns: tales, import_cursor: told_from, transcript: chronicle, reason: why } =
-        older;
+    let OlderTranscriptTurns { first, turns: turns_to_apply, import_cursor, transcript, reason: why } = older;
     let piece = tokio::task::spawn_blocking(move || {
-        let blobs = apply_turns(&mut empty, tales);
+        let blobs = apply_turns(&mut empty, turns_to_apply);
         let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
         let turns = fill_missing_turns(first..until, known, &why);
         let line = |chat: &ChatState| empty.session.chats.iter().find(|line| line.resource == chat.resource).cloned();
         let workers =
             empty.sub_agent_chats.iter().filter_map(|worker| Some((line(&worker.state)?, (*worker.state).clone())));
         let workers = workers.collect();
-        ImportBatch { first, turns, sub_agent_chats: workers, blobs, import_cursor: told_from, transcript: chronicle }
+        ImportBatch { first, turns, sub_agent_chats: workers, blobs, import_cursor, transcript }
     });
     piece.await.map_err(|error| TranscriptStoreError::Failed(error.to_string()))
 }
@@ -287,15 +291,15 @@ struct OlderTranscriptTurns {
 /// Loads turns by their positions in the session, which match the transcript unless the conversation has switched
 /// branches.
 async fn load_older_turns(
-    archive: Option<Arc<dyn TranscriptStore>>,
-    chronicle: Option<Arc<dyn Transcript>>,
+    transcript_store: Option<Arc<dyn TranscriptStore>>,
+    transcript: Option<Arc<dyn Transcript>>,
     empty: &Session,
 ) -> Result<OlderTranscriptTurns, TranscriptStoreError> {
-    let chronicle = match chronicle {
-        Some(chronicle) => chronicle,
-        None => archive.ok_or(TranscriptStoreError::Missing)?.open(empty.conversation).await?,
+    let transcript = match transcript {
+        Some(transcript) => transcript,
+        None => transcript_store.ok_or(TranscriptStoreError::Missing)?.open(empty.conversation).await?,
     };
-    let (marks, until) = (chronicle.turns(), empty.unimported_turns);
+    let (marks, until) = (transcript.turns(), empty.unimported_turns);
     let end = match empty.import_cursor {
         Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
         // Sessions from an earlier version have no cursor.
@@ -305,21 +309,21 @@ async fn load_older_turns(
     // Turns that the transcript lacks are the first ones.
     let places = if count == end { IMPORT_BATCH_TURNS.min(until) } else { count };
     let begin = end - count;
-    let told_from = if count > 0 { marks.get(begin).map(|mark| mark.id) } else { empty.import_cursor };
-    let tales = load_turns(&chronicle, begin..end).await?;
-    let why = "the agent's record of the conversation has become shorter".to_owned();
+    let import_cursor = if count > 0 { marks.get(begin).map(|mark| mark.id) } else { empty.import_cursor };
+    let turns_to_apply = load_turns(&transcript, begin..end).await?;
+    let why = "the transcript has become shorter".to_owned();
     Ok(OlderTranscriptTurns {
         first: until - places,
-        turns: tales,
-        import_cursor: told_from,
-        transcript: Some(chronicle),
+        turns: turns_to_apply,
+        import_cursor,
+        transcript: Some(transcript),
         reason: why,
     })
 }
 
 /// The placeholder for a turn that the transcript no longer contains.
 fn placeholder_turn(id: String, why: &str) -> Turn {
-    let says = format!("This turn could not be taken over: {why}.");
+    let says = format!("This turn could not be imported: {why}.");
     Turn {
         id,
         started_at: None,
@@ -348,14 +352,15 @@ mod tests {
             record_count: 1,
             size_bytes: bytes,
         };
-        let told = |bytes: &[u64], most| count_last_fitting(&bytes.iter().copied().map(mark).collect::<Vec<_>>(), most);
-        assert_eq!(told(&[], 3), 0);
-        assert_eq!(told(&[1, 2, 3, 4], 3), 3);
+        let fitting =
+            |bytes: &[u64], most| count_last_fitting(&bytes.iter().copied().map(mark).collect::<Vec<_>>(), most);
+        assert_eq!(fitting(&[], 3), 0);
+        assert_eq!(fitting(&[1, 2, 3, 4], 3), 3);
         let half = IMPORT_BATCH_BYTES / 2;
-        assert_eq!(told(&[1, half, half], 3), 2);
-        assert_eq!(told(&[1, half, half + 1], 3), 1);
-        assert_eq!(told(&[1, u64::MAX], 3), 1, "however long it is");
-        assert_eq!(told(&[u64::MAX, 1], 3), 1);
+        assert_eq!(fitting(&[1, half, half], 3), 2);
+        assert_eq!(fitting(&[1, half, half + 1], 3), 1);
+        assert_eq!(fitting(&[1, u64::MAX], 3), 1, "however long it is");
+        assert_eq!(fitting(&[u64::MAX, 1], 3), 1);
     }
 
     #[test]

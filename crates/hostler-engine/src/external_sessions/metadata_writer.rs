@@ -107,11 +107,11 @@ impl MetadataWriter {
         });
     }
 
-    fn try_enqueue(&self, wish: MetadataWriteRequest) {
-        let conversation = wish.conversation;
+    fn try_enqueue(&self, request: MetadataWriteRequest) {
+        let conversation = request.conversation;
         self.lock_pending_writes().entry(conversation).or_default().in_flight += 1;
-        if self.sender.try_send(wish).is_err() {
-            tracing::warn!(%conversation, "the agent's record does not get what a person has put on the session");
+        if self.sender.try_send(request).is_err() {
+            tracing::warn!(%conversation, "transcript does not exist; title and tag of the session are not written to it");
             self.finish_write(conversation);
         }
     }
@@ -135,8 +135,9 @@ impl MetadataWriter {
     }
 
     /// Whether a request is the latest of its kind.
-    fn is_latest(&self, wish: &MetadataWriteRequest) -> bool {
-        *self.lock_pending_writes().entry(wish.conversation).or_default().latest_revision(&wish.update) == wish.revision
+    fn is_latest(&self, request: &MetadataWriteRequest) -> bool {
+        *self.lock_pending_writes().entry(request.conversation).or_default().latest_revision(&request.update)
+            == request.revision
     }
 
     /// Whether a write is in progress that will replace the transcript's value.
@@ -155,55 +156,59 @@ impl Host {
     /// until their own end.
     pub(crate) fn run_metadata_writer(self: &Arc<Self>) {
         let receiver = self.metadata_writer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut wishes) = receiver else { return };
+        let Some(mut requests) = receiver else { return };
         let (host, last) = (Arc::downgrade(self), self.metadata_writer.writes_closed.clone());
         self.metadata_writer.writer_task.spawn(async move {
             loop {
-                let wish = tokio::select! {
+                let request = tokio::select! {
                     biased;
-                    wish = wishes.recv() => wish,
+                    request = requests.recv() => request,
                     () = last.cancelled() => None,
                 };
-                let (Some(wish), Some(host)) = (wish, host.upgrade()) else { return };
-                host.write_metadata(wish).await;
+                let (Some(request), Some(host)) = (request, host.upgrade()) else { return };
+                host.write_metadata(request).await;
             }
         });
     }
 
-    async fn write_metadata(self: &Arc<Self>, wish: MetadataWriteRequest) {
-        let conversation = wish.conversation;
-        let written = match (self.transcript_store(&wish.provider), &wish.update) {
-            _ if !self.metadata_writer.is_latest(&wish) => Ok(()),
-            (Some(archive), MetadataUpdate::Title(title)) => archive.rename(conversation, title).await,
-            (Some(archive), MetadataUpdate::Tag(tag)) => archive.set_tag(conversation, tag.as_deref()).await,
+    async fn write_metadata(self: &Arc<Self>, request: MetadataWriteRequest) {
+        let conversation = request.conversation;
+        let written = match (self.transcript_store(&request.provider), &request.update) {
+            _ if !self.metadata_writer.is_latest(&request) => Ok(()),
+            (Some(transcript_store), MetadataUpdate::Title(title)) => {
+                transcript_store.rename(conversation, title).await
+            }
+            (Some(transcript_store), MetadataUpdate::Tag(tag)) => {
+                transcript_store.set_tag(conversation, tag.as_deref()).await
+            }
             (None, _) => Err(TranscriptStoreError::Missing),
         };
         if let Err(error) = written {
-            tracing::warn!(%conversation, %error, "the agent's record does not say what a person has put on the session");
-            self.retry_metadata_write(wish);
+            tracing::warn!(%conversation, %error, "failed to write title or tag to transcript");
+            self.retry_metadata_write(request);
         }
         self.metadata_writer.finish_write(conversation);
     }
 
     /// Retries after a delay: the disk may be unavailable for a while, or the transcript may not exist yet.
-    fn retry_metadata_write(self: &Arc<Self>, wish: MetadataWriteRequest) {
-        let tries = wish.attempts + 1;
+    fn retry_metadata_write(self: &Arc<Self>, request: MetadataWriteRequest) {
+        let tries = request.attempts + 1;
         if tries >= METADATA_MAX_ATTEMPTS {
             return;
         }
-        self.metadata_writer.lock_pending_writes().entry(wish.conversation).or_default().retrying += 1;
-        let pause = self.clock.sleep(METADATA_MAX_RETRY_DELAY.min(METADATA_RETRY_DELAY * (1 << wish.attempts)));
+        self.metadata_writer.lock_pending_writes().entry(request.conversation).or_default().retrying += 1;
+        let pause = self.clock.sleep(METADATA_MAX_RETRY_DELAY.min(METADATA_RETRY_DELAY * (1 << request.attempts)));
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
         self.tasks.spawn(async move {
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
             let Some(host) = host.upgrade() else { return };
-            if let Some(known) = host.metadata_writer.lock_pending_writes().get_mut(&wish.conversation) {
+            if let Some(known) = host.metadata_writer.lock_pending_writes().get_mut(&request.conversation) {
                 known.retrying = known.retrying.saturating_sub(1);
             }
-            if host.metadata_writer.is_latest(&wish) {
-                host.metadata_writer.try_enqueue(MetadataWriteRequest { attempts: tries, ..wish });
+            if host.metadata_writer.is_latest(&request) {
+                host.metadata_writer.try_enqueue(MetadataWriteRequest { attempts: tries, ..request });
             }
         });
     }

@@ -26,11 +26,11 @@ pub(crate) struct ReplayedTurn {
 }
 
 /// Maps a loaded turn to actions on a session. `otherwise` replaces times that the transcript lacks.
-pub(crate) fn replay_turn(session: &Session, told: LoadedTurn, otherwise: &str) -> ReplayedTurn {
-    let began = told.started_at.filter(|began| is_valid_start_time(began)).unwrap_or_else(|| otherwise.to_owned());
-    let duration = told.ended_at.map_or(0, |ended| elapsed_ms(&began, &ended));
-    let turn = told.id.to_string();
-    let mut retelling = TurnReplayer {
+pub(crate) fn replay_turn(session: &Session, loaded: LoadedTurn, otherwise: &str) -> ReplayedTurn {
+    let began = loaded.started_at.filter(|began| is_valid_start_time(began)).unwrap_or_else(|| otherwise.to_owned());
+    let duration = loaded.ended_at.map_or(0, |ended| elapsed_ms(&began, &ended));
+    let turn = loaded.id.to_string();
+    let mut replay = TurnReplayer {
         session,
         mapper: ActionMapper::new(turn.clone()),
         sub_agents: BTreeMap::new(),
@@ -40,16 +40,16 @@ pub(crate) fn replay_turn(session: &Session, told: LoadedTurn, otherwise: &str) 
         duration,
         output: ReplayedTurn::default(),
     };
-    retelling.start_turn(told.origin);
+    replay.start_turn(loaded.origin);
     let mut outcome = TurnOutcome::Interrupted;
-    for event in told.events {
+    for event in loaded.events {
         match event {
             DriverEvent::TurnEnded(end) => outcome = end,
-            DriverEvent::SubAgent { agent, event } => retelling.apply_sub_agent_event(agent.0, event),
-            event => retelling.apply_event(event),
+            DriverEvent::SubAgent { agent, event } => replay.apply_sub_agent_event(agent.0, event),
+            event => replay.apply_event(event),
         }
     }
-    retelling.end_turn(outcome)
+    replay.end_turn(outcome)
 }
 
 struct TurnReplayer<'a> {
@@ -214,8 +214,8 @@ fn turn_started_action(turn_id: String, started_at: String, text: String, kind: 
 /// The notice that replaces the attachments of a person's message.
 fn attachments_notice(count: usize) -> String {
     match count {
-        1 => "1 attachment came with this message; the agent has it.".to_owned(),
-        _ => format!("{count} attachments came with this message; the agent has them."),
+        1 => "This message has 1 attachment, which the agent received.".to_owned(),
+        _ => format!("This message has {count} attachments, which the agent received."),
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
         Session::provisional("claude:/s".into(), "claude".to_owned(), Vec::new(), None, NOW.to_owned())
     }
 
-    fn told(said: TurnOrigin, events: Vec<DriverEvent>) -> LoadedTurn {
+    fn loaded(said: TurnOrigin, events: Vec<DriverEvent>) -> LoadedTurn {
         let at = |second: u8| Some(format!("2026-01-01T00:00:{second:02}.000Z"));
         LoadedTurn { id: Uuid::from_u128(7), origin: said, started_at: at(1), ended_at: at(4), events }
     }
@@ -294,9 +294,9 @@ mod tests {
     }
 
     /// The session after a replayed turn, each action of which must have an effect.
-    fn with(told: LoadedTurn) -> Session {
+    fn with(loaded: LoadedTurn) -> Session {
         let mut session = session();
-        for (channel, action) in replay_turn(&session.clone(), told, NOW).actions {
+        for (channel, action) in replay_turn(&session.clone(), loaded, NOW).actions {
             let outcome = session.apply(&channel, &action);
             assert_eq!(outcome, crate::state::ApplyOutcome::Applied, "{action:?}");
         }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn replayed_turn_has_text_times_and_id() {
-        let session = with(told(person("hi", 0), [text(1, "yes").to_vec(), vec![done()]].concat()));
+        let session = with(loaded(person("hi", 0), [text(1, "yes").to_vec(), vec![done()]].concat()));
         let turn = &session.chat.turns[0];
         assert_eq!((turn.id.as_str(), turn.state), ("00000000-0000-0000-0000-000000000007", TurnState::Complete));
         assert_eq!((turn.started_at.as_deref(), turn.duration), (Some("2026-01-01T00:00:01.000Z"), Some(3_000)));
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn attachments_become_a_notice_and_agent_turns_have_no_user() {
-        let session = with(told(person("look", 2), vec![done()]));
+        let session = with(loaded(person("look", 2), vec![done()]));
         assert_eq!(notes(&session.chat), ["2 attachments came with this message; the agent has them."]);
-        let session = with(told(TurnOrigin::Agent("The build is over.".to_owned()), vec![done()]));
+        let session = with(loaded(TurnOrigin::Agent("The build is over.".to_owned()), vec![done()]));
         let message = &session.chat.turns[0].message;
         assert_eq!(
             (message.text.as_str(), message.origin.kind.clone()),
@@ -349,7 +349,7 @@ mod tests {
             (Some("2026-01-01T00:00:00Z"), Some("soon"), 0),
             (Some("-009999-01-01T00:00:00Z"), Some("9999-01-01T00:00:00Z"), MAX_TURN_DURATION_MS),
         ] {
-            let mut turn = told(person("hi", 0), vec![done()]);
+            let mut turn = loaded(person("hi", 0), vec![done()]);
             (turn.started_at, turn.ended_at) = (began.map(str::to_owned), ended.map(str::to_owned));
             assert_eq!(with(turn).chat.turns[0].duration, Some(duration), "{began:?} {ended:?}");
         }
@@ -357,10 +357,10 @@ mod tests {
 
     #[test]
     fn incomplete_turns_are_cancelled_and_failed_turns_have_an_error() {
-        assert_eq!(with(told(person("hi", 0), text(1, "I wa").to_vec())).chat.turns[0].state, TurnState::Cancelled);
+        assert_eq!(with(loaded(person("hi", 0), text(1, "I wa").to_vec())).chat.turns[0].state, TurnState::Cancelled);
         let failure =
             TurnFailure { category: ApiErrorCategory::Overloaded, message: "no horses".to_owned(), status: Some(529) };
-        let failed = with(told(person("hi", 0), vec![DriverEvent::TurnEnded(TurnOutcome::Failed(failure))]));
+        let failed = with(loaded(person("hi", 0), vec![DriverEvent::TurnEnded(TurnOutcome::Failed(failure))]));
         let turn = &failed.chat.turns[0];
         assert_eq!(turn.state, TurnState::Error);
         assert!(matches!(turn.response_parts.last(), Some(ResponsePart::Error(part)) if part.resumable == Some(true)));
@@ -383,9 +383,9 @@ mod tests {
             vec![sub_agent("c", started("c3", None))],
             vec![sub_agent("c", SubAgentEvent::Finished(SubAgentOutcome::Failed("it fell".to_owned())))],
             call("c4").to_vec(),
-            vec![sub_agent("d", started("c4", None)), sub_agent("nobody", started("c5", Some("stranger"))), done()],
+            vec![sub_agent("d", started("c4", None)), sub_agent("orphan", started("c5", Some("unknown"))), done()],
         ];
-        let session = with(told(person("go", 0), events.concat()));
+        let session = with(loaded(person("go", 0), events.concat()));
         let workers: Vec<_> = session
             .sub_agent_chats
             .iter()

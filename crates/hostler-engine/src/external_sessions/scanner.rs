@@ -58,12 +58,12 @@ struct ScanSource {
 
 impl ExternalSessionScanner {
     pub(crate) fn new(
-        archives: impl Iterator<Item = (String, Arc<dyn TranscriptStore>)>,
+        transcript_stores: impl Iterator<Item = (String, Arc<dyn TranscriptStore>)>,
         filter: Option<ExternalSessionFilter>,
     ) -> Self {
         let place =
-            |(provider, archive)| ScanSource { provider, transcript_store: archive, scan_state: Arc::default() };
-        let sources: Vec<_> = archives.map(place).collect();
+            |(provider, transcript_store)| ScanSource { provider, transcript_store, scan_state: Arc::default() };
+        let sources: Vec<_> = transcript_stores.map(place).collect();
         let (unscanned_sources, rescan_requests) = (watch::Sender::new(sources.len()), watch::Sender::new(0));
         Self { sources, unscanned_sources, rescan_requests, filter, check_lock: Mutex::default() }
     }
@@ -85,7 +85,7 @@ impl ExternalSessionScanner {
 
     /// Requests a scan after a change that affects the list.
     pub(crate) fn request_rescan(&self) {
-        self.rescan_requests.send_modify(|wishes| *wishes += 1);
+        self.rescan_requests.send_modify(|requests| *requests += 1);
     }
 }
 
@@ -119,7 +119,7 @@ impl Host {
         tokio::select! {
             looked = self.clock.timeout(INITIAL_SCAN_TIMEOUT, looked) => {
                 if looked.is_none() {
-                    tracing::warn!("the agents' conversations are not all found yet");
+                    tracing::warn!("scan of external sessions is not complete");
                 }
             }
             () = self.stop.cancelled() => {}
@@ -143,13 +143,13 @@ impl Host {
     pub(crate) fn watch_external_sessions(self: &Arc<Self>) {
         for place in &self.external_scanner.sources {
             let (place, host, stop) = (place.clone(), Arc::downgrade(self), self.stop.clone());
-            let wishes = self.external_scanner.rescan_requests.subscribe();
-            self.tasks.spawn(async move { stop.run_until_cancelled(watch_source(place, host, wishes)).await });
+            let requests = self.external_scanner.rescan_requests.subscribe();
+            self.tasks.spawn(async move { stop.run_until_cancelled(watch_source(place, host, requests)).await });
         }
     }
 }
 
-async fn watch_source(place: ScanSource, host: Weak<Host>, mut wishes: watch::Receiver<u64>) {
+async fn watch_source(place: ScanSource, host: Weak<Host>, mut requests: watch::Receiver<u64>) {
     let mut listener = TranscriptDirectoryWatcher::new(place.transcript_store.directory());
     let mut first = true;
     loop {
@@ -165,7 +165,7 @@ async fn watch_source(place: ScanSource, host: Weak<Host>, mut wishes: watch::Re
         };
         tokio::select! {
             () = listener.changed() => tokio::time::sleep((took * SCAN_PAUSE_FACTOR).clamp(CHANGE_DEBOUNCE, MAX_CHANGE_DEBOUNCE)).await,
-            changed = wishes.changed() => if changed.is_err() { return },
+            changed = requests.changed() => if changed.is_err() { return },
             () = wait => {}
         }
     }
@@ -179,7 +179,7 @@ async fn scan_source(place: &ScanSource, host: &Weak<Host>) -> Duration {
     let took = began.elapsed();
     let Some(host) = host.upgrade() else { return took };
     if !found.unreadable.is_empty() {
-        tracing::debug!(files = found.unreadable.len(), "some of the agent's files could not be read");
+        tracing::debug!(files = found.unreadable.len(), "failed to read some transcripts");
     }
     host.sync_catalog(&place.provider, &mut seen, found.conversations).await;
     took
@@ -197,14 +197,14 @@ impl TranscriptDirectoryWatcher {
     fn new(directory: &Path) -> Self {
         let (sender, changes) = watch::channel(0);
         let wanted = directory.to_owned();
-        let hear = move |event: notify::Result<Event>| {
+        let handle_event = move |event: notify::Result<Event>| {
             // A failed event may have been any change.
             if event.map_or(true, |event| is_relevant_event(&wanted, &event)) {
                 sender.send_modify(|changes| *changes += 1);
             }
         };
-        let watcher = RecommendedWatcher::new(hear, Config::default().with_follow_symlinks(false));
-        let watcher = watcher.inspect_err(|error| tracing::warn!(%error, "the agent's files cannot be watched")).ok();
+        let watcher = RecommendedWatcher::new(handle_event, Config::default().with_follow_symlinks(false));
+        let watcher = watcher.inspect_err(|error| tracing::warn!(%error, "failed to watch transcripts")).ok();
         Self { directory: directory.to_owned(), watcher, watched: HashSet::new(), changes }
     }
 
@@ -225,7 +225,7 @@ impl TranscriptDirectoryWatcher {
             match watcher.watch(&path, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.watched.insert(path)),
                 Err(error) => {
-                    tracing::debug!(%error, "a directory of the agent cannot be watched");
+                    tracing::debug!(%error, "failed to watch a transcript directory");
                     whole = false;
                 }
             }

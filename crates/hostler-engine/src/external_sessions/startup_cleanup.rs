@@ -21,7 +21,7 @@ impl Host {
         if self.chat_view(chat).await.is_some()
             && let Err(error) = self.unimported_turns.wait_until_imported(chat, 0).await
         {
-            tracing::info!(chat, %error, "a conversation is still taken in only in part");
+            tracing::info!(chat, %error, "import is not complete");
         }
     }
 }
@@ -31,7 +31,7 @@ async fn run_pending_cleanup(weak: Weak<Host>) {
     host.wait_for_initial_scan().await;
     host.delete_pending_transcripts().await;
     let chats = host.store.chats_missing_start().await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "which conversations were taken in only in part is not known");
+        tracing::warn!(%error, "failed to read the incomplete imports");
         Vec::new()
     });
     drop(host);

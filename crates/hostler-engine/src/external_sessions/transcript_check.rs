@@ -96,13 +96,13 @@ impl Host {
     async fn check_transcripts(&self) -> Result<TranscriptCheckReport, EngineError> {
         let _alone = self.external_scanner.check_lock.lock().await;
         let mut checkup = TranscriptCheckReport::default();
-        for (provider, archive) in self.external_scanner.transcript_stores() {
-            let found = archive.scan().await;
+        for (provider, transcript_store) in self.external_scanner.transcript_stores() {
+            let found = transcript_store.scan().await;
             self.check_unreadable(provider, &found, &mut checkup);
             for conversation in &found.conversations {
-                self.check_transcript(provider, archive, conversation.id, &mut checkup).await;
+                self.check_transcript(provider, transcript_store, conversation.id, &mut checkup).await;
             }
-            self.check_missing(provider, archive, &found, &mut checkup).await?;
+            self.check_missing(provider, transcript_store, &found, &mut checkup).await?;
         }
         Ok(checkup)
     }
@@ -127,19 +127,19 @@ impl Host {
     async fn check_transcript(
         &self,
         provider: &str,
-        archive: &Arc<dyn TranscriptStore>,
+        transcript_store: &Arc<dyn TranscriptStore>,
         id: Uuid,
         checkup: &mut TranscriptCheckReport,
     ) {
         let (session, deleted) = self.session_of_conversation(provider, id);
         if deleted {
-            let problem = "it was deleted here, but the agent's record of it is still there".to_owned();
+            let problem = "the session was deleted, but its transcript still exists".to_owned();
             return checkup.add_session_issue(TranscriptIssueKind::Deleted, &session, problem);
         }
         checkup.conversations += 1;
-        match archive.open_for_scan(id).await {
-            Ok(chronicle) => {
-                for damage in chronicle.describe_damage().await {
+        match transcript_store.open_for_scan(id).await {
+            Ok(transcript) => {
+                for damage in transcript.describe_damage().await {
                     checkup.add_session_issue(TranscriptIssueKind::Damaged, &session, damage);
                 }
             }
@@ -155,7 +155,7 @@ impl Host {
     async fn check_missing(
         &self,
         provider: &str,
-        archive: &Arc<dyn TranscriptStore>,
+        transcript_store: &Arc<dyn TranscriptStore>,
         found: &TranscriptScan,
         checkup: &mut TranscriptCheckReport,
     ) -> Result<(), EngineError> {
@@ -182,9 +182,9 @@ impl Host {
             let token =
                 session_restore::restore_session(&session, true, stored).and_then(|session| session.resume_token);
             if let Some(token) = token
-                && !archive.has_transcript(&token).await
+                && !transcript_store.has_transcript(&token).await
             {
-                let problem = "the agent's record of it is gone: what was said can be read here, but not continued";
+                let problem = "the transcript is missing: the session can be read, but not continued";
                 checkup.add_session_issue(TranscriptIssueKind::Missing, &session, problem.to_owned());
             }
         }

@@ -33,21 +33,21 @@ impl UnimportedTurns {
         let missing = ImportStatus { missing_turns: turns, error: None };
         match (turns, chats.get(chat)) {
             (0, _) => drop(chats.remove(chat)),
-            (_, Some(told)) => drop(told.send_replace(missing)),
+            (_, Some(sender)) => drop(sender.send_replace(missing)),
             (_, None) => drop(chats.insert(Arc::clone(chat), watch::Sender::new(missing))),
         }
     }
 
     /// Reports that the missing turns are unavailable at the moment; waiting readers receive the error.
     pub(crate) fn fail(&self, chat: &str, trouble: EngineError) {
-        if let Some(untold) = self.lock_chats().get(chat) {
-            untold.send_modify(|missing| missing.error = Some(trouble));
+        if let Some(unimported) = self.lock_chats().get(chat) {
+            unimported.send_modify(|missing| missing.error = Some(trouble));
         }
     }
 
     /// The number of a chat's first turns that are missing.
     pub(crate) fn missing_count(&self, chat: &str) -> usize {
-        self.lock_chats().get(chat).map_or(0, |untold| untold.borrow().missing_turns)
+        self.lock_chats().get(chat).map_or(0, |unimported| unimported.borrow().missing_turns)
     }
 
     /// Waits until the turn at this position of a chat is imported, or the import has ended.
@@ -55,11 +55,12 @@ impl UnimportedTurns {
     /// # Errors
     /// If it is unavailable at the moment.
     pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
-        let untold = self.lock_chats().get(chat).map(watch::Sender::subscribe);
-        let Some(mut untold) = untold else { return Ok(()) };
-        let told = untold.wait_for(|untold| untold.missing_turns <= place || untold.error.is_some()).await;
-        match told {
-            Ok(untold) if untold.missing_turns > place => untold.error.clone().map_or(Ok(()), Err),
+        let unimported = self.lock_chats().get(chat).map(watch::Sender::subscribe);
+        let Some(mut unimported) = unimported else { return Ok(()) };
+        let progress =
+            unimported.wait_for(|unimported| unimported.missing_turns <= place || unimported.error.is_some()).await;
+        match progress {
+            Ok(unimported) if unimported.missing_turns > place => unimported.error.clone().map_or(Ok(()), Err),
             _ => Ok(()),
         }
     }
@@ -73,44 +74,45 @@ mod tests {
 
     #[test]
     fn reader_waits_until_the_turn_is_imported() {
-        let untold = UnimportedTurns::default();
+        let unimported = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
-        let is_there = |place| untold.wait_until_imported("c", place).now_or_never().is_some_and(|told| told.is_ok());
+        let is_there =
+            |place| unimported.wait_until_imported("c", place).now_or_never().is_some_and(|result| result.is_ok());
         assert!(is_there(0), "nothing is missing");
-        untold.set_missing(&chat, 10);
+        unimported.set_missing(&chat, 10);
         assert!(is_there(10) && !is_there(9));
-        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
         assert!(waiting.as_mut().now_or_never().is_none());
-        untold.set_missing(&chat, 5);
+        unimported.set_missing(&chat, 5);
         assert!(waiting.as_mut().now_or_never().is_none() && is_there(9));
-        untold.set_missing(&chat, 4);
+        unimported.set_missing(&chat, 4);
         assert!(waiting.as_mut().now_or_never().is_some());
     }
 
     #[test]
     fn reader_receives_the_error_of_a_failed_import() {
-        let untold = UnimportedTurns::default();
+        let unimported = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
-        untold.set_missing(&chat, 10);
-        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        unimported.set_missing(&chat, 10);
+        let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
         assert!(waiting.as_mut().now_or_never().is_none());
-        untold.fail(&chat, EngineError::Stopping);
+        unimported.fail(&chat, EngineError::Stopping);
         assert!(matches!(waiting.now_or_never(), Some(Err(EngineError::Stopping))));
-        assert!(matches!(untold.wait_until_imported("c", 12).now_or_never(), Some(Ok(()))), "it is there");
+        assert!(matches!(unimported.wait_until_imported("c", 12).now_or_never(), Some(Ok(()))), "it is there");
         // The import is retried.
-        untold.set_missing(&chat, 10);
-        assert!(untold.wait_until_imported("c", 4).now_or_never().is_none());
+        unimported.set_missing(&chat, 10);
+        assert!(unimported.wait_until_imported("c", 4).now_or_never().is_none());
     }
 
     #[test]
     fn reader_is_released_when_the_session_ends() {
-        let untold = UnimportedTurns::default();
+        let unimported = UnimportedTurns::default();
         let chat: Arc<str> = "c".into();
-        untold.set_missing(&chat, 10);
-        let mut waiting = Box::pin(untold.wait_until_imported("c", 4));
+        unimported.set_missing(&chat, 10);
+        let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
         assert!(waiting.as_mut().now_or_never().is_none());
-        untold.set_missing(&chat, 0);
+        unimported.set_missing(&chat, 0);
         assert!(waiting.as_mut().now_or_never().is_some());
-        assert_eq!(untold.missing_count("c"), 0);
+        assert_eq!(unimported.missing_count("c"), 0);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn validate(local: Option<&LocalCommand>, longest_title: usize) -> Re
 pub(crate) fn slash_commands() -> impl Iterator<Item = SlashCommand> {
     std::iter::once(SlashCommand {
         name: RENAME_COMMAND.to_owned(),
-        description: "Give this chat another title".to_owned(),
+        description: "Rename this chat".to_owned(),
         argument_hint: "TITLE".to_owned(),
     })
 }

@@ -44,7 +44,7 @@ impl OutputTail {
         }
         match self.dropped_bytes {
             0 => self.text,
-            bytes => format!("[{bytes} bytes before this were left out]\n{}", self.text),
+            bytes => format!("[{bytes} bytes of earlier output omitted]\n{}", self.text),
         }
     }
 }
@@ -55,18 +55,18 @@ mod tests {
 
     #[test]
     fn long_output_keeps_its_end_and_counts_the_rest() {
-        let mut kept = OutputTail::default();
-        kept.push_line(b"one");
-        kept.push_line("zw\u{f6}lf".as_bytes());
-        assert_eq!((kept.preview().as_str(), kept.into_text().as_str()), ("one\nzwölf\n", "one\nzwölf\n"));
+        let mut tail = OutputTail::default();
+        tail.push_line(b"one");
+        tail.push_line("zw\u{f6}lf".as_bytes());
+        assert_eq!((tail.preview().as_str(), tail.into_text().as_str()), ("one\nzwölf\n", "one\nzwölf\n"));
 
-        let mut kept = OutputTail::default();
+        let mut tail = OutputTail::default();
         let line = "ü".repeat(499);
         for _ in 0..2_000 {
-            kept.push_line(line.as_bytes());
+            tail.push_line(line.as_bytes());
         }
-        assert!(kept.preview().len() <= OUTPUT_PREVIEW_BYTES + '…'.len_utf8() && kept.preview().starts_with('…'));
-        let whole = kept.into_text();
+        assert!(tail.preview().len() <= OUTPUT_PREVIEW_BYTES + '…'.len_utf8() && tail.preview().starts_with('…'));
+        let whole = tail.into_text();
         assert!(whole.len() <= MAX_OUTPUT_BYTES + 100 && whole.starts_with('['), "{}", whole.len());
         assert!(whole.ends_with(&format!("{line}\n")));
     }

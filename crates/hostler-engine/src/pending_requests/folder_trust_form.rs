@@ -62,17 +62,19 @@ pub(super) fn describe_configuration(assessment: &TrustAssessment) -> String {
         TrustState::Changed(difference) => {
             let marked: Vec<_> = difference.iter_marked().map(|(mark, item)| (change_label(mark), item)).collect();
             let first = format!("The configuration of {directory} has changed since you trusted it.");
-            let first =
-                if marked.is_empty() { format!("{first} Its files differ, what they bring does not.") } else { first };
+            let first = if marked.is_empty() {
+                format!("{first} The files differ, but the effective settings are the same.")
+            } else {
+                first
+            };
             (first, list_items(&marked))
         }
         _ => {
             let all: Vec<_> = items.iter().map(|item| ("", item)).collect();
-            (format!("{directory} brings its own configuration for the agent."), list_items(&all))
+            (format!("{directory} contains its own configuration for the agent."), list_items(&all))
         }
     };
-    let last =
-        "If you do not trust the folder, the agent starts without it. Files and CLAUDE.md can be read in any case.";
+    let last = "If you do not trust the folder, the agent starts without this configuration. Files and CLAUDE.md can be read in any case.";
     format!("{first}\n\n{lines}\n{last}")
 }
 

@@ -15,7 +15,7 @@ use super::{AnswerError, folder_trust_form};
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 const DECLINED_MESSAGE: &str = "The user does not want to answer.";
-const PLAN_DECLINED_MESSAGE: &str = "The user does not want this plan to be carried out yet. Keep planning.";
+const PLAN_DECLINED_MESSAGE: &str = "The user did not accept this plan yet. Keep planning.";
 const PLAN_WITHOUT_TEXT_MESSAGE: &str = "The agent proposes to carry out its plan.";
 
 /// Id of the only question about a plan, and of its options.
@@ -176,16 +176,17 @@ fn plan_outcome(answers: &[(String, QuestionAnswer)]) -> Result<FormOutcome, Ans
     let Some((_, QuestionAnswer::Selected { options, free_text })) = answers.first() else {
         return Err(AnswerError::AnswerRequired { question: PLAN_QUESTION_TEXT.to_owned() });
     };
-    let words = free_text.join("\n");
+    let free_text_values = free_text.join("\n");
     let chosen = options.first().map(String::as_str);
     match chosen {
-        Some(ACCEPT_EDITS_OPTION | DEFAULT_OPTION) if !words.trim().is_empty() => {
+        Some(ACCEPT_EDITS_OPTION | DEFAULT_OPTION) if !free_text_values.trim().is_empty() => {
             Err(AnswerError::CommentOnAcceptedPlan)
         }
         Some(ACCEPT_EDITS_OPTION) => Ok(FormOutcome::AcceptPlan("acceptEdits")),
         Some(DEFAULT_OPTION) => Ok(FormOutcome::AcceptPlan("default")),
         _ => {
-            let message = if words.trim().is_empty() { PLAN_DECLINED_MESSAGE.to_owned() } else { words };
+            let message =
+                if free_text_values.trim().is_empty() { PLAN_DECLINED_MESSAGE.to_owned() } else { free_text_values };
             Ok(FormOutcome::AnswerAgent(Answer::Deny { message }))
         }
     }
@@ -197,9 +198,9 @@ fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<
         ChatInputAnswer::Draft(ChatInputAnswered { value })
         | ChatInputAnswer::Submitted(ChatInputAnswered { value }) => value,
         ChatInputAnswer::Skipped(skipped) => {
-            let words = parse_free_text(question, skipped.freeform_values.as_deref())?;
-            let said = !words.is_empty();
-            return Ok(said.then_some(QuestionAnswer::Selected { options: Vec::new(), free_text: words }));
+            let free_text_values = parse_free_text(question, skipped.freeform_values.as_deref())?;
+            let said = !free_text_values.is_empty();
+            return Ok(said.then_some(QuestionAnswer::Selected { options: Vec::new(), free_text: free_text_values }));
         }
     };
     let wrong = || AnswerError::WrongType { question: question.text.clone() };
@@ -233,7 +234,7 @@ fn parse_answer(question: &Question, answer: &ChatInputAnswer) -> Result<Option<
 fn parse_choice(
     question: &Question,
     ids: Vec<String>,
-    words: Option<&[String]>,
+    free_text_values: Option<&[String]>,
 ) -> Result<Option<QuestionAnswer>, AnswerError> {
     let QuestionKind::Choice { options, .. } = &question.kind else { return Ok(None) };
     for (at, id) in ids.iter().enumerate() {
@@ -244,18 +245,19 @@ fn parse_choice(
             return Err(AnswerError::DuplicateChoice { option: id.clone() });
         }
     }
-    let free_text = parse_free_text(question, words)?;
+    let free_text = parse_free_text(question, free_text_values)?;
     let said = !(ids.is_empty() && free_text.is_empty());
     Ok(said.then_some(QuestionAnswer::Selected { options: ids, free_text }))
 }
 
-fn parse_free_text(question: &Question, words: Option<&[String]>) -> Result<Vec<String>, AnswerError> {
-    let words: Vec<_> = words.unwrap_or_default().iter().filter(|text| !text.trim().is_empty()).cloned().collect();
-    if !words.is_empty() && !matches!(question.kind, QuestionKind::Choice { allows_free_text: true, .. }) {
+fn parse_free_text(question: &Question, free_text_values: Option<&[String]>) -> Result<Vec<String>, AnswerError> {
+    let free_text_values: Vec<_> =
+        free_text_values.unwrap_or_default().iter().filter(|text| !text.trim().is_empty()).cloned().collect();
+    if !free_text_values.is_empty() && !matches!(question.kind, QuestionKind::Choice { allows_free_text: true, .. }) {
         return Err(AnswerError::FreeTextNotAllowed { question: question.text.clone() });
     }
-    words.iter().try_for_each(|text| check_answer_length(text))?;
-    Ok(words)
+    free_text_values.iter().try_for_each(|text| check_answer_length(text))?;
+    Ok(free_text_values)
 }
 
 fn check_answer_length(text: &str) -> Result<(), AnswerError> {

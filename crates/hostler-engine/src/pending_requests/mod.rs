@@ -35,7 +35,7 @@ const MAX_DENIAL_BYTES: usize = 64 * 1024;
 
 /// What the agent receives if a person denies a call without feedback.
 pub(crate) const DEFAULT_DENIAL: &str =
-    "The user did not allow this. Do not try it again in another way; ask what to do instead, or go on without it.";
+    "The user did not allow this. Do not try it again in another way; ask what to do instead, or continue without it.";
 
 /// A request that the agent withdrew.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ fn raw(text: &str) -> std::sync::Arc<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap().into()
 }
 
-fn word(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirmedAction {
+fn confirmation_action(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirmedAction {
     let option = ["", "allow-once", "deny", "deny-tell", "allow-session", "nonsense"].get(usize::from(option));
     let edited = [None, None, Some(r#"{"edited":1}"#), Some("[]"), Some("{")].get(usize::from(edited)).copied();
     ChatToolCallConfirmedAction {
@@ -54,7 +54,7 @@ proptest! {
     fn call_runs_once_per_request_with_the_displayed_or_edited_input(
         steps in prop::collection::vec(step(), 1..60)
     ) {
-        let mut desk = PendingRequests::default();
+        let mut requests = PendingRequests::default();
         // What is displayed: request and input of each pending call.
         let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
         for step in steps {
@@ -71,7 +71,7 @@ proptest! {
                         reason: None,
                         display: ToolDisplay::default(),
                     };
-                    let taken = desk.add_permission(asked, None, ToolCallOptions::new(&[], &[])).is_some();
+                    let taken = requests.add_permission(asked, None, ToolCallOptions::new(&[], &[])).is_some();
                     let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
                     prop_assert_eq!(taken, !open, "what is open is not asked again");
                     if taken {
@@ -79,11 +79,11 @@ proptest! {
                     }
                 }
                 Step::Say { call, approved, option, edited } => {
-                    let said = word(call, approved, option, edited);
+                    let said = confirmation_action(call, approved, option, edited);
                     let id = said.tool_call_id.clone();
-                    let Ok(confirmation) = desk.evaluate_confirmation(&said) else { continue };
+                    let Ok(confirmation) = requests.evaluate_confirmation(&said) else { continue };
                     let (request, input) = seen.remove(&id).expect("only what waits is answered");
-                    let open = desk.remove_permission(&id).expect("it was open");
+                    let open = requests.remove_permission(&id).expect("it was open");
                     prop_assert_eq!(&open.request_id.0, &request);
                     prop_assert_eq!(open.input.get(), input.as_str());
                     prop_assert_eq!(confirmation.action.approved, approved);
@@ -97,17 +97,17 @@ proptest! {
                         other => prop_assert!(false, "{other:?}"),
                     }
                     prop_assert!(confirmation.rules.is_none(), "no rule was offered");
-                    prop_assert!(desk.evaluate_confirmation(&said).is_err(), "it is answered once");
+                    prop_assert!(requests.evaluate_confirmation(&said).is_err(), "it is answered once");
                 }
                 Step::Withdraw { request } => {
                     let request = format!("r{request}");
                     let known = seen.iter().find(|(_, (open, _))| *open == request).map(|(call, _)| call.clone());
-                    let gone = desk.withdraw(&AgentRequestId(request)).map(|(id, _)| id);
+                    let gone = requests.withdraw(&AgentRequestId(request)).map(|(id, _)| id);
                     prop_assert_eq!(&gone, &known);
                     known.map(|call| seen.remove(&call));
                 }
                 Step::TurnEnds => {
-                    let gone: BTreeSet<_> = desk.clear_turn(|_| false).into_iter().map(|open| open.call_id).collect();
+                    let gone: BTreeSet<_> = requests.clear_turn(|_| false).into_iter().map(|open| open.call_id).collect();
                     prop_assert_eq!(gone, std::mem::take(&mut seen).into_keys().collect());
                 }
             }
@@ -117,7 +117,7 @@ proptest! {
 
 #[test]
 fn pending_requests_are_bounded() {
-    let mut desk = PendingRequests::default();
+    let mut requests = PendingRequests::default();
     for n in 0..super::MAX_PENDING_REQUESTS + 1 {
         let asked = PermissionRequest {
             request_id: AgentRequestId(format!("r{n}")),
@@ -129,7 +129,7 @@ fn pending_requests_are_bounded() {
             display: ToolDisplay::default(),
         };
         assert_eq!(
-            desk.add_permission(asked, None, ToolCallOptions::default()).is_some(),
+            requests.add_permission(asked, None, ToolCallOptions::default()).is_some(),
             n < super::MAX_PENDING_REQUESTS
         );
     }

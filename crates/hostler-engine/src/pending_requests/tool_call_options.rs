@@ -42,7 +42,7 @@ impl ToolCallOptions {
         choices.push(option_without_rules("deny", "Deny", ConfirmationOptionKind::Deny, 2));
         choices.push(option_without_rules(
             "deny-tell",
-            "Deny, and say what to do instead",
+            "Deny, and describe what to do instead",
             ConfirmationOptionKind::Deny,
             2,
         ));

@@ -84,19 +84,19 @@ impl GrantStore {
     /// Reads the stored grants. An unreadable file grants nothing, and is replaced by the next grant.
     pub(crate) fn open(directory: &Path, policy: GrantPolicy) -> Self {
         let roots = state_directory_roots(directory);
-        let book = match roots.read(&directory.join(GRANTS_FILE), MAX_GRANTS_FILE_BYTES) {
+        let grants = match roots.read(&directory.join(GRANTS_FILE), MAX_GRANTS_FILE_BYTES) {
             Ok(contents) => serde_json::from_slice(&contents).unwrap_or_else(|error| {
                 let error = redact_json_error(&error);
-                tracing::warn!(error, "the file of the grants cannot be read; nothing is granted by it");
+                tracing::warn!(error, "failed to read the grants file; its grants do not apply");
                 Vec::new()
             }),
             Err(FileError::NotFound) => Vec::new(),
             Err(error) => {
-                tracing::warn!(%error, "the file of the grants cannot be read; nothing is granted by it");
+                tracing::warn!(%error, "failed to read the grants file; its grants do not apply");
                 Vec::new()
             }
         };
-        Self { policy, directory: directory.to_owned(), files: FileOperations::default(), grants: Mutex::new(book) }
+        Self { policy, directory: directory.to_owned(), files: FileOperations::default(), grants: Mutex::new(grants) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ResourceGrant>> {
@@ -118,8 +118,8 @@ impl GrantStore {
         let denied = |sentence| Err(ResourceError::Denied { uri: uri.to_owned(), access, message: sentence });
         if self.policy == GrantPolicy::Never {
             return denied(format!(
-                "This host grants clients nothing beyond the directories of its sessions, so they may not {} {uri}. Its \
-                 configuration can change that: `grant` in `[files]`.",
+                "This host grants no access outside of the directories of its sessions, so clients cannot {} {uri}. To change \
+                 that, set `grant` in `[files]` of the host's configuration.",
                 access_verb(access),
             ));
         }
@@ -130,19 +130,19 @@ impl GrantStore {
         let real = path_to_file_uri(real).map_err(file)?;
         let waiting = self.policy == GrantPolicy::Ask;
         let write = access == FileAccess::Write;
-        let mut book = self.lock();
+        let mut grants = self.lock();
         // A repeated request needs no second grant.
-        let known = book.iter().find(|grant| grant.uri == real && grant.write >= write && grant.waiting <= waiting);
+        let known = grants.iter().find(|grant| grant.uri == real && grant.write >= write && grant.waiting <= waiting);
         let id = match known {
             Some(grant) => grant.id.clone(),
             None => {
-                if book.len() >= MAX_GRANTS {
+                if grants.len() >= MAX_GRANTS {
                     return Err(ResourceError::TooManyGrants { max: MAX_GRANTS });
                 }
                 let id = Uuid::new_v4().simple().to_string();
                 let (client, since) = (request.client.to_owned(), request.now.clone());
                 let grant = ResourceGrant { id: id.clone(), uri: real, write, client, since, waiting };
-                self.persist_change(&mut book, |book| book.push(grant))?;
+                self.persist_change(&mut grants, |grants| grants.push(grant))?;
                 id
             }
         };
@@ -150,14 +150,14 @@ impl GrantStore {
             return Ok(());
         }
         denied(format!(
-            "{uri} has to be granted by a person first; it waits as grant {id}. Ask again when it is allowed."
+            "A person must grant access to {uri} first. The request is pending as grant {id}. Request it again when it is allowed."
         ))
     }
 
     /// Approves a request.
     pub(crate) fn allow(&self, id: &str) -> Result<(), ResourceError> {
-        self.edit(id, |book, index| {
-            if let Some(grant) = book.get_mut(index) {
+        self.edit(id, |grants, index| {
+            if let Some(grant) = grants.get_mut(index) {
                 grant.waiting = false;
             }
         })
@@ -165,23 +165,23 @@ impl GrantStore {
 
     /// Revokes a grant.
     pub(crate) fn revoke(&self, id: &str) -> Result<(), ResourceError> {
-        self.edit(id, |book, index| drop(book.remove(index)))
+        self.edit(id, |grants, index| drop(grants.remove(index)))
     }
 
     fn edit(&self, id: &str, edit: impl FnOnce(&mut Vec<ResourceGrant>, usize)) -> Result<(), ResourceError> {
-        let mut book = self.lock();
-        let index = book.iter().position(|grant| grant.id == id);
+        let mut grants = self.lock();
+        let index = grants.iter().position(|grant| grant.id == id);
         let index = index.ok_or_else(|| ResourceError::GrantNotFound(id.to_owned()))?;
-        self.persist_change(&mut book, |book| edit(book, index))
+        self.persist_change(&mut grants, |grants| edit(grants, index))
     }
 
     /// Writes the file before memory changes, so that a revoked grant stays revoked after a restart.
     fn persist_change(
         &self,
-        book: &mut Vec<ResourceGrant>,
+        grants: &mut Vec<ResourceGrant>,
         edit: impl FnOnce(&mut Vec<ResourceGrant>),
     ) -> Result<(), ResourceError> {
-        let mut next = book.clone();
+        let mut next = grants.clone();
         edit(&mut next);
         let path = self.directory.join(GRANTS_FILE);
         let failed = |error| ResourceError::File { uri: GRANTS_FILE.to_owned(), error };
@@ -190,7 +190,7 @@ impl GrantStore {
         self.files
             .write(&state_directory_roots(&self.directory), &path, write, MAX_GRANTS_FILE_BYTES)
             .map_err(failed)?;
-        *book = next;
+        *grants = next;
         Ok(())
     }
 }

@@ -166,7 +166,7 @@ impl Resources {
             return Ok(ResourceContents { content_type: Some(content.content_type), body: content.body });
         }
         let body = self
-            .run_file_operation(uri, FileAccess::Read, |shelf, path| shelf.roots().read(path, MAX_RESOURCE_BYTES))
+            .run_file_operation(uri, FileAccess::Read, |context, path| context.roots().read(path, MAX_RESOURCE_BYTES))
             .await?;
         Ok(ResourceContents { content_type: None, body })
     }
@@ -177,8 +177,8 @@ impl Resources {
     /// # Errors
     /// If the directory does not exist, or may not be read.
     pub async fn list(&self, uri: &str) -> Result<Vec<(String, FileKind)>, ResourceError> {
-        let list = |shelf: &ResourceContext, path: &Path| {
-            let roots = shelf.roots();
+        let list = |context: &ResourceContext, path: &Path| {
+            let roots = context.roots();
             let entries = roots.list(path, MAX_DIRECTORY_ENTRIES)?;
             Ok(entries.into_iter().map(|entry| listed_entry(&roots, path, entry)).collect())
         };
@@ -191,8 +191,8 @@ impl Resources {
     /// If the resource does not exist, or may not be read.
     pub async fn resolve(&self, uri: &str, follow: bool) -> Result<ResourceMetadata, ResourceError> {
         let asked = uri.to_owned();
-        let look = move |shelf: &ResourceContext, path: &Path| {
-            let facts = shelf.roots().resolve(path, follow)?;
+        let look = move |context: &ResourceContext, path: &Path| {
+            let facts = context.roots().resolve(path, follow)?;
             // Without a resolved link, the caller's URI stays.
             let uri = if !follow || facts.path == path { asked } else { path_to_file_uri(&facts.path)? };
             Ok(ResourceMetadata::new(uri, facts))
@@ -206,9 +206,9 @@ impl Resources {
     /// If the file may not be written, or does not match the request's conditions. The file is then unchanged.
     pub async fn write(&self, write: WriteResource) -> Result<(), ResourceError> {
         let WriteResource { uri, data, mode, position, create_only, if_match } = write;
-        let act = move |shelf: &ResourceContext, path: &Path| {
+        let act = move |context: &ResourceContext, path: &Path| {
             let write = FileWrite { data: &data, mode, position, create_only, if_match: if_match.as_deref() };
-            shelf.files.write(&shelf.roots(), path, write, MAX_RESOURCE_BYTES)
+            context.files.write(&context.roots(), path, write, MAX_RESOURCE_BYTES)
         };
         self.run_file_operation(&uri, FileAccess::Write, act).await
     }
@@ -218,8 +218,10 @@ impl Resources {
     /// # Errors
     /// If the directory may not be created, or something else has its name.
     pub async fn make_directory(&self, uri: &str) -> Result<(), ResourceError> {
-        self.run_file_operation(uri, FileAccess::Write, |shelf, path| shelf.files.make_directory(&shelf.roots(), path))
-            .await
+        self.run_file_operation(uri, FileAccess::Write, |context, path| {
+            context.files.make_directory(&context.roots(), path)
+        })
+        .await
     }
 
     /// Copies a file or a tree; an existing target is replaced unless `keep` is set.
@@ -229,8 +231,8 @@ impl Resources {
     pub async fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Read).await?;
         let source = parse_path(from)?;
-        let act = move |shelf: &ResourceContext, target: &Path| {
-            shelf.files.copy(&shelf.roots(), &source, target, keep, &TreeLimits::default())
+        let act = move |context: &ResourceContext, target: &Path| {
+            context.files.copy(&context.roots(), &source, target, keep, &TreeLimits::default())
         };
         self.run_file_operation(to, FileAccess::Write, act).await
     }
@@ -242,8 +244,8 @@ impl Resources {
     pub async fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Write).await?;
         let source = parse_path(from)?;
-        let act = move |shelf: &ResourceContext, target: &Path| {
-            shelf.files.rename(&shelf.roots(), &source, target, keep, &TreeLimits::default())
+        let act = move |context: &ResourceContext, target: &Path| {
+            context.files.rename(&context.roots(), &source, target, keep, &TreeLimits::default())
         };
         self.run_file_operation(to, FileAccess::Write, act).await
     }
@@ -253,8 +255,8 @@ impl Resources {
     /// # Errors
     /// If the resource does not exist, or may not be removed.
     pub async fn remove(&self, uri: &str, recursive: bool) -> Result<(), ResourceError> {
-        self.run_file_operation(uri, FileAccess::Write, move |shelf, path| {
-            shelf.files.remove(&shelf.roots(), path, recursive)
+        self.run_file_operation(uri, FileAccess::Write, move |context, path| {
+            context.files.remove(&context.roots(), path, recursive)
         })
         .await
     }
@@ -269,8 +271,8 @@ impl Resources {
         }
         if let Err(ResourceError::Denied { .. }) = self.check_access(uri, access).await {
             let (client, asked, now) = (client.to_owned(), uri.to_owned(), self.host.clock.now_timestamp());
-            let decide = move |shelf: &ResourceContext| {
-                shelf.grants.request(&grants::GrantRequest { uri: &asked, access, client: &client, now })
+            let decide = move |context: &ResourceContext| {
+                context.grants.request(&grants::GrantRequest { uri: &asked, access, client: &client, now })
             };
             return self.run_blocking(decide).await?;
         }
@@ -288,7 +290,7 @@ impl Resources {
     /// If the grant does not exist, or cannot be stored.
     pub async fn allow_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
-        self.run_blocking(move |shelf| shelf.grants.allow(&id)).await?
+        self.run_blocking(move |context| context.grants.allow(&id)).await?
     }
 
     /// Revokes a grant. Watches that depend on it end.
@@ -297,10 +299,10 @@ impl Resources {
     /// If the grant does not exist, or the change cannot be stored.
     pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
-        self.run_blocking(move |shelf| shelf.grants.revoke(&id)).await??;
-        let outside = |shelf: &ResourceContext| {
-            let roots = shelf.roots();
-            shelf.watches.remove_where(|path| !roots.is_allowed(path, FileAccess::Read))
+        self.run_blocking(move |context| context.grants.revoke(&id)).await??;
+        let outside = |context: &ResourceContext| {
+            let roots = context.roots();
+            context.watches.remove_where(|path| !roots.is_allowed(path, FileAccess::Read))
         };
         for channel in self.run_blocking(outside).await? {
             self.host.broadcaster.close_channel(&channel);
@@ -310,8 +312,8 @@ impl Resources {
 
     /// Checks access to a path, whether it exists or not.
     async fn check_access(&self, uri: &str, access: FileAccess) -> Result<(), ResourceError> {
-        let look = move |shelf: &ResourceContext, path: &Path| {
-            if shelf.roots().is_allowed(path, access) { Ok(()) } else { Err(FileError::Outside) }
+        let look = move |context: &ResourceContext, path: &Path| {
+            if context.roots().is_allowed(path, access) { Ok(()) } else { Err(FileError::Outside) }
         };
         self.run_file_operation(uri, access, look).await
     }
@@ -324,7 +326,7 @@ impl Resources {
         act: impl FnOnce(&ResourceContext, &Path) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, ResourceError> {
         let path = parse_path(uri)?;
-        let done = self.run_blocking(move |shelf| act(shelf, &path)).await?;
+        let done = self.run_blocking(move |context| act(context, &path)).await?;
         done.map_err(|error| ResourceError::from_file_error(uri, access, error))
     }
 

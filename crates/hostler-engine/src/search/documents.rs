@@ -100,15 +100,15 @@ fn is_file_key(name: &str) -> bool {
 }
 
 /// Texts of a turn that was loaded from a transcript, including the work of its sub-agents.
-pub(super) fn loaded_turn_texts(told: &LoadedTurn) -> TextsByKind {
-    let mut telling = TextCollector::default();
-    match &told.origin {
-        TurnOrigin::User { text, .. } => telling.texts.add(TextKind::User, text),
-        TurnOrigin::Agent(reason) => telling.texts.add(TextKind::Answer, reason),
+pub(super) fn loaded_turn_texts(turn: &LoadedTurn) -> TextsByKind {
+    let mut collector = TextCollector::default();
+    match &turn.origin {
+        TurnOrigin::User { text, .. } => collector.texts.add(TextKind::User, text),
+        TurnOrigin::Agent(reason) => collector.texts.add(TextKind::Answer, reason),
     }
-    told.events.iter().for_each(|event| telling.collect_event(event));
-    telling.finish_part();
-    telling.texts
+    turn.events.iter().for_each(|event| collector.collect_event(event));
+    collector.finish_part();
+    collector.texts
 }
 
 #[derive(Default)]
@@ -210,7 +210,7 @@ mod tests {
             agent: hostler_driver::SubAgentId("s".to_owned()),
             event: SubAgentEvent::Activity(Box::new(event)),
         };
-        let told = LoadedTurn {
+        let turn = LoadedTurn {
             id: uuid::Uuid::nil(),
             origin: TurnOrigin::User { text: "Please look".to_owned(), attachment_count: 0 },
             started_at: None,
@@ -235,7 +235,7 @@ mod tests {
                 }),
             ],
         };
-        let texts = loaded_turn_texts(&told);
+        let texts = loaded_turn_texts(&turn);
         let found: Vec<_> = TextKind::ALL.iter().map(|kind| texts.of(*kind)).collect();
         assert_eq!(found, ["", "Please look", "needle", "/w/x.rs", "Read", "", "printed", "Hm."]);
     }

@@ -56,7 +56,8 @@ impl Host {
             return;
         }
         self.search_indexer.request_full_scan();
-        let (host, stop, bell) = (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search_indexer.wake_up));
+        let (host, stop, eviction_signal) =
+            (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search_indexer.wake_up));
         let (clock, growing) = (Arc::clone(&self.clock), Arc::clone(&self.search_indexer.running_turns));
         self.tasks.spawn(async move {
             let mut ticks = tokio::time::interval(INDEX_RETRY_INTERVAL);
@@ -67,7 +68,7 @@ impl Host {
                 let due = due.map_or_else(|| std::future::pending().boxed(), |left| clock.sleep(left));
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = bell.notified() => {}
+                    () = eviction_signal.notified() => {}
                     _ = ticks.tick() => {}
                     () = due => {}
                 }
@@ -116,13 +117,13 @@ impl Host {
         changed: HashSet<Arc<str>>,
         everything: bool,
     ) -> String {
-        tracing::warn!(%error, "what is new cannot be found by a search yet");
+        tracing::warn!(%error, "failed to update the search index; retrying");
         let mut again = everything;
         if matches!(error, EngineError::Search(SearchError::Damaged)) {
             let host = Arc::clone(self);
             again = true;
             if let Err(error) = run_blocking(move || host.search_indexer.open_index()?.reset()).await {
-                tracing::warn!(%error, "the search index could not be made anew");
+                tracing::warn!(%error, "failed to rebuild the search index");
             } else {
                 self.search_indexer.wake_up.notify_one();
             }
@@ -133,7 +134,7 @@ impl Host {
         work.full_scan |= again;
         match error {
             EngineError::Search(error) => error.to_string(),
-            error => format!("not all sessions could be read: {error}"),
+            error => format!("some sessions could not be indexed: {error}"),
         }
     }
 
@@ -230,11 +231,9 @@ impl Host {
         known: &HashMap<String, Option<String>>,
     ) -> Option<(String, ExternalTranscript)> {
         let ExternalSession { provider, conversation } = self.sessions().external.get(session)?.clone();
-        let archive = self.transcript_store(&provider)?;
+        let transcript_store = self.transcript_store(&provider)?;
         let news = known.get(session) != Some(&Some(external_stamp(&conversation)));
-        news.then(|| {
-            (session.to_owned(), ExternalTranscript { transcript_store: archive, conversation, is_awaited: false })
-        })
+        news.then(|| (session.to_owned(), ExternalTranscript { transcript_store, conversation, is_awaited: false }))
     }
 
     /// Finds the external conversations. Returns all of them, and adds the changed ones to the work.
@@ -248,8 +247,8 @@ impl Host {
         let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
         let ours: HashSet<String> = ours.collect();
         for (provider, driver) in &self.drivers {
-            let Some(archive) = driver.transcript_store() else { continue };
-            let looked = self.stop.run_until_cancelled(archive.scan()).await.ok_or(EngineError::Stopping)?;
+            let Some(transcript_store) = driver.transcript_store() else { continue };
+            let looked = self.stop.run_until_cancelled(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
             // An unreadable conversation does not count as deleted.
             let hidden = known.keys().filter(|session| {
                 let id = session.strip_prefix(&**provider).and_then(|rest| rest.strip_prefix(":/"));
@@ -264,8 +263,8 @@ impl Host {
                     continue;
                 }
                 if known.get(&session) != Some(&Some(external_stamp(&conversation))) {
-                    let archive = Arc::clone(&archive);
-                    let elsewhere = ExternalTranscript { transcript_store: archive, conversation, is_awaited: true };
+                    let transcript_store = Arc::clone(&transcript_store);
+                    let elsewhere = ExternalTranscript { transcript_store, conversation, is_awaited: true };
                     round.external.push((session.clone(), elsewhere));
                 }
                 there.insert(session);
@@ -313,8 +312,8 @@ impl Host {
         // transcript stay.
         let default = uri::default_chat_uri(session);
         let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
-        let untold = stored.unwrap_or_else(|| self.unimported_turns.missing_count(&default));
-        known.retain(|place, _| place.chat != default || place.position >= untold);
+        let missing = stored.unwrap_or_else(|| self.unimported_turns.missing_count(&default));
+        known.retain(|place, _| place.chat != default || place.position >= missing);
         let lost: Vec<TurnLocation> = known.into_keys().collect();
         let (index, session) = (Arc::clone(index), session.to_string());
         run_blocking(move || {
@@ -393,7 +392,9 @@ impl Host {
             Ok(true) => {}
             // The next scan shows that it is gone; or the last turn is indexed when it is due.
             Err(TranscriptStoreError::Missing) | Ok(false) => return Ok(()),
-            Err(error) => tracing::info!(session, %error, "a conversation is found by its title only"),
+            Err(error) => {
+                tracing::info!(session, %error, "failed to index a conversation; only its title is searchable")
+            }
         }
         let (index, session, stamp) = (Arc::clone(index), session.to_owned(), external_stamp(conversation));
         run_blocking(move || index.mark_complete(&session, &stamp)).await?;
@@ -409,22 +410,22 @@ impl Host {
         mut known: HashMap<TurnLocation, String>,
         otherwise_ms: i64,
     ) -> Result<Result<bool, TranscriptStoreError>, EngineError> {
-        let ExternalTranscript { transcript_store: archive, conversation, is_awaited: waited_for } = elsewhere;
+        let ExternalTranscript { transcript_store, conversation, is_awaited: waited_for } = elsewhere;
         let stopping = || EngineError::Stopping;
-        let opening = archive.open_for_scan(conversation.id);
+        let opening = transcript_store.open_for_scan(conversation.id);
         let opened = self.stop.run_until_cancelled(opening).await.ok_or_else(stopping)?;
-        let chronicle = match opened {
-            Ok(chronicle) => chronicle,
+        let transcript = match opened {
+            Ok(transcript) => transcript,
             Err(error) => return Ok(Err(error)),
         };
         let chat = uri::default_chat_uri(session);
         let now = self.clock.monotonic();
         let mut last = None;
         let mut wanted: Vec<(TurnLocation, String)> = Vec::new();
-        for (position, mark) in chronicle.turns().iter().enumerate() {
+        for (position, mark) in transcript.turns().iter().enumerate() {
             let place = TurnLocation { chat: chat.clone(), position };
             let same = known.remove(&place).is_some_and(|id| id == mark.id.to_string());
-            let is_last = position + 1 == chronicle.turns().len();
+            let is_last = position + 1 == transcript.turns().len();
             let judged = match same {
                 true => self.search_indexer.running_turns.decide(session, mark, is_last, now, *waited_for),
                 false => ReindexDecision::Reindex,
@@ -438,21 +439,21 @@ impl Host {
             let mut next = places.start;
             while next < places.end {
                 let until = places.end.min(next + TRANSCRIPT_BATCH_TURNS);
-                let telling = Arc::clone(&chronicle).load_turns(next..until);
-                let told = match self.stop.run_until_cancelled(telling).await.ok_or_else(stopping)? {
-                    Ok(told) => told,
+                let loading = Arc::clone(&transcript).load_turns(next..until);
+                let loaded = match self.stop.run_until_cancelled(loading).await.ok_or_else(stopping)? {
+                    Ok(loaded) => loaded,
                     Err(error) => return Ok(Err(error)),
                 };
                 let (index, session, chat, first) = (Arc::clone(index), session.to_owned(), chat.clone(), next);
                 next = until;
                 run_blocking(move || {
                     let turns: Vec<TurnDocument> = (first..)
-                        .zip(&told)
-                        .map(|(position, told)| TurnDocument {
+                        .zip(&loaded)
+                        .map(|(position, loaded)| TurnDocument {
                             location: TurnLocation { chat: chat.clone(), position },
-                            turn_id: told.id.to_string(),
-                            at_ms: told.started_at.as_deref().and_then(parse_millis).unwrap_or(otherwise_ms),
-                            texts: documents::loaded_turn_texts(told),
+                            turn_id: loaded.id.to_string(),
+                            at_ms: loaded.started_at.as_deref().and_then(parse_millis).unwrap_or(otherwise_ms),
+                            texts: documents::loaded_turn_texts(loaded),
                         })
                         .collect();
                     index.put_turns(&session, &turns)

@@ -159,20 +159,23 @@ impl SearchIndexer {
 
 impl Host {
     /// Searches all sessions.
-    pub(crate) async fn search_sessions(self: &Arc<Self>, wish: SearchRequest) -> Result<SearchResults, EngineError> {
-        if wish.wait_for_index {
+    pub(crate) async fn search_sessions(
+        self: &Arc<Self>,
+        request: SearchRequest,
+    ) -> Result<SearchResults, EngineError> {
+        if request.wait_for_index {
             let asked = self.search_indexer.request_full_scan();
             self.wait_until_indexed(asked).await?;
             self.wait_for_initial_scan().await;
         }
         let now_ms = self.clock.now_ms();
         let now = Timestamp::from_millisecond(now_ms).unwrap_or_default();
-        let mut query = SearchQuery::parse(&wish.query, &Zoned::new(now, TimeZone::system()));
+        let mut query = SearchQuery::parse(&request.query, &Zoned::new(now, TimeZone::system()));
         let show = self.external_session_filter();
-        if show == ExternalSessionFilter::None && !wish.include_unlisted {
+        if show == ExternalSessionFilter::None && !request.include_unlisted {
             query = query.only_sessions(&self.catalog.session_uris());
         }
-        let page = SearchPage { limit: wish.limit, offset: wish.offset, by_turn: wish.flat };
+        let page = SearchPage { limit: request.limit, offset: request.offset, by_turn: request.flat };
         let host = Arc::clone(self);
         let hits = run_blocking(move || host.search_indexer.open_index()?.search(&query, page, now_ms)).await;
         if hits.as_ref().is_err_and(|error| *error == SearchError::Damaged) {

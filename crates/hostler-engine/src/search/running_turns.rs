@@ -133,7 +133,7 @@ mod tests {
     fn running_turn_is_reindexed_periodically_and_at_its_end() {
         let (growing, at) = (RunningTurns::default(), Duration::from_secs);
         let judge = |mark: &TurnIndexEntry, now: u64| growing.decide("s", mark, true, at(now), false);
-        assert_eq!(judge(&mark(1, 1, false), 5), ReindexDecision::Reindex, "nobody has read it");
+        assert_eq!(judge(&mark(1, 1, false), 5), ReindexDecision::Reindex, "it was not read yet");
         growing.mark_indexed("s", &mark(1, 1, false), at(5));
         assert_eq!(judge(&mark(1, 1, false), 99), ReindexDecision::Unchanged);
         assert_eq!((growing.next_due_in(at(6)), growing.take_due(at(99)).len()), (None, 0), "there is no more of it");
@@ -141,12 +141,12 @@ mod tests {
         assert_eq!(
             growing.decide("s", &mark(1, 2, false), true, at(6), true),
             ReindexDecision::Reindex,
-            "somebody waits"
+            "a caller waits"
         );
         assert_eq!(
             growing.decide("s", &mark(1, 1, true), false, at(6), false),
             ReindexDecision::Reindex,
-            "nobody has read its end"
+            "its end was not read yet"
         );
         assert_eq!(
             growing.decide("s", &mark(0, 1, true), false, at(6), false),

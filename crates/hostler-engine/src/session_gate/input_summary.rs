@@ -17,8 +17,8 @@ const SECRET_NAME_PARTS: [&str; 6] = ["key", "token", "secret", "passw", "creden
 /// Summarizes a call's input in one line.
 pub(crate) fn summarize_input(input: &str) -> String {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(input) else { return "(unreadable)".to_owned() };
-    let told = SUMMARY_FIELDS.iter().find_map(|name| fields.get(*name)?.as_str());
-    let text = match told {
+    let field = SUMMARY_FIELDS.iter().find_map(|name| fields.get(*name)?.as_str());
+    let text = match field {
         Some(text) => redact(truncate_at_char(text, MAX_SUMMARY_BYTES * 4)),
         // Values of unknown fields are omitted.
         None => fields.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn secrets_are_redacted_and_long_inputs_truncated() {
-        for (line, told) in [
+        for (line, field) in [
             ("API_KEY=abc run", "API_KEY=[redacted] run"),
             ("curl -H 'Authorization: Bearer abc.def' x", "curl -H 'Authorization: [redacted] [redacted] x"),
             ("tool --token abc -v", "tool --token [redacted] -v"),
@@ -86,7 +86,7 @@ mod tests {
             ("git clone https://me:pw@host/x", "git clone [redacted]"),
         ] {
             let input = serde_json::json!({ "command": line }).to_string();
-            assert_eq!(summarize_input(&input), told, "{line}");
+            assert_eq!(summarize_input(&input), field, "{line}");
         }
         let long = serde_json::json!({ "command": "ä ".repeat(5_000) }).to_string();
         assert!(summarize_input(&long).len() <= MAX_SUMMARY_BYTES + 4);

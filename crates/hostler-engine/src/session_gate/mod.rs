@@ -34,9 +34,8 @@ pub(crate) const MAX_UNWRITTEN_DECISIONS: usize = 1024;
 /// How many calls are remembered, so that repeated requests about one call are one line in the audit log.
 const MAX_REMEMBERED_CALLS: usize = 256;
 
-const UNREADABLE_INPUT_REASON: &str = "The host could not read the call's input, so it did not run.";
-const AUDIT_UNAVAILABLE_REASON: &str =
-    "The host cannot write down what is decided, so nothing may run; try again later.";
+const UNREADABLE_INPUT_REASON: &str = "Denied: the host could not read the input of the call.";
+const AUDIT_UNAVAILABLE_REASON: &str = "Denied: the host cannot write its audit log. Try again later.";
 
 /// What the gate decides by.
 #[derive(Debug)]
@@ -186,7 +185,7 @@ impl SessionGate {
                 _ => return None,
             };
             let parsed = Rule::parse(effect, RuleScope::Workspace, &rule.pattern);
-            parsed.inspect_err(|error| tracing::warn!(%error, "a permission rule of a folder was left out")).ok()
+            parsed.inspect_err(|error| tracing::warn!(%error, "ignored an invalid permission rule of a folder")).ok()
         });
         let mut set = RuleSet::default();
         let folder = parsed.into_iter().try_for_each(|rule| set.add(rule).map(drop)).map(|()| set);
@@ -259,7 +258,7 @@ impl SessionGate {
         let rules = match self.merged_rules(&page).0 {
             Some(Ok(rules)) => rules,
             Some(Err(error)) => return Some(error.to_string()),
-            None => return Some("The rules are not known.".to_owned()),
+            None => return Some("The permission rules are not available.".to_owned()),
         };
         // Bypass is the only mode that adds no checks of its own.
         let decision = decide_or_ask(&rules, PermissionMode::Bypass, &call, None, &DiskResolver);
@@ -296,12 +295,12 @@ impl SessionGate {
         let rules = match rules {
             Some(Ok(rules)) => rules,
             Some(Err(error)) => return ask_because(error.to_string()),
-            None => return ask_because("The rules are not known.".to_owned()),
+            None => return ask_because("The permission rules are not available.".to_owned()),
         };
         let plans = self.gate_directories.plans_directory.as_deref();
         let rulings = modes.into_iter().map(|mode| evaluate_in_mode(&rules, mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.decision));
-        let ruling = strictest.unwrap_or_else(|| ask_because("The mode is not known.".to_owned()));
+        let ruling = strictest.unwrap_or_else(|| ask_because("The permission mode is not available.".to_owned()));
         match page.read_error {
             Some(problem) if ruling.decision == GateDecision::Allow => ask_because(problem),
             _ => ruling,
@@ -344,7 +343,7 @@ impl PermissionGate for SessionGate {
         self.remember_call_directory(call);
         let ruling = self.evaluate(Some(call.call_id), call.tool, call.input.get());
         if !self.write_audit(call, &ruling) {
-            tracing::error!("the audit log is too far behind; a call was refused");
+            tracing::error!("the audit log is too far behind; denied a tool call");
             return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());
         }
         if ruling.decision == GateDecision::Allow
@@ -378,8 +377,10 @@ fn evaluate_in_mode(rules: &RuleSet, mode: PermissionMode, call: &ToolUse, plans
 fn explain_decision(decision: &Decision) -> String {
     let unspoken = decision.reasons.iter().any(|why| matches!(why, DecisionReason::NoRule { .. }));
     match decision.outcome {
-        DecisionOutcome::Deny if unspoken => "Nobody is asked in this session, and no rule allows it.".to_owned(),
-        _ if unspoken => "No rule decides it.".to_owned(),
+        DecisionOutcome::Deny if unspoken => {
+            "No rule allows it, and the permission mode denies instead of asking.".to_owned()
+        }
+        _ if unspoken => "No rule applies.".to_owned(),
         _ => explain(decision).join(" "),
     }
 }

@@ -21,8 +21,8 @@ impl Reduce for ChatState {
                 apply_action_to_chat(self, action).into()
             }
             // The reducer sorts messages that are not named; the protocol keeps their order.
-            StateAction::ChatQueuedMessagesReordered(wish) => {
-                let order = complete_queue_order(self, &wish.order);
+            StateAction::ChatQueuedMessagesReordered(action) => {
+                let order = complete_queue_order(self, &action.order);
                 let whole = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
                 apply_action_to_chat(self, &whole).into()
             }

@@ -36,9 +36,9 @@ fn chat_with(status: &str) -> ChatState {
     }
     let mut state = chat(&call("running"));
     let auth = json!({"reason": "required", "resource": {"resource": "https://example.org"}});
-    let wish = json!({"type": "chat/toolCallAuthRequired", "turnId": "t", "toolCallId": "c", "auth": auth});
-    assert_eq!(state.reduce(&action(wish.clone())), ApplyOutcome::Applied);
-    assert_eq!(state.reduce(&action(wish)), ApplyOutcome::NoOp);
+    let request = json!({"type": "chat/toolCallAuthRequired", "turnId": "t", "toolCallId": "c", "auth": auth});
+    assert_eq!(state.reduce(&action(request.clone())), ApplyOutcome::Applied);
+    assert_eq!(state.reduce(&action(request)), ApplyOutcome::NoOp);
     state
 }
 

@@ -161,14 +161,14 @@ impl TerminalActor {
             is_readable: readable,
             buffer,
             pending_actions: waiting,
-            unpublished_bytes: heard,
+            unpublished_bytes: unpublished,
             next_publish_at: due,
             is_list_stale: unlisted,
             pending_input: typed,
         } = flow;
         let shell = self.shell.as_deref();
         let read = async {
-            match shell.filter(|_| *readable && *heard < READ_BUFFER_BYTES) {
+            match shell.filter(|_| *readable && *unpublished < READ_BUFFER_BYTES) {
                 Some(shell) => shell.read(buffer).await,
                 None => pending().await,
             }
@@ -190,7 +190,7 @@ impl TerminalActor {
             input = inputs.recv() => input.map_or(TerminalEvent::Stop, TerminalEvent::Request),
             length = write => TerminalEvent::Written(length),
             // Output may consist of marks that cause no action; reading has to continue after them, too.
-            () = tokio::time::sleep_until(*due), if !waiting.is_empty() || *heard >= READ_BUFFER_BYTES => TerminalEvent::PublishDue,
+            () = tokio::time::sleep_until(*due), if !waiting.is_empty() || *unpublished >= READ_BUFFER_BYTES => TerminalEvent::PublishDue,
             () = tokio::time::sleep_until(self.host.terminals.next_list_publish()), if *unlisted => TerminalEvent::ListDue,
             length = read => TerminalEvent::Read(length),
             end = ended => TerminalEvent::ShellExited(end),
@@ -213,12 +213,12 @@ impl TerminalActor {
         let waiting = std::mem::take(&mut flow.pending_actions);
         waiting.iter().for_each(|action| self.screen.reduce(action));
         let entries = waiting.into_iter().map(|action| ActionEntry::new(Arc::clone(&self.uri), action));
-        let told = async {
+        let published = async {
             let entries = entries.collect::<Result<Vec<_>, _>>()?;
             self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Memory).entries(entries)).await
         };
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "what a terminal showed came too late");
+        if let Err(error) = published.await {
+            tracing::debug!(%error, "failed to publish terminal output: the store has stopped");
         }
         flow.next_publish_at = Instant::now() + OUTPUT_COALESCE_INTERVAL;
         self.update_list_entry(flow).await;
@@ -254,18 +254,18 @@ impl TerminalActor {
     async fn echo(&mut self, mut dispatch: Dispatch, flow: &mut TerminalIo) {
         strip_terminal_input(&mut dispatch.action);
         self.screen.reduce(&dispatch.action);
-        let (origin, from, hub) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.host.broadcaster));
-        let told = async {
+        let (origin, from, broadcaster) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.host.broadcaster));
+        let published = async {
             let entry = ActionEntry::new(Arc::clone(&self.uri), dispatch.action)?.with_origin(Some(origin));
             let batch = Batch::new(None, BatchDurability::Memory).entry(entry).after_publish(move |seq| {
                 if let Some(from) = from {
-                    hub.deliver_latest(seq, &from);
+                    broadcaster.deliver_latest(seq, &from);
                 }
             });
             self.host.store.sequencer().commit(batch).await
         };
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "what a client did with a terminal came too late");
+        if let Err(error) = published.await {
+            tracing::debug!(%error, "failed to publish a terminal action: the store has stopped");
         }
         self.update_list_entry(flow).await;
     }
@@ -363,7 +363,7 @@ impl TerminalActor {
         if let Some(shell) = self.shell.take()
             && self.host.clock.timeout(SHELL_EXIT_TIMEOUT, shell.terminate()).await.is_none()
         {
-            tracing::warn!(terminal = %self.uri, "something that a shell has started did not end in time");
+            tracing::warn!(terminal = %self.uri, "a process of the shell did not end in time");
         }
     }
 }

@@ -311,11 +311,11 @@ impl Engine {
         };
         let default = host.default_directory.clone();
         let resources = Resources { host: Arc::clone(host) };
-        let look = move |shelf: &ResourceContext, path: &std::path::Path| {
+        let look = move |context: &ResourceContext, path: &std::path::Path| {
             if path == default {
                 return Ok(default);
             }
-            let found = shelf.roots().open(path)?.resolved().clone();
+            let found = context.roots().open(path)?.resolved().clone();
             match found.kind {
                 FileKind::Directory => Ok(found.path),
                 FileKind::File => Err(FileError::WrongKind),
@@ -359,7 +359,7 @@ impl Host {
     pub(crate) async fn dispatch_terminal(&self, dispatch: Dispatch) {
         let Some(inputs) = self.terminals.request_sender(&dispatch.channel) else { return };
         if inputs.send(TerminalRequest::Dispatch(Box::new(dispatch))).await.is_err() {
-            tracing::debug!("a dispatch came too late");
+            tracing::debug!("dropped a dispatch: the channel has ended");
         }
     }
 
@@ -420,13 +420,13 @@ impl Host {
     }
 
     async fn publish_root_action(&self, action: StateAction) {
-        let told = async {
+        let published = async {
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
             self.store.sequencer().commit(batch).await
         };
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "the list of terminals came too late");
+        if let Err(error) = published.await {
+            tracing::debug!(%error, "failed to publish the terminal list: the store has stopped");
         }
     }
 }

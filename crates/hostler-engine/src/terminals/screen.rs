@@ -173,7 +173,7 @@ mod tests {
         TerminalScreen::new(state, scrollback, false)
     }
 
-    fn hear(screen: &mut TerminalScreen, pieces: impl IntoIterator<Item = ShellOutput>) -> Vec<String> {
+    fn apply_all(screen: &mut TerminalScreen, pieces: impl IntoIterator<Item = ShellOutput>) -> Vec<String> {
         let mut waiting = Vec::new();
         pieces.into_iter().enumerate().for_each(|(now, piece)| {
             screen.apply_output(piece, i64::try_from(now).unwrap(), &mut waiting);
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn commands_are_reported_in_order() {
         let mut screen = screen(10_000);
-        let told = hear(
+        let actions = apply_all(
             &mut screen,
             [
                 ShellOutput::Event(ShellEvent::CommandFinished(Some(0))),
@@ -219,7 +219,7 @@ mod tests {
         );
         let expected =
             ["commandDetectionAvailable", "cwdChanged", "data", "commandExecuted", "data", "commandFinished", "data"];
-        assert_eq!(told, expected.map(|name| format!("terminal/{name}")));
+        assert_eq!(actions, expected.map(|name| format!("terminal/{name}")));
         assert_eq!(screen.state.cwd.as_deref(), Some("file:///a%20b"));
         let content = serde_json::to_value(&screen.state.content).unwrap();
         let command = serde_json::json!({"type": "command", "commandId": "1", "commandLine": "ls", "output": "out",
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn shell_exit_ends_the_running_command() {
         let mut screen = screen(10_000);
-        hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("exit 3".into()))]);
+        apply_all(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("exit 3".into()))]);
         let mut waiting = Vec::new();
         screen.exit(Some(3), 9, &mut waiting);
         waiting.iter().for_each(|action| screen.reduce(action));
@@ -245,19 +245,19 @@ mod tests {
     fn program_titles_apply_until_a_person_sets_a_title() {
         let mut screen = screen(10_000);
         assert_eq!(
-            hear(&mut screen, [ShellOutput::Title("vim".into()), ShellOutput::Title("vim".into())]),
+            apply_all(&mut screen, [ShellOutput::Title("vim".into()), ShellOutput::Title("vim".into())]),
             ["terminal/titleChanged"]
         );
         assert_eq!(screen.state.title, "vim");
         screen.has_user_title = true;
-        assert_eq!(hear(&mut screen, [ShellOutput::Title("top".into())]), [] as [String; 0]);
+        assert_eq!(apply_all(&mut screen, [ShellOutput::Title("top".into())]), [] as [String; 0]);
     }
 
     #[test]
     fn scrollback_is_trimmed_at_a_line_end() {
         let mut screen = screen(2000);
         for line in 0..1000 {
-            hear(&mut screen, [text(&format!("{line} äöü\r\n"))]);
+            apply_all(&mut screen, [text(&format!("{line} äöü\r\n"))]);
             assert!(screen.state.content.iter().map(part_size).sum::<usize>() <= 2000);
         }
         let raw = raw(&screen);
@@ -270,7 +270,7 @@ mod tests {
     fn many_commands_and_an_endless_one_stay_bounded() {
         let mut screen = screen(4000);
         for _ in 0..500 {
-            hear(
+            apply_all(
                 &mut screen,
                 [
                     ShellOutput::Event(ShellEvent::CommandStarted("true".into())),
@@ -279,9 +279,9 @@ mod tests {
             );
         }
         assert!(screen.state.content.len() < 40);
-        hear(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("yes".into()))]);
+        apply_all(&mut screen, [ShellOutput::Event(ShellEvent::CommandStarted("yes".into()))]);
         for _ in 0..100 {
-            hear(&mut screen, [text(&"y\r\n".repeat(100))]);
+            apply_all(&mut screen, [text(&"y\r\n".repeat(100))]);
         }
         assert_eq!(screen.state.content.len(), 1, "the one that runs");
         assert!(raw(&screen).len() <= 4000);

@@ -58,9 +58,9 @@ impl ToolCallTerminal {
 
     /// Reports the command's exit, and returns the tool call's reference to the terminal from now on.
     pub(crate) fn finish(self, end: CommandExit) -> ToolResultContent {
-        let Self { mut link, output, end: told } = self;
+        let Self { mut link, output, end: exit_sender } = self;
         drop(output);
-        told.send_replace(Some(end));
+        exit_sender.send_replace(Some(end));
         link.result = Some(TerminalCommandResult { exit_code: end.exit_code(), ..TerminalCommandResult::default() });
         ToolResultContent::Terminal(link)
     }
@@ -128,7 +128,7 @@ impl Host {
         let oldest = match self.terminals.register_tool_call(&uri, LiveTerminal { requests: inputs, info }) {
             Ok(oldest) => oldest,
             Err(error) => {
-                tracing::debug!(%error, "a command has no terminal");
+                tracing::debug!(%error, "failed to open a terminal for a command");
                 return None;
             }
         };

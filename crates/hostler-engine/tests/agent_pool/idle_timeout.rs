@@ -143,10 +143,7 @@ async fn background_work_extends_the_idle_window_up_to_the_maximum() {
     assert_eq!(agent.wait_closed().await, CloseMode::Graceful);
     listener.until("chat/activityChanged").await;
     let displayed = activity(&listener);
-    assert_eq!(
-        displayed.as_deref(),
-        Some("The agent was closed after 2 hours; what it did in the background has ended")
-    );
+    assert_eq!(displayed.as_deref(), Some("The agent was closed after 2 hours, and its background work has ended"));
 
     rig.send_message(&uri(1), "t2", "back").await;
     let mut agent = rig.starts.next_start().await.succeed();

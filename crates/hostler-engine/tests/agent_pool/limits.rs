@@ -73,7 +73,7 @@ async fn slot_is_free_only_after_the_previous_agent_has_exited() {
     let (_first, first_agent) = idle_session(&mut rig, 1).await;
     first_agent.block_close();
     let second = create_waiting_session(&rig, 2).await;
-    assert_eq!(activity(&second), "Making room for the agent");
+    assert_eq!(activity(&second), "Closing an idle agent to make room");
     first_agent.wait_closed().await;
     assert_eq!(rig.starts.open_count(), 1, "the process tree has not ended");
     first_agent.unblock_close();

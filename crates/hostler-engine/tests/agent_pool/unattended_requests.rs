@@ -49,7 +49,7 @@ async fn request_is_denied_with_a_reason_after_the_unattended_timeout() {
     assert!(agent.answers.try_recv().is_err(), "there is a second left");
     clock.advance(Duration::from_secs(1));
     let (_, Answer::Deny { message }) = agent.next_answer().await else { panic!("not denied") };
-    assert!(message.starts_with("Nobody answered in time"), "{message}");
+    assert!(message.starts_with("Denied: no answer in time"), "{message}");
     listener.until("session/inputNeededRemoved").await;
     finish(1, &mut listener, &agent).await;
     rig.engine.shutdown().await;

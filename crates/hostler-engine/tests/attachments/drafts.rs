@@ -49,7 +49,7 @@ async fn oversized_or_unreadable_draft_is_refused() {
     assert!(reason.contains("b.txt") && reason.contains("attachment_too_large"), "{reason}");
     let many = vec![resource("a", "ahp-content:/0000"); 21];
     rig.attach(draft(with("", &many))).await;
-    assert!(listener.refusal().await.contains("a message can bring 20 files, and this one has 21"));
+    assert!(listener.refusal().await.contains("a message can have at most 20 files, and this one has 21"));
     let broken = json!({ "type": "embeddedResource", "label": "c", "data": "%", "contentType": "text/plain" });
     rig.attach(draft(with("", &[broken]))).await;
     assert!(listener.refusal().await.contains("attachment_corrupt"));

@@ -14,7 +14,7 @@ async fn images_are_removed_while_the_agent_is_closed_and_no_longer_count() {
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let refused = |outcome: Result<usize, EngineError>| outcome.unwrap_err().to_string();
-    assert!(refused(rig.engine.drop_images(SESSION, ImageSelection::All).await).contains("has not begun"));
+    assert!(refused(rig.engine.drop_images(SESSION, ImageSelection::All).await).contains("has no messages"));
     let images = vec![embedded("shot.png", &png()); 2];
     rig.attach(starts("t1", with("look", &images))).await;
     let mut agent = rig.starts.next_start().await.succeed();

@@ -70,7 +70,7 @@ async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
         (rig.file("link.txt"), "attachment_path_unsafe", "add its directory to the session"),
         (rig.file("gone.txt"), "attachment_artifact_missing", "no such file"),
         (resource("odd", "not a uri"), "attachment_type_unsupported", "no URI"),
-        (resource("odd", "file://elsewhere/x"), "attachment_type_unsupported", "no path of this machine"),
+        (resource("odd", "file://elsewhere/x"), "attachment_type_unsupported", "not a path on this host"),
         (resource("mine", "vscode-agent-client://me/x"), "attachment_transport_failed", "is gone"),
         (json!({ "type": "hologram", "label": "h" }), "attachment_type_unsupported", "does not know"),
     ] {
@@ -112,8 +112,8 @@ async fn chat_transcript_is_attached_up_to_a_completed_turn() {
 
     let chat = |end: Option<&str>| json!({ "type": "chat", "label": "Maths", "resource": default_chat_uri(OTHER), "endTurn": end });
     for (attached, expected) in [
-        (chat(Some("o2")), "no such turn that is over"),
-        (chat(Some("nope")), "no such turn that is over"),
+        (chat(Some("o2")), "no such completed turn"),
+        (chat(Some("nope")), "no such completed turn"),
         (json!({ "type": "chat", "label": "Maths", "resource": "ahp-chat://default/nope" }), "no such chat"),
     ] {
         rig.attach(starts("t1", with("", &[attached]))).await;
@@ -142,7 +142,7 @@ async fn annotations_are_attached_as_a_document_and_unknown_ones_refused() {
     for (attached, expected) in [
         (attached(&channel, &["a", "x"]), "no annotation"),
         (attached(&channel, &[]), "no annotations to attach"),
-        (attached(&hostler_engine::annotations_uri(OTHER), &["a"]), "not the annotations of this session"),
+        (attached(&hostler_engine::annotations_uri(OTHER), &["a"]), "the annotations belong to another session"),
     ] {
         rig.attach(starts("t1", with("", &[attached]))).await;
         let reason = listener.refusal().await;

@@ -40,7 +40,7 @@ async fn message_with_unprepared_attachments_is_rejected() {
     let (rig, mut listener) = Rig::with_session().await;
     let action = starts("t1", with("look", &[embedded("a.png", &png())]));
     rig.engine.dispatch(crate::common::dispatch(SESSION, action)).await;
-    assert!(listener.refusal().await.contains("nobody has looked"));
+    assert!(listener.refusal().await.contains("were not prepared"));
     rig.engine.shutdown().await;
 }
 
@@ -69,7 +69,7 @@ async fn message_over_the_agent_limit_is_refused() {
     rig.starts.set_max_prompt_bytes(size - 1);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
     let reason = listener.refusal().await;
-    let sentence = format!("would be {size} bytes for the agent, which takes {}", size - 1);
+    let sentence = format!("would be {size} bytes, and the agent accepts at most {}", size - 1);
     assert!(reason.contains(&sentence) && reason.contains("attachment_payload_too_large"), "{reason}");
     rig.starts.set_max_prompt_bytes(size);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;

@@ -49,7 +49,7 @@ async fn external_turn_during_our_turn_is_appended_although_abandoned() {
     listener.until("chat/turnComplete").await;
     agent.wait_closed().await;
     assert_eq!(turns(&listener).len(), 7);
-    assert!(note(&listener, 6).contains("does not remember what was said between"));
+    assert!(note(&listener, 6).contains("does not remember the turns in between"));
     let loaded = turns(&listener);
     let rig = rig.crash().await;
     let mut listener = rig.listen(EXTERNAL_SESSION).await;
@@ -92,7 +92,7 @@ async fn abandoned_own_turn_is_reported_as_not_remembered() {
     let (_, next) =
         tokio::join!(agent.wait_closed(), run_own_turn(&mut rig, &transcript_store, &mut listener, None, 6));
     assert_eq!(turns(&listener).len(), 6);
-    assert!(note(&listener, 4).contains("does not remember what was said between"));
+    assert!(note(&listener, 4).contains("does not remember the turns in between"));
     assert_eq!(turns(&listener)[5..], expected(6..=6));
     drop(next);
     rig.engine.shutdown().await;
@@ -110,7 +110,7 @@ async fn running_external_turn_on_another_branch_is_awaited() {
         conversation.external_activity = Some(ExternalActivity::Busy);
     });
     rig.send_message(EXTERNAL_SESSION, "t6", "message 6").await;
-    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    listener.until("chat/turnStarted rejected: another process is running a turn").await;
     transcript_store.update_conversation(id(), |conversation| {
         conversation.abandoned_turns[0].0.mark.is_complete = true;
         conversation.external_activity = None;

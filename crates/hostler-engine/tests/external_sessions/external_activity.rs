@@ -17,7 +17,7 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
     assert_eq!(turns(&listener), expected(1..=3));
     assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Continued elsewhere"));
     rig.send_message(EXTERNAL_SESSION, "t5", "message 5").await;
-    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    listener.until("chat/turnStarted rejected: another process is running a turn").await;
     transcript_store.update_conversation(id(), |conversation| conversation.turns[3].mark.is_complete = true);
     rig.engine.scan_external_sessions().await;
     listener.until("chat/turnComplete").await;
@@ -63,7 +63,7 @@ async fn busy_process_blocks_messages_although_its_turn_looks_complete() {
         .update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Busy));
     write_external_turn(&transcript_store, 3);
     rig.send_message(EXTERNAL_SESSION, "t4", "message 4").await;
-    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    listener.until("chat/turnStarted rejected: another process is running a turn").await;
     assert_eq!(turns(&listener), expected(1..=2));
     // A process with unknown activity does not delay a conversation whose turn is complete.
     transcript_store

@@ -177,7 +177,7 @@ async fn external_turn_that_grows_after_import_is_appended_in_full() {
     listener.until("chat/turnComplete").await;
     let all = turns(&listener);
     assert_eq!(all[..3], expected(1..=3));
-    assert!(all[3].contains("This turn went on") && all[3].ends_with("answer 3, and more"), "{all:?}");
+    assert!(all[3].contains("This turn continued") && all[3].ends_with("answer 3, and more"), "{all:?}");
     // Appended once; also by a host that crashed since.
     let rig = rig.crash().await;
     let mut listener = rig.listen(EXTERNAL_SESSION).await;

@@ -60,7 +60,7 @@ async fn temporarily_unreadable_turns_are_retried_and_readers_get_an_error() {
     let refused = request_older_turns(&rig, &viewer).await.unwrap_err();
     assert!(matches!(refused, EngineError::ImportIncomplete(_)), "{refused:?}");
     let message = refused.to_string();
-    assert!(message.contains("the disk is not mounted") && message.contains("asking again is fine"), "{message}");
+    assert!(message.contains("the disk is not mounted") && message.contains("try again later"), "{message}");
     // No time has passed: the request triggers an attempt at once.
     set_read_error(&transcript_store, None);
     fetch(&rig, &mut viewer).await;
@@ -106,7 +106,7 @@ async fn imported_turns_of_a_missing_transcript_remain_and_others_become_placeho
     }
     let all = turns(&rig.listen(EXTERNAL_SESSION).await);
     assert_eq!(all.len(), 300);
-    let gone = "This turn could not be taken over: the agent's transcript of the conversation does not exist.";
+    let gone = "This turn could not be imported: the agent's record of the conversation is gone.";
     assert!(all[..298].iter().all(|turn| turn.contains(gone)));
     assert_eq!(all[298..], expected(299..=300));
     let rig = rig.restart().await;
@@ -124,7 +124,7 @@ async fn unreadable_turn_does_not_affect_other_turns() {
     let listener = rig.listen(EXTERNAL_SESSION).await;
     let mut all = turns(&listener);
     for (number, id) in torn.into_iter().zip(ids) {
-        assert!(all[number - 1].contains("This turn could not be taken over"), "{}", all[number - 1]);
+        assert!(all[number - 1].contains("This turn could not be imported"), "{}", all[number - 1]);
         assert_eq!(listener.chat.as_ref().unwrap().turns[number - 1].id, id.to_string());
         all[number - 1] = format!("message {number}: answer {number}");
     }

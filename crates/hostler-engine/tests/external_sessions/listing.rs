@@ -224,7 +224,7 @@ async fn conversation_with_a_running_external_turn_is_not_deleted() {
         }
         transcript_store.update_conversation(id(), |known| known.external_activity = Some(ExternalActivity::Busy));
         let refused = rig.engine.dispose_session(EXTERNAL_SESSION).await.unwrap_err();
-        assert!(refused.to_string().contains("in the middle of a turn"), "{refused}");
+        assert!(refused.to_string().contains("another process is running a turn"), "{refused}");
         assert!(transcript_store.external_conversation(id()).is_some());
         transcript_store.update_conversation(id(), |known| known.external_activity = Some(ExternalActivity::Idle));
         rig.engine.dispose_session(EXTERNAL_SESSION).await.unwrap();

@@ -108,7 +108,7 @@ impl Bench {
     /// Waits until the session has processed everything so far.
     pub(crate) async fn settled(&mut self) {
         self.confirm("me", yes("there is no such call")).await;
-        self.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
+        self.listener.until("chat/toolCallConfirmed rejected: the request is no longer pending").await;
     }
 
     /// The agent ends the turn.

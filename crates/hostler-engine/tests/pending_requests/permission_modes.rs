@@ -69,7 +69,7 @@ async fn agent_that_rejects_a_mode_is_closed_and_the_change_rejected() {
     let mut bench = Bench::start().await;
     bench.agent.permission_modes.close();
     bench.change_mode("plan").await;
-    bench.listener.until("session/configChanged rejected: the agent did not take the permission mode").await;
+    bench.listener.until("session/configChanged rejected: the agent did not apply the permission mode").await;
     bench.listener.until("chat/error permissionMode").await;
     assert_eq!(bench.agent.wait_closed().await, CloseMode::Now);
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
@@ -137,7 +137,7 @@ async fn rejected_mode_rejects_all_waiting_changes() {
     bench.change_mode("plan").await;
     bench.change_mode("acceptEdits").await;
     for _ in 0..2 {
-        bench.listener.until("session/configChanged rejected: the agent did not take the permission mode").await;
+        bench.listener.until("session/configChanged rejected: the agent did not apply the permission mode").await;
     }
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
     bench.rig.engine.shutdown().await;

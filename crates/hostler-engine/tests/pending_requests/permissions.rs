@@ -43,7 +43,7 @@ async fn first_answer_wins_and_the_second_is_rejected_with_a_reason() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     tokio::join!(bench.confirm("one", no("c1")), bench.confirm("two", yes("c1")));
-    bench.listener.until("chat/toolCallConfirmed rejected: nobody waits for this answer any more").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the request is no longer pending").await;
     let (_, answer) = bench.agent.next_answer().await;
     let denied = matches!(answer, Answer::Deny { .. });
     let status = if denied { "cancelled" } else { "running" };
@@ -60,11 +60,14 @@ async fn answers_that_do_not_fit_the_pending_call_are_rejected() {
     bench.listener.until("chat/toolCallConfirmed rejected").await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     for (wrong, reason) in [
-        (yes("c2"), "nobody waits"),
-        (ahp_types::actions::ChatToolCallConfirmedAction { turn_id: "t0".into(), ..yes("c1") }, "that turn is over"),
-        (chosen("c1", true, "deny"), "the chosen option and the answer contradict"),
-        (chosen("c1", false, "allow-once"), "the chosen option and the answer contradict"),
-        (chosen("c1", true, "allow-everything"), "there is no option"),
+        (yes("c2"), "the request is no longer pending"),
+        (
+            ahp_types::actions::ChatToolCallConfirmedAction { turn_id: "t0".into(), ..yes("c1") },
+            "the request is no longer pending",
+        ),
+        (chosen("c1", true, "deny"), "the selected option contradicts the answer"),
+        (chosen("c1", false, "allow-once"), "the selected option contradicts the answer"),
+        (chosen("c1", true, "allow-everything"), "the request has no option"),
     ] {
         bench.confirm("me", wrong).await;
         bench.listener.until(&format!("chat/toolCallConfirmed rejected: {reason}")).await;
@@ -73,7 +76,7 @@ async fn answers_that_do_not_fit_the_pending_call_are_rejected() {
         let edited = Some(wrong.to_owned());
         let confirmation = ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: edited, ..yes("c1") };
         bench.confirm("me", confirmation).await;
-        bench.listener.until("chat/toolCallConfirmed rejected: the changed input is not").await;
+        bench.listener.until("chat/toolCallConfirmed rejected: the edited input is not").await;
     }
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
     assert!(bench.agent.answers.try_recv().is_err(), "the agent has received no answer");
@@ -87,7 +90,7 @@ async fn answer_after_a_cancel_is_rejected_and_nothing_stays_pending() {
     bench.rig.cancel(SESSION, "t1").await;
     bench.agent.wait_interrupted().await;
     bench.confirm("me", yes("c1")).await;
-    bench.listener.until("chat/toolCallConfirmed rejected: that turn is over").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the request is no longer pending").await;
     assert_eq!(bench.shown("c1")["status"], "cancelled");
     assert!(bench.session()["inputNeeded"].is_null());
     // A request of an interrupting agent is not left pending.
@@ -107,7 +110,7 @@ async fn withdrawn_request_is_removed_for_all_clients() {
     let call = bench.shown("c1");
     assert_eq!((&call["status"], &call["reason"]), (&json!("cancelled"), &json!("skipped")), "{call:#}");
     bench.confirm("me", yes("c1")).await;
-    bench.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the request is no longer pending").await;
     bench.end().await;
     bench.rig.engine.shutdown().await;
     assert!(bench.audit().await.iter().any(|row| row.entry.decision == "withdrawn"));
@@ -124,7 +127,7 @@ async fn request_for_a_finished_call_is_removed() {
         assert_eq!(request, AgentRequestId("r-c1".into()));
         assert!(matches!(answer, Answer::Deny { .. }), "{answer:?}");
         bench.confirm("me", yes("c1")).await;
-        bench.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
+        bench.listener.until("chat/toolCallConfirmed rejected: the request is no longer pending").await;
         assert!(bench.agent.answers.try_recv().is_err(), "the agent receives one answer");
         bench.rig.engine.shutdown().await;
     }
@@ -305,13 +308,13 @@ async fn deny_rule_overrides_an_approval() {
         "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(git push:*)\" }]\n";
     std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
     bench.confirm("me", yes("c1")).await;
-    bench.listener.until("chat/toolCallConfirmed rejected: it cannot be allowed").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the call cannot be allowed").await;
     let edited = Some(r#"{"command":"git push --all"}"#.to_owned());
     bench.wait_for("c2", "Bash", &bash("git pull")).await;
     bench
         .confirm("me", ahp_types::actions::ChatToolCallConfirmedAction { edited_tool_input: edited, ..yes("c2") })
         .await;
-    bench.listener.until("chat/toolCallConfirmed rejected: it cannot be allowed").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the call cannot be allowed").await;
     assert!(bench.agent.answers.try_recv().is_err());
     bench.rig.engine.shutdown().await;
 }
@@ -376,7 +379,7 @@ async fn unanswered_request_is_denied_after_the_timeout() {
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     let (_, answer) = bench.agent.next_answer().await;
     let Answer::Deny { message } = answer else { panic!("{answer:?}") };
-    assert!(message.starts_with("Nobody answered in time"), "{message}");
+    assert!(message.starts_with("Denied: no answer in time"), "{message}");
     bench.listener.until("session/inputNeededRemoved").await;
     assert_eq!(bench.shown("c1")["status"], "cancelled");
     bench.rig.engine.shutdown().await;

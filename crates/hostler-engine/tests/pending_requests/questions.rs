@@ -104,7 +104,7 @@ async fn free_text_drafts_and_skipped_questions_are_accepted() {
     let shared = &bench.session()["inputNeeded"][0]["request"]["answers"]["text"]["value"]["value"];
     assert_eq!(shared, "half", "a client that subscribes to the session only sees the draft");
     bench.dispatch("one", draft("nope", json!({"state": "skipped"}))).await;
-    bench.listener.until("chat/inputAnswerChanged rejected: there is no question").await;
+    bench.listener.until("chat/inputAnswerChanged rejected: the request has no question").await;
     bench.dispatch("one", draft("yes", json!({"state": "draft", "value": {"kind": "text", "value": "x"}}))).await;
     bench.listener.until("chat/inputAnswerChanged rejected: the answer to").await;
     let own =
@@ -121,19 +121,22 @@ async fn free_text_drafts_and_skipped_questions_are_accepted() {
 async fn invalid_answers_are_rejected_with_a_reason() {
     let mut bench = Bench::start().await;
     bench.complete("q", Accept, &[]).await;
-    bench.listener.until("chat/inputCompleted rejected: nobody waits").await;
+    bench.listener.until("chat/inputCompleted rejected: the request is no longer pending").await;
     ask(&mut bench, all()).await;
     let red = || ("one", submitted("selected", json!("red")));
     for (answers, reason) in [
-        (vec![], "\"About one?\" needs an answer"),
-        (vec![("one", submitted("selected", json!("green")))], "\"About one?\" has no option"),
-        (vec![red(), ("many", submitted("selected", json!("red")))], "the answer to \"About many?\" is not"),
+        (vec![], "the question \"About one?\" needs an answer"),
+        (vec![("one", submitted("selected", json!("green")))], "the question \"About one?\" has no option"),
+        (
+            vec![red(), ("many", submitted("selected", json!("red")))],
+            "the answer to \"About many?\" has the wrong type",
+        ),
         (
             vec![red(), ("many", submitted("selected-many", json!(["red", "red"])))],
-            "the option \"red\" is chosen twice",
+            "the option \"red\" is selected twice",
         ),
-        (vec![red(), ("whole", submitted("number", json!(1.5)))], "the answer to \"About whole?\" is not"),
-        (vec![red(), ("other", submitted("text", json!("x")))], "there is no question"),
+        (vec![red(), ("whole", submitted("number", json!(1.5)))], "the answer to \"About whole?\" has the wrong type"),
+        (vec![red(), ("other", submitted("text", json!("x")))], "the request has no question"),
     ] {
         bench.complete("q", Accept, &answers).await;
         bench.listener.until(&format!("chat/inputCompleted rejected: {reason}")).await;
@@ -142,7 +145,7 @@ async fn invalid_answers_are_rejected_with_a_reason() {
     bench.complete("q", Cancel, &[]).await;
     assert!(matches!(bench.agent.next_answer().await.1, Answer::Skip));
     bench.complete("q", Accept, &[red()]).await;
-    bench.listener.until("chat/inputCompleted rejected: nobody waits").await;
+    bench.listener.until("chat/inputCompleted rejected: the request is no longer pending").await;
     bench.rig.engine.shutdown().await;
 }
 
@@ -199,7 +202,7 @@ async fn approved_plan_changes_the_mode_of_session_gate_and_agent() {
     let both =
         json!({ "state": "submitted", "value": { "kind": "selected", "value": "default", "freeformValues": ["x"] } });
     bench.complete("p", Accept, &[("plan", both)]).await;
-    bench.listener.until("chat/inputCompleted rejected: a plan is carried out as it is").await;
+    bench.listener.until("chat/inputCompleted rejected: a plan is carried out unchanged").await;
     bench.complete("p", Accept, &[("plan", submitted("selected", json!("accept-edits")))]).await;
     let (_, answer) = bench.agent.next_answer().await;
     assert!(matches!(&answer, Answer::AcceptPlan { mode } if mode == "acceptEdits"), "{answer:?}");
@@ -214,9 +217,9 @@ async fn rejected_plan_returns_the_feedback_to_the_agent() {
     let mut bench = Bench::start().await;
     for (id, response, answers, expected) in [
         ("p1", Accept, vec![("plan", submitted("text", json!("shorter, please")))], "shorter, please"),
-        ("p2", Accept, vec![("plan", submitted("selected", json!("revise")))], "The user does not want this plan"),
-        ("p3", Decline, vec![], "The user does not want this plan"),
-        ("p4", Cancel, vec![], "The user does not want this plan"),
+        ("p2", Accept, vec![("plan", submitted("selected", json!("revise")))], "The user did not accept this plan"),
+        ("p3", Decline, vec![], "The user did not accept this plan"),
+        ("p4", Cancel, vec![], "The user did not accept this plan"),
     ] {
         propose(&mut bench, id, Some("# Plan")).await;
         bench.complete(id, response, &answers).await;

@@ -43,12 +43,12 @@ async fn end_of_the_reported_output_file_is_returned() {
     let shown = output(&rig, "b1").await.unwrap();
     assert!(shown.truncated && shown.output.ends_with("üthe end") && shown.output.len() <= 64 * 1024 + 2);
 
-    assert!(output(&rig, "b7").await.unwrap_err().contains("nothing of the name"));
+    assert!(output(&rig, "b7").await.unwrap_err().contains("no background work has the ID"));
     agent.emit(shell("b2")).await;
     listener.until("chat/backgroundWorkSet").await;
     agent.emit(DriverEvent::BackgroundTaskEnded { id: "b1".into() }).await;
     listener.until("chat/backgroundWorkRemoved").await;
-    assert!(output(&rig, "b1").await.unwrap_err().contains("nothing of the name"), "the work has ended");
+    assert!(output(&rig, "b1").await.unwrap_err().contains("no background work has the ID"), "the work has ended");
     rig.engine.shutdown().await;
 }
 

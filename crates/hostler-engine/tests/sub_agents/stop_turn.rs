@@ -110,7 +110,7 @@ async fn stop_question_outlives_turns_and_stops_the_chosen_work() {
     assert_eq!(agent.stopped_tasks.recv().await.as_deref(), Some("b1"));
     nothing_was_stopped_before(&rig, &mut agent, AGENT).await;
     answer(&rig, &asked, 3, "accept", &["b1"]).await;
-    listener.until("chat/inputCompleted rejected: nobody waits").await;
+    listener.until("chat/inputCompleted rejected: the request is no longer pending").await;
     rig.engine.shutdown().await;
 }
 
@@ -176,7 +176,9 @@ async fn session_policy_overrides_the_host_policy() {
         rig.engine.dispatch(dispatch_json(SESSION, seq, action, None))
     };
     configure(1, json!("kill")).await;
-    listener.until("session/configChanged rejected: backgroundOnStop must be one of keep, stop, ask").await;
+    listener
+        .until("session/configChanged rejected: backgroundOnStop cannot be \"kill\"; use one of keep, stop, ask")
+        .await;
     configure(2, json!("stop")).await;
     listener.until("session/configChanged").await;
     cancel(&rig, &mut listener).await;

@@ -77,7 +77,7 @@ async fn sub_agent_without_a_chat_is_mentioned_in_the_parent_chat() {
     seen(&mut listener, &agent, 7).await;
     refusing.end();
     let chat = serde_json::to_value(listener.chat.as_ref().unwrap()).unwrap();
-    assert!(chat["activeTurn"].to_string().contains("A sub-agent worked unseen"), "{chat:#}");
+    assert!(chat["activeTurn"].to_string().contains("The work of a sub-agent is not displayed"), "{chat:#}");
     rig.engine.shutdown().await;
 }
 

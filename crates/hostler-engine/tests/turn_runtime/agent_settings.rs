@@ -45,9 +45,9 @@ async fn agent_that_refuses_settings_is_reopened_before_the_next_message() {
 async fn invalid_settings_are_refused() {
     let (rig, mut listener) = Rig::with_session().await;
     for (config, reason) in [
-        (json!({"effort": "heroic"}), "effort must be one of default, low"),
-        (json!({"thinkingBudget": -1}), "thinkingBudget must be a whole number"),
-        (json!({"thinkingBudget": "much"}), "thinkingBudget must be a whole number"),
+        (json!({"effort": "heroic"}), "effort cannot be \"heroic\"; use one of default, low"),
+        (json!({"thinkingBudget": -1}), "thinkingBudget cannot be -1; use a whole number"),
+        (json!({"thinkingBudget": "much"}), "thinkingBudget cannot be \"much\"; use a whole number"),
     ] {
         configure(&rig, config).await;
         listener.until(&format!("session/configChanged rejected: {reason}")).await;
@@ -91,10 +91,10 @@ async fn additional_directories_are_passed_to_the_next_agent() {
     let uri = url::Url::from_file_path(more.path()).unwrap().to_string();
     let first = listener.session.as_ref().unwrap().working_directories.clone().unwrap()[0].clone();
     for (action, directory, refusal) in [
-        ("Set", "file:///does/not/exist", "there is no directory"),
+        ("Set", "file:///does/not/exist", "the directory /does/not/exist does not exist"),
         ("Set", "https://example.com/", "\"https://example.com/\" is not a file URI"),
-        ("Removed", first.as_str(), "the session's first directory stays"),
-        ("Removed", uri.as_str(), "that directory is not one of the session's"),
+        ("Removed", first.as_str(), "the first working directory of a session cannot be removed"),
+        ("Removed", uri.as_str(), "the directory is not a working directory of this session"),
     ] {
         let action = json!({"type": format!("session/workingDirectory{action}"), "directory": directory});
         rig.engine.dispatch(dispatch_json(SESSION, 0, action.clone(), None)).await;

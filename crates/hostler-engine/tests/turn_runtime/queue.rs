@@ -72,7 +72,7 @@ async fn queue_is_edited_shortened_and_reordered_by_any_client() {
     rig.remove_pending("queued", "z").await;
     listener.until("chat/pendingMessageRemoved").await;
     rig.remove_pending("queued", "z").await;
-    listener.until("chat/pendingMessageRemoved rejected: no such message").await;
+    listener.until("chat/pendingMessageRemoved rejected: the message is not in the queue").await;
     agent.emit_answer(1, "x", "y").await;
     assert_eq!(agent.next_prompt().await, "three");
     rig.engine.shutdown().await;
@@ -85,9 +85,9 @@ async fn edit_of_a_message_that_became_a_turn_is_rejected() {
     agent.emit_answer(1, "x", "y").await;
     assert_eq!(agent.next_prompt().await, "second");
     rig.queue("a", "second, corrected").await;
-    listener.until("chat/pendingMessageSet rejected: that message has become a turn").await;
+    listener.until("chat/pendingMessageSet rejected: the message has already become a turn").await;
     rig.remove_pending("queued", "a").await;
-    listener.until("chat/pendingMessageRemoved rejected: that message has become a turn").await;
+    listener.until("chat/pendingMessageRemoved rejected: the message has already become a turn").await;
     assert_eq!(listener.queued(), Vec::<String>::new());
     rig.engine.shutdown().await;
 }

@@ -135,7 +135,7 @@ async fn stall_is_displayed_and_cleared() {
     let stall = Duration::from_secs(120);
     clock.wait_for_sleeper(stall).await;
     clock.advance(stall);
-    let stalled = Some("Stalled: nothing was heard from the agent for 2 minutes");
+    let stalled = Some("Stalled: no output from the agent for 2 minutes");
     while listener.chat.as_ref().unwrap().activity.as_deref() != stalled {
         listener.until("chat/activityChanged").await;
     }

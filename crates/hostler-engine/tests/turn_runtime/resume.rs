@@ -85,7 +85,7 @@ async fn only_a_failed_last_turn_can_be_resumed() {
     agent.emit_answer(1, "x", "y").await;
     listener.until("chat/turnComplete").await;
     resume(&rig, "t1").await;
-    listener.until("chat/turnResume rejected: that turn did not fail").await;
+    listener.until("chat/turnResume rejected: the turn did not fail").await;
     resume(&rig, "t0").await;
     listener.until("chat/turnResume rejected: only the last turn").await;
     rig.engine.shutdown().await;
@@ -116,7 +116,7 @@ async fn injected_unanswered_steer_is_sent_again() {
     listener.until("chat/error agentExited").await;
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next_start().await.succeed();
-    assert_eq!(agent.next_prompt().await, "Continue where you left off.\n\nWhat I said last:\n\n/in blue");
+    assert_eq!(agent.next_prompt().await, "Continue where you left off.\n\nMy last message:\n\n/in blue");
     // After the turn continues, the steer is not repeated.
     emit_partial_answer(&agent, 1, "in blue").await;
     listener.until("chat/delta").await;

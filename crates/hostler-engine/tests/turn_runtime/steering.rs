@@ -126,9 +126,9 @@ async fn steer_can_be_removed_only_before_injection() {
     agent.wait_steered().await;
     agent.inject_steer().await.unwrap();
     rig.remove_pending("steering", "s2").await;
-    listener.until("chat/pendingMessageRemoved rejected: the agent was told already").await;
+    listener.until("chat/pendingMessageRemoved rejected: the agent has already received the message").await;
     rig.remove_pending("steering", "unknown").await;
-    listener.until("chat/pendingMessageRemoved rejected: no such message").await;
+    listener.until("chat/pendingMessageRemoved rejected: the message does not wait").await;
     rig.engine.shutdown().await;
 }
 

@@ -48,7 +48,7 @@ async fn long_chat_is_complete_after_a_kill_and_continues() {
     let again = json!({"type": "chat/turnStarted", "turnId": before.turns[0].id, "startedAt": "2026-11-15T08:00:00.000Z",
         "message": {"text": "!say again", "origin": {"kind": "user"}}});
     bench.dispatch(again).await;
-    assert!(bench.wait_for_action("chat/turnStarted").await.unwrap_err().contains("used before"));
+    assert!(bench.wait_for_action("chat/turnStarted").await.unwrap_err().contains("already in use"));
     assert_eq!(bench.client.send_and_wait(&chat, "!say and on").await, "and on");
     assert_eq!(bench.client.chat_state(&chat).await.turns.len(), TURN_COUNT + 2);
     bench.stop().await;

@@ -114,7 +114,10 @@ async fn messages_are_rejected_while_another_process_runs_a_turn() {
             _ => None,
         };
         let reason = wait_for_event(&mut second.peer, since, refused).await;
-        assert_eq!(reason, "the conversation is being continued elsewhere; wait until that turn is over", "{build}");
+        assert_eq!(
+            reason, "another process is running a turn in this conversation; wait until it has ended",
+            "{build}"
+        );
         assert!(second.host.agents().is_empty(), "{build}: no agent is started for it");
 
         let since = second.peer.received.len();

@@ -14,7 +14,7 @@ fn ready(id: &str) -> ActionEnvelope {
             { "id": "allow-once", "label": "Allow once", "kind": "approve" },
             { "id": "allow-session", "label": "Allow in this session", "kind": "approve" },
             { "id": "deny", "label": "Deny", "kind": "deny" },
-            { "id": "deny-tell", "label": "Deny, and say what to do instead", "kind": "deny" }] }))
+            { "id": "deny-tell", "label": "Deny, and describe what to do instead", "kind": "deny" }] }))
 }
 
 fn confirmed(id: &str) -> ActionEnvelope {
@@ -57,7 +57,7 @@ fn tool_approval_shows_tool_input_and_host_options() {
     assert!(!queue.is_awaiting_line());
     let text = shown(queue.handle_envelope(&ready("a"), false));
     let expected = "\n? Run command: Run `touch⟨U+001B⟩[2J made`\n  {\"command\":\"touch made\"}\n  1  Allow once\n  2  Allow in \
-                    this session\n  3  Deny\n  4  Deny, and say what to do instead\n\
+                    this session\n  3  Deny\n  4  Deny, and describe what to do instead\n\
                     Enter a number, or a message that denies the call: ";
     assert_eq!(text, expected);
 }

@@ -50,11 +50,11 @@ impl ChangeBatch {
     /// The merged changes; empty if all of them cancelled out. `None` if there were too many.
     pub(super) fn finish(self) -> Option<Vec<(PathBuf, ResourceChangeType)>> {
         let mut kinds = self.kinds;
-        let told = self.order.into_iter().filter_map(|path| {
+        let changes = self.order.into_iter().filter_map(|path| {
             let kind = kinds.remove(&path).flatten()?;
             Some((path, kind))
         });
-        (!self.has_overflowed).then(|| told.collect())
+        (!self.has_overflowed).then(|| changes.collect())
     }
 }
 
@@ -67,8 +67,8 @@ mod tests {
         let check = |kinds: &[ResourceChangeType], expected: Option<ResourceChangeType>| {
             let mut gathered = ChangeBatch::default();
             kinds.iter().for_each(|kind| gathered.add(PathBuf::from("x"), *kind));
-            let told = gathered.finish().unwrap();
-            assert_eq!(told.first().map(|(_, kind)| *kind), expected, "{kinds:?}");
+            let changes = gathered.finish().unwrap();
+            assert_eq!(changes.first().map(|(_, kind)| *kind), expected, "{kinds:?}");
         };
         check(&[Added, Updated, Updated], Some(Added));
         check(&[Added, Updated, Deleted], None);

@@ -53,7 +53,7 @@ impl FileWatcher {
         let (sender, events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let missed = Arc::new(AtomicBool::new(false));
         let overflow = Arc::clone(&missed);
-        let hear = move |event: notify::Result<Event>| {
+        let handle_event = move |event: notify::Result<Event>| {
             let event = event.unwrap_or_else(|_| Event::default().set_flag(notify::event::Flag::Rescan));
             let lost = event.need_rescan();
             if lost || sender.try_send(event).is_err() {
@@ -62,8 +62,8 @@ impl FileWatcher {
                 let _ = sender.try_send(Event::default());
             }
         };
-        let mut watcher =
-            RecommendedWatcher::new(hear, Config::default().with_follow_symlinks(false)).map_err(watch_error)?;
+        let mut watcher = RecommendedWatcher::new(handle_event, Config::default().with_follow_symlinks(false))
+            .map_err(watch_error)?;
         let file = found.kind == FileKind::File;
         let place = if file { found.path.parent().unwrap_or(&found.path) } else { &found.path };
         let mode = if recursive && !file { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
@@ -124,12 +124,12 @@ impl FileChangeReceiver {
                 continue;
             }
             // Joining an empty path would add a slash.
-            let told = if relative.as_os_str().is_empty() {
+            let reported = if relative.as_os_str().is_empty() {
                 self.client_path.clone()
             } else {
                 self.client_path.join(relative)
             };
-            gathered.add(told, kind);
+            gathered.add(reported, kind);
         }
     }
 }
@@ -156,8 +156,8 @@ fn watch_error(error: notify::Error) -> FileError {
         notify::ErrorKind::PathNotFound => FileError::NotFound,
         notify::ErrorKind::Io(error) => FileError::Io(error),
         notify::ErrorKind::MaxFilesWatch => {
-            FileError::Io(std::io::Error::other("it has no more room for watches; watch fewer directories"))
+            FileError::Io(std::io::Error::other("the limit of file watches is reached; watch fewer directories"))
         }
-        _ => FileError::Io(std::io::Error::other("it cannot be watched")),
+        _ => FileError::Io(std::io::Error::other("the file cannot be watched")),
     }
 }

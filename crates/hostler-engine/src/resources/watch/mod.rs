@@ -143,27 +143,28 @@ impl Resources {
     ///
     /// # Errors
     /// If the path does not exist, may not be read, or too many watches exist.
-    pub async fn watch(&self, wish: WatchResource) -> Result<String, ResourceError> {
-        let patterns = WatchPatterns::parse(wish.includes.as_ref(), wish.excludes.as_ref())?;
-        let WatchResource { uri, recursive, includes, excludes } = wish;
+    pub async fn watch(&self, params: WatchResource) -> Result<String, ResourceError> {
+        let patterns = WatchPatterns::parse(params.includes.as_ref(), params.excludes.as_ref())?;
+        let WatchResource { uri, recursive, includes, excludes } = params;
         let state = Arc::new(ResourceWatchState { root: uri.clone(), recursive, excludes, includes });
         let watches = &self.host.resources.watches;
-        let look =
-            |shelf: &ResourceContext, path: &Path| Ok((shelf.roots().open(path)?.resolved().clone(), path.to_owned()));
+        let look = |context: &ResourceContext, path: &Path| {
+            Ok((context.roots().open(path)?.resolved().clone(), path.to_owned()))
+        };
         let (found, given) = self.run_file_operation(&uri, FileAccess::Read, look).await?;
         let (channel, number) = match watches.join_existing(&state) {
             Some(same) => same,
             None => {
-                let (listener, heard) = {
+                let (listener, changes_receiver) = {
                     let (found, patterns) = (found.clone(), patterns);
                     watches.check_capacity()?;
-                    let listen = move |shelf: &ResourceContext, _: &Path| {
+                    let listen = move |context: &ResourceContext, _: &Path| {
                         FileWatcher::start(
                             &found,
                             &given,
                             recursive,
                             patterns,
-                            shelf.session_roots.resolved_private_paths(),
+                            context.session_roots.resolved_private_paths(),
                         )
                     };
                     self.run_file_operation(&uri, FileAccess::Read, listen).await?
@@ -185,7 +186,7 @@ impl Resources {
                 let number = watches.add(&channel, watch)?;
                 let (resources, name, stop) = (self.clone(), Arc::clone(&channel), self.host.stop.clone());
                 self.host.tasks.spawn(async move {
-                    stop.run_until_cancelled(resources.publish_watch(&name, path, heard)).await;
+                    stop.run_until_cancelled(resources.publish_watch(&name, path, changes_receiver)).await;
                 });
                 (channel, number)
             }
@@ -195,10 +196,11 @@ impl Resources {
     }
 
     /// Publishes changes as long as the path may be read.
-    async fn publish_watch(&self, channel: &Arc<str>, path: PathBuf, mut heard: FileChangeReceiver) {
-        while let Some(changes) = heard.next().await {
+    async fn publish_watch(&self, channel: &Arc<str>, path: PathBuf, mut changes_receiver: FileChangeReceiver) {
+        while let Some(changes) = changes_receiver.next().await {
             let watched = path.clone();
-            let allowed = self.run_blocking(move |shelf| shelf.roots().is_allowed(&watched, FileAccess::Read)).await;
+            let allowed =
+                self.run_blocking(move |context| context.roots().is_allowed(&watched, FileAccess::Read)).await;
             if !allowed.unwrap_or_default() {
                 self.host.resources.watches.remove(channel);
                 self.host.broadcaster.close_channel(channel);
@@ -246,12 +248,12 @@ impl Host {
     /// Publishes changes: numbered like every action, never journaled.
     async fn publish_changes(&self, channel: &Arc<str>, changes: Vec<ResourceChange>) {
         let changes = ResourceWatchChangedAction { changes: json!({"items": changes}) };
-        let told = async {
+        let published = async {
             let entry = ActionEntry::new(Arc::clone(channel), StateAction::ResourceWatchChanged(changes))?;
             self.store.sequencer().submit(Batch::new(None, BatchDurability::Memory).entry(entry)).await
         };
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "what changed came too late");
+        if let Err(error) = published.await {
+            tracing::debug!(%error, "failed to publish file changes: the store has stopped");
         }
     }
 }

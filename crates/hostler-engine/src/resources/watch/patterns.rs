@@ -111,15 +111,15 @@ mod tests {
 
     #[test]
     fn patterns_are_relative_and_include_everything_below() {
-        let told = patterns(
+        let watched = patterns(
             Some(json!({"items": ["src", "*.md", "**/*.rs"]})),
             Some(json!({"items": ["**/out", "./src/gen/"]})),
         );
         for path in ["", "src", "src/a", "src/a/b", "a.md", "deep/in/x.rs", "src/generous"] {
-            assert!(told.includes_path(Path::new(path)), "{path}");
+            assert!(watched.includes_path(Path::new(path)), "{path}");
         }
         for path in ["other", "deep/a.md", "src/gen", "src/gen/x.rs", "src/out/x.rs", "out"] {
-            assert!(!told.includes_path(Path::new(path)), "{path}");
+            assert!(!watched.includes_path(Path::new(path)), "{path}");
         }
         assert!(WatchPatterns::default().includes_path(Path::new("anything/at/all")));
         assert!(!patterns(Some(json!({"items": []})), None).includes_path(Path::new("anything")));

@@ -147,7 +147,7 @@ test(
     const first = await harness.openPage(`/#link=${code}`, await harness.newContext());
     await sessionsPane(first).waitFor();
     const second = await harness.openPage(`/#link=${code}`, await harness.newContext());
-    await second.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+    await second.getByRole('alert').filter({ hasText: 'used, expired or wrong' }).waitFor();
     await expect.poll(() => sessionsPane(second).count()).toBe(0);
   }),
 );
@@ -344,7 +344,7 @@ test(
     expect(phone.url()).toBe(harness.origin + sessionPath(uri));
     const late = await (await harness.newContext()).newPage();
     await late.goto(link);
-    await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+    await late.getByRole('alert').filter({ hasText: 'used, expired or wrong' }).waitFor();
 
     // The creator of the link sees the new browser and can sign it out.
     await dialog.getByRole('button', { name: 'Done' }).click();

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Plugin } from 'vite';
 
-/** What is text; pictures and fonts are compressed already. */
+/** Text files. Images and fonts are compressed already. */
 const TEXT = /\.(html|js|css|svg|json|webmanifest|txt|ico)$/;
 
 const ways = {

@@ -2,8 +2,8 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { compress } from './compress.ts';
 
-// While somebody works on the page, Vite serves it and passes on what is meant for a host: `HOSTLER_URL=http://127.0.0.1:8137
-// npm run dev`, with a host that was started with `--no-token`. The page's origin is not the host's, so it is not told.
+// For development, Vite serves the page and forwards requests for the host: `HOSTLER_URL=http://127.0.0.1:8137 npm run dev`, with a
+// host that runs with `--no-token`. The page's origin differs from the host's, so the header is replaced.
 const { HOSTLER_URL = 'http://127.0.0.1:8137' } = process.env;
 const host = { target: HOSTLER_URL, changeOrigin: true, headers: { origin: HOSTLER_URL } };
 

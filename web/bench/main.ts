@@ -21,8 +21,8 @@ const LONG_TRANSCRIPT_TURNS = 400;
 const DELTAS = 2_000;
 /** An answer of paragraphs with a code block in every fifth place. */
 const ANSWER = Array.from({ length: DELTAS / 20 }, (_, at) => {
-  const words = Array.from({ length: 20 }, (_, word) => (word % 7 === 3 ? '**word**' : 'word')).join(' ');
-  return at % 5 === 4 ? `\`\`\`rust\\nlet ${words.replaceAll('*', '')};\\n\`\`\`` : `${words}.`;
+  const text = Array.from({ length: 20 }, (_, index) => (index % 7 === 3 ? '**word**' : 'word')).join(' ');
+  return at % 5 === 4 ? `\`\`\`rust\\nlet ${text.replaceAll('*', '')};\\n\`\`\`` : `${text}.`;
 }).join('\\n\\n');
 /** Idle time in milliseconds. */
 const IDLE = 5_000;

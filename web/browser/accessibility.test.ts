@@ -10,9 +10,9 @@ import { sharedHarness } from './support/harness-tests.ts';
 import { sessionPath, sessionsPane } from './support/locations.ts';
 import { createSampleSessions, type SampleSessions } from './support/sample-sessions.ts';
 
-const WORDS =
+const MARKDOWN_SCRIPT =
   '!think Both are wanted.\n' +
-  '!say # A title\\n\\nSome *words*, `code`, a [link](https://example.org) and a list:\\n\\n- one\\n- [x] two\\n\\n' +
+  '!say # A title\\n\\nSome *text*, `code`, a [link](https://example.org) and a list:\\n\\n- one\\n- [x] two\\n\\n' +
   '> A quotation\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |\\n\\n```rust\\nfn main() { println!("hi"); }\\n```';
 
 const QUESTION =
@@ -20,7 +20,7 @@ const QUESTION =
   '[{"label":"North","description":"Shady"},{"label":"South","description":"Sunny"}]}]}';
 
 interface Prepared extends SampleSessions {
-  readonly words: string;
+  readonly markdown: string;
   readonly asking: string;
 }
 
@@ -30,7 +30,7 @@ const browserTest = sharedHarness(async (harness): Promise<Prepared> => {
   const asking = await client.createSession();
   await asking.chat.send({ text: QUESTION });
   mkdirSync(join(harness.host.path('home'), 'meadow'));
-  return { ...sessions, words: (await client.createAnsweredSession(WORDS)).uri, asking: asking.uri };
+  return { ...sessions, markdown: (await client.createAnsweredSession(MARKDOWN_SCRIPT)).uri, asking: asking.uri };
 });
 
 /** Performs a step and waits until the view is ready. */
@@ -42,7 +42,7 @@ async function menu(page: Page, name: string, item: string): Promise<void> {
   await page.getByRole('dialog').waitFor();
 }
 
-function steps({ finished, waiting, failed, working, words, asking }: Prepared): readonly Step[] {
+function steps({ finished, waiting, failed, working, markdown, asking }: Prepared): readonly Step[] {
   return [
     ['home', '/', (page) => sessionsPane(page).getByText('Count the apples').waitFor()],
     ['menu', '/', (page) => page.getByRole('button', { name: 'Menu', exact: true }).click()],
@@ -85,7 +85,7 @@ function steps({ finished, waiting, failed, working, words, asking }: Prepared):
     ['search', '/search', (page) => page.getByRole('heading', { name: 'Search syntax' }).waitFor()],
     ['found', '/search?q=lamp', (page) => page.locator('mark').first().waitFor()],
     ['nothing found', '/search?q=zebra', (page) => page.getByText('No results.').waitFor()],
-    ['Markdown', sessionPath(words), (page) => page.getByText('A quotation', { exact: true }).waitFor()],
+    ['Markdown', sessionPath(markdown), (page) => page.getByText('A quotation', { exact: true }).waitFor()],
     [
       'finished, with an open change',
       sessionPath(finished),

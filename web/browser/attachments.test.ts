@@ -135,7 +135,7 @@ test(
     const { uri } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri), 'phone');
     await page.getByRole('button', { name: 'Attach' }).click();
-    const camera = await chooser(page, page.getByRole('menuitem', { name: 'Take a picture' }));
+    const camera = await chooser(page, page.getByRole('menuitem', { name: 'Take a photo' }));
     expect(await camera.element().getAttribute('capture')).toBe('environment');
     expect(await camera.element().getAttribute('accept')).toBe('image/*');
     await camera.setFiles(file('photo.png', 'image/png', SHOT));

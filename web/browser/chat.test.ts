@@ -27,11 +27,11 @@ test(
     const first = await harness.openPage(sessionPath(uri));
     const second = await harness.openPage(sessionPath(uri), first.context());
     const phone = await harness.openPage(sessionPath(uri), 'phone');
-    const words = ['from the first tab', 'from the second tab', 'from the phone'];
+    const messages = ['from the first tab', 'from the second tab', 'from the phone'];
     for (const [at, page] of [first, second, phone].entries()) {
-      await page.getByRole('textbox', { name: 'Message' }).fill(words[at] ?? '');
+      await page.getByRole('textbox', { name: 'Message' }).fill(messages[at] ?? '');
       await page.getByRole('button', { name: 'Send', exact: true }).click();
-      for (const other of [first, second, phone]) await other.getByText(`${ANSWER} ${words[at]}`).waitFor();
+      for (const other of [first, second, phone]) await other.getByText(`${ANSWER} ${messages[at]}`).waitFor();
     }
   }),
 );

@@ -28,17 +28,17 @@ test(
     await expect.poll(isCountingDown).toBe(true);
     // The chat stays readable, and messages can be sent.
     await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
-    await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
+    await page.getByRole('textbox', { name: 'Message' }).fill('sent while offline');
     await page.keyboard.press('Enter');
 
     await harness.start();
     await banner.waitFor({ state: 'hidden' });
-    await page.getByText('You said: said to nobody').waitFor();
+    await page.getByText('You said: sent while offline').waitFor();
     await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
     await page.getByRole('textbox', { name: 'Message' }).fill('after');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: after').waitFor();
-    await expect.poll(() => page.getByText('You said: said to nobody').count()).toBe(1);
+    await expect.poll(() => page.getByText('You said: sent while offline').count()).toBe(1);
   }),
 );
 

@@ -43,8 +43,8 @@ const LINKS = [
   '[and me](file:///etc/passwd)',
   '[and me](blob:http://127.0.0.1/1)',
   '<javascript:alert(1)>',
-  `![a picture](${FOREIGN_ORIGIN}/pixel.png)`,
-  '![a picture](javascript:alert(1))',
+  `![an image](${FOREIGN_ORIGIN}/pixel.png)`,
+  '![an image](javascript:alert(1))',
   `[![both](${FOREIGN_ORIGIN}/p.png)](javascript:alert(1))`,
   '[by name][evil]\n\n[evil]: javascript:alert(1)',
 ];
@@ -129,8 +129,8 @@ test(
     await isHarmless(page);
     expect(await findViolations(page)).toEqual([]);
     // Text that looks like an unsafe link does nothing.
-    for (const words of [/^click me$/, /^and me$/]) {
-      await page.getByRole('feed').getByRole('paragraph').filter({ hasText: words }).first().click();
+    for (const text of [/^click me$/, /^and me$/]) {
+      await page.getByRole('feed').getByRole('paragraph').filter({ hasText: text }).first().click();
     }
     await isHarmless(page);
     await isAlive(page);

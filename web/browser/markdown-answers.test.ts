@@ -11,7 +11,7 @@ const browserTest = sharedHarness();
 const CODE = 'fn main() {\n    println!("hello");\n}\n';
 const MARKDOWN = `# What I found
 
-Some **strong** and *soft* words, \`code\` and a [link](https://example.org/page).
+Some **strong** and *soft* text, \`code\` and a [link](https://example.org/page).
 
 - one
 - two
@@ -42,10 +42,10 @@ test(
     expect(await link.getAttribute('rel')).toContain('noopener');
 
     const code = answer.getByRole('group', { name: 'Code in rust' });
-    const word = code.locator('span').filter({ hasText: /^fn$/ });
-    await word.waitFor();
-    const color = (at: typeof word) => at.evaluate((element) => getComputedStyle(element).color);
-    expect(await color(word)).not.toBe(await color(code));
+    const keyword = code.locator('span').filter({ hasText: /^fn$/ });
+    await keyword.waitFor();
+    const color = (at: typeof keyword) => at.evaluate((element) => getComputedStyle(element).color);
+    expect(await color(keyword)).not.toBe(await color(code));
     await answer.getByRole('button', { name: 'Copy code' }).click();
     await answer.getByText('Copied').first().waitFor();
     expect((await page.evaluate(() => navigator.clipboard.readText())).trim()).toBe(CODE.trim());

@@ -28,14 +28,15 @@ test(
   browserTest(async (harness, client) => {
     const { uri } = await client.createSession();
     const [first, second, phone] = await openThreePages(harness, uri);
-    await field(first).fill('Begun at the desk,');
-    for (const other of [second, phone]) await expect.poll(() => field(other).inputValue()).toBe('Begun at the desk,');
-    await field(phone).fill('Begun at the desk, sent from the stairs.');
+    await field(first).fill('Started on the laptop,');
+    for (const other of [second, phone])
+      await expect.poll(() => field(other).inputValue()).toBe('Started on the laptop,');
+    await field(phone).fill('Started on the laptop, sent from the phone.');
     for (const other of [first, second])
-      await expect.poll(() => field(other).inputValue()).toBe('Begun at the desk, sent from the stairs.');
+      await expect.poll(() => field(other).inputValue()).toBe('Started on the laptop, sent from the phone.');
     await phone.getByRole('button', { name: 'Send', exact: true }).click();
     for (const page of [first, second, phone]) {
-      await page.getByText('You said: Begun at the desk, sent from the stairs.').waitFor();
+      await page.getByText('You said: Started on the laptop, sent from the phone.').waitFor();
       await expect.poll(() => field(page).inputValue()).toBe('');
     }
   }),

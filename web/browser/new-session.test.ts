@@ -52,7 +52,7 @@ test(
     const folder = page.getByRole('button', { name: 'Folder: ~/orchard/trees' });
     await folder.waitFor();
 
-    // The focus and the typed text are kept.
+    // The focus and the typed text are retained.
     await expect.poll(() => page.evaluate(() => document.activeElement?.closest('form') !== null)).toBe(true);
     await expect.poll(() => message.inputValue()).toContain('Planted.');
     const reach = async (name: string) => {

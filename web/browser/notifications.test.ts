@@ -24,10 +24,10 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
   const context = await harness.signIn(await harness.newContext());
   await context.addInitScript(() => {
     const recorded: unknown[] = [];
-    class Kept extends EventTarget {
+    class RecordingNotification extends EventTarget {
       static permission = 'default';
       static async requestPermission() {
-        Kept.permission = 'granted';
+        RecordingNotification.permission = 'granted';
         return 'granted';
       }
       readonly title: string;
@@ -42,7 +42,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
         this.body = body;
         this.tag = tag;
         // Without permission nothing is shown.
-        if (Kept.permission === 'granted') recorded.push(this);
+        if (RecordingNotification.permission === 'granted') recorded.push(this);
       }
       click() {
         this.onclick?.();
@@ -52,7 +52,7 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
         this.onclose?.();
       }
     }
-    Object.assign(window, { Notification: Kept, told: recorded });
+    Object.assign(window, { Notification: RecordingNotification, recordedNotifications: recorded });
   });
   const page = await harness.openPage(path, context);
   // Browsers require a user gesture for the permission prompt.
@@ -66,11 +66,13 @@ async function openWithNotifications(harness: BrowserHarness, path: string): Pro
 
 function recordedNotifications(page: Page): Promise<Pick<RecordedNotification, 'title' | 'body' | 'isClosed'>[]> {
   return page.evaluate(() =>
-    (window as unknown as { told: RecordedNotification[] }).told.map(({ title, body, isClosed }) => ({
-      title,
-      body,
-      isClosed,
-    })),
+    (window as unknown as { recordedNotifications: RecordedNotification[] }).recordedNotifications.map(
+      ({ title, body, isClosed }) => ({
+        title,
+        body,
+        isClosed,
+      }),
+    ),
   );
 }
 
@@ -100,7 +102,9 @@ test(
       .poll(() => recordedNotifications(page))
       .toEqual([{ title: 'May I write?', body: 'Waiting for you.', isClosed: false }]);
 
-    await page.evaluate(() => (window as unknown as { told: RecordedNotification[] }).told[0]?.click());
+    await page.evaluate(() =>
+      (window as unknown as { recordedNotifications: RecordedNotification[] }).recordedNotifications[0]?.click(),
+    );
     const yes = page.getByRole('button', { name: /^(Yes|Allow)/ }).first();
     await yes.waitFor();
     expect(new URL(page.url()).pathname).toBe(sessionPath(uri));
@@ -147,12 +151,12 @@ test(
     const wanted = page.getByRole('switch', { name: 'Notifications' });
     await wanted.uncheck();
     await page.keyboard.press('Escape');
-    await createWaitingSession(client, 'Nobody hears this');
+    await createWaitingSession(client, 'No notification');
     await expect.poll(() => page.title()).toBe('(1) Hostler');
     expect(await recordedNotifications(page)).toEqual([]);
     await page.keyboard.press('Control+J');
     await page.getByRole('feed', { name: 'Turns' }).getByRole('button', { name: 'Deny', exact: true }).click();
-    await expect.poll(() => page.title()).toBe('Nobody hears this · Hostler');
+    await expect.poll(() => page.title()).toBe('No notification · Hostler');
   }),
 );
 

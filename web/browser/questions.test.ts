@@ -67,9 +67,9 @@ test(
 
     await card.getByRole('checkbox', { name: /Small/ }).check();
     await card.getByRole('checkbox', { name: /Large/ }).check();
-    await card.getByRole('textbox', { name: /Something else as well/ }).fill('and tiny');
+    await card.getByRole('textbox', { name: 'Additional answer' }).fill('and tiny');
     await card.getByRole('button', { name: 'Next' }).click();
-    await card.getByRole('textbox', { name: /Something else, in your own words/ }).fill('Porpoise');
+    await card.getByRole('textbox', { name: 'Other answer' }).fill('Porpoise');
 
     // Going back shows the previous answer.
     await card.getByRole('button', { name: /Sizes/ }).click();
@@ -92,8 +92,8 @@ test(
     const modelRequest = calls?.map(
       (part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content,
     );
-    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise'])
-      expect(JSON.stringify(modelRequest)).toContain(word);
+    for (const answer of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise'])
+      expect(JSON.stringify(modelRequest)).toContain(answer);
     expect(await findViolations(page)).toEqual([]);
   }),
 );

@@ -128,11 +128,11 @@ test(
   browserTest(async (harness) => {
     const { uri, chat } = await (await harness.connectClient()).createSession();
     const page = await harness.openPage(sessionPath(uri));
-    const hang = async (word: string) => {
-      await chat.send(scriptMessage(scriptText(word), '!hang'));
+    const hang = async (text: string) => {
+      await chat.send(scriptMessage(scriptText(text), '!hang'));
       await page
         .getByRole('paragraph')
-        .filter({ hasText: new RegExp(`^${word}$`) })
+        .filter({ hasText: new RegExp(`^${text}$`) })
         .waitFor();
     };
     await hang('Here.');

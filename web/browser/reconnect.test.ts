@@ -19,7 +19,7 @@ test(
     const card = page.getByRole('group', { name: 'Allow Bash?' });
     await card.waitFor();
     // Unsent text survives, too.
-    await page.getByRole('textbox', { name: 'Message' }).fill('unsent words');
+    await page.getByRole('textbox', { name: 'Message' }).fill('unsent text');
     await harness.host.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: /host/i }).first().waitFor();
     await harness.start();
@@ -27,14 +27,14 @@ test(
     await page.getByText('The host stopped during this turn').waitFor();
     await card.waitFor({ state: 'hidden' });
     await page.getByText('I begin.', { exact: true }).waitFor();
-    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent text');
     expect(await findViolations(page)).toEqual([]);
     await page.getByRole('button', { name: 'Resume this turn' }).click();
     // The agent continues with a new prompt.
     await page.getByText(/You said: Continue/).waitFor();
     await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Send', exact: true }).click();
-    await page.getByText('You said: unsent words').waitFor();
+    await page.getByText('You said: unsent text').waitFor();
   }),
 );
 
@@ -48,17 +48,17 @@ test(
     await harness.host.stop();
     await page.getByText('Reconnecting… Messages are sent', { exact: false }).waitFor();
     const field = page.getByRole('textbox', { name: 'Message' });
-    for (const words of ['first words', 'second words']) {
-      await field.fill(words);
+    for (const text of ['first text', 'second text']) {
+      await field.fill(text);
       await field.press('Enter');
       await expect.poll(() => field.inputValue()).toBe('');
     }
     await field.fill('not yet sent');
     await page.getByText('Your message is sent when the host is back').waitFor();
     await harness.start();
-    await page.getByText('You said: second words').waitFor();
-    const answers = await page.getByText(/You said: (before|first words|second words)$/).allTextContents();
-    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(['before', 'first words', 'second words']);
+    await page.getByText('You said: second text').waitFor();
+    const answers = await page.getByText(/You said: (before|first text|second text)$/).allTextContents();
+    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(['before', 'first text', 'second text']);
     await expect.poll(() => field.inputValue()).toBe('not yet sent');
   }),
 );
@@ -72,16 +72,16 @@ test(
     await page.goto(harness.origin + sessionPath(uri));
     const field = page.getByRole('textbox', { name: 'Message' });
     await field.waitFor();
-    const words = ['one', 'two', 'three'];
-    for (const word of words) {
-      await field.pressSequentially(word);
+    const messages = ['one', 'two', 'three'];
+    for (const message of messages) {
+      await field.pressSequentially(message);
       await field.press('Enter');
       // The message appears before the network confirms it.
-      await page.getByText(word, { exact: true }).first().waitFor({ timeout: 1_000 });
+      await page.getByText(message, { exact: true }).first().waitFor({ timeout: 1_000 });
     }
     await page.getByText('You said: three').waitFor();
     const answers = await page.getByText(/You said: \w+$/).allTextContents();
-    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(words);
+    expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(messages);
 
     // A page reloaded during an answer continues with it.
     await field.fill('!pace 10\n!deltas 400\n!say That was all.');

@@ -130,15 +130,15 @@ test(
     await context.route(/highlight-.*\.js/, (route) => route.fulfill({ status: 404 }));
     // A restarted host does not know its clients.
     const forgets = (message: string) =>
-      message.includes('"reconnect"') ? message.replace(/"clientId":"[^"]*"/, '"clientId":"nobody"') : message;
-    const tells = (message: string) => message.replace(/(?<="serverInfo":\{[^}]*"version":")[^"]*/, '99.1.0');
+      message.includes('"reconnect"') ? message.replace(/"clientId":"[^"]*"/, '"clientId":"unknown"') : message;
+    const replaceVersion = (message: string) => message.replace(/(?<="serverInfo":\{[^}]*"version":")[^"]*/, '99.1.0');
     const sockets: WebSocketRoute[] = [];
     await context.routeWebSocket(/\/ahp$/, (socket) => {
       const server = socket.connectToServer();
       const isUpdated = sockets.push(socket) > 1;
       if (!isUpdated) return;
       socket.onMessage((message) => server.send(forgets(String(message))));
-      server.onMessage((message) => socket.send(tells(String(message))));
+      server.onMessage((message) => socket.send(replaceVersion(String(message))));
     });
     const page = await harness.openPage(sessionPath(uri), context);
     await page.getByRole('group', { name: 'Code in rust' }).getByText('fn main() {}').waitFor();

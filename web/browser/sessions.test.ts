@@ -52,10 +52,10 @@ test(
     const page = await harness.openPage('/');
     await sessionRow(page, 'Put the old lamp away').waitFor();
     const heads = sessionsPane(page).getByRole('button', { name: /sessions: \d/ });
-    const words = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
-    expect(words[0]).toMatch(/^Waiting for you.* 1$/);
+    const headings = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+    expect(headings[0]).toMatch(/^Waiting for you.* 1$/);
     expect(
-      words
+      headings
         .slice(1)
         .map((text) => text.split(/\W/)[0])
         .sort(),
@@ -81,14 +81,14 @@ test(
     const page = await harness.openPage('/');
     const { uri, chat, session } = await client.createSession();
     await chat.send({ text: '!wait 300\n!say It is done.' });
-    await session.rename('Ends while nobody looks');
-    const mark = sessionRow(page, 'Ends while nobody looks').getByText('Unread');
+    await session.rename('Ends in the background');
+    const mark = sessionRow(page, 'Ends in the background').getByText('Unread');
     await mark.waitFor();
     expect(
       hasFlag((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, StatusFlag.isRead),
     ).toBe(false);
 
-    await sessionRow(page, 'Ends while nobody looks').getByRole('link').click();
+    await sessionRow(page, 'Ends in the background').getByRole('link').click();
     await page.getByText('It is done.', { exact: true }).waitFor();
     await mark.waitFor({ state: 'hidden' });
     await listed(client, uri, ({ status }) => hasFlag(status, StatusFlag.isRead));
@@ -101,7 +101,7 @@ test(
     await expect.poll(() => mark.count()).toBe(0);
 
     // The user can mark it unread.
-    await choose(page, 'Ends while nobody looks', 'Mark as unread');
+    await choose(page, 'Ends in the background', 'Mark as unread');
     await mark.waitFor();
     await listed(client, uri, ({ status }) => !hasFlag(status, StatusFlag.isRead));
   }),

@@ -147,7 +147,7 @@ test(
     const first = await harness.openPage(`/#link=${code}`, await harness.newContext());
     await sessionsPane(first).waitFor();
     const second = await harness.openPage(`/#link=${code}`, await harness.newContext());
-    await second.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+    await second.getByRole('alert').filter({ hasText: 'used, expired or wrong' }).waitFor();
     await expect.poll(() => sessionsPane(second).count()).toBe(0);
   }),
 );
@@ -178,9 +178,9 @@ test(
     await sessionsPane(page).waitFor();
     // Proves that the guard detects violations.
     await page.evaluate(() => {
-      const picture = document.createElement('img');
-      picture.src = 'http://127.0.0.1:9/elsewhere.png';
-      document.body.append(picture);
+      const image = document.createElement('img');
+      image.src = 'http://127.0.0.1:9/elsewhere.png';
+      document.body.append(image);
     });
     await expect
       .poll(() => harness.guard.problems.some((problem) => /content policy: img-src/.test(problem)))
@@ -245,7 +245,7 @@ test(
 );
 
 test(
-  'the sign-in page ignores shortcuts and keeps no user data',
+  'the sign-in page ignores shortcuts and stores no user data',
   withHarness(async (harness) => {
     harness.guard.expect(...SIGNED_OUT_ERRORS);
     const { uri, chat, session } = await (await harness.connectClient()).createSession();
@@ -276,8 +276,8 @@ test(
     await page.getByRole('textbox', { name: 'Link' }).fill(await harness.createSignInCode());
     await page.keyboard.press('Enter');
     // Earlier messages would have arrived by now.
-    await session.rename('Told afterwards');
-    await expect.poll(() => page.title()).toBe('(1) Told afterwards · Hostler');
+    await session.rename('Renamed afterwards');
+    await expect.poll(() => page.title()).toBe('(1) Renamed afterwards · Hostler');
     expect(chat.view.value.state?.activeTurn?.responseParts.at(-1)).toMatchObject({
       toolCall: { status: 'pending-confirmation' },
     });
@@ -344,7 +344,7 @@ test(
     expect(phone.url()).toBe(harness.origin + sessionPath(uri));
     const late = await (await harness.newContext()).newPage();
     await late.goto(link);
-    await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+    await late.getByRole('alert').filter({ hasText: 'used, expired or wrong' }).waitFor();
 
     // The creator of the link sees the new browser and can sign it out.
     await dialog.getByRole('button', { name: 'Done' }).click();

@@ -193,10 +193,10 @@ test(
       expect(answer.status(), src).toBe(200);
       expect(answer.headers()['content-type'], src).toContain(type);
       const size = await page.evaluate(async (src) => {
-        const picture = new Image();
-        picture.src = src;
-        await picture.decode();
-        return `${picture.naturalWidth}x${picture.naturalHeight}`;
+        const image = new Image();
+        image.src = src;
+        await image.decode();
+        return `${image.naturalWidth}x${image.naturalHeight}`;
       }, src);
       if (sizes !== 'any') expect(size, src).toBe(sizes);
     }

@@ -99,12 +99,12 @@ test(
     await first.waitFor();
 
     await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
-    const words = page.getByRole('textbox', { name: 'What should the agent do instead?' });
-    // Going back keeps the text.
-    await words.fill('Use a broom');
-    await words.press('Escape');
+    const feedback = page.getByRole('textbox', { name: 'What should the agent do instead?' });
+    // Going back retains the text.
+    await feedback.fill('Use a broom');
+    await feedback.press('Escape');
     await card(page, 'Bash').getByRole('button', { name: 'Deny with a message…' }).click();
-    await expect.poll(() => words.inputValue()).toBe('Use a broom');
+    await expect.poll(() => feedback.inputValue()).toBe('Use a broom');
     await page.getByRole('button', { name: 'Deny and send' }).click();
     await page.getByText('Second.', { exact: true }).waitFor();
     const second = page.getByRole('button', { name: /touch \S*two.*denied/ });

@@ -81,11 +81,11 @@ async function typeAll(
     await field(page).fill('');
     await waitForDraft(chat, '');
   };
-  for (const words of TYPED_SAMPLES) {
+  for (const text of TYPED_SAMPLES) {
     await focus();
-    await page.keyboard.type(words);
-    expect(await field(page).inputValue()).toBe(words);
-    await unchanged(words);
+    await page.keyboard.type(text);
+    expect(await field(page).inputValue()).toBe(text);
+    await unchanged(text);
   }
   await focus();
   await page.keyboard.press('Escape');
@@ -240,9 +240,9 @@ test(
     await typeAll(page, client, opened, () => blur(page));
     await typeAll(page, client, opened, () => sessionsPane(page).getByRole('link').nth(1).focus());
     await field(page).focus();
-    for (const words of TYPED_SAMPLES) {
-      await page.keyboard.type(words);
-      await waitForDraft(opened.chat, words);
+    for (const text of TYPED_SAMPLES) {
+      await page.keyboard.type(text);
+      await waitForDraft(opened.chat, text);
       await field(page).fill('');
       await waitForDraft(opened.chat, '');
     }
@@ -315,7 +315,7 @@ test(
   browserTest(async (harness) => {
     const page = await harness.openPage('/');
     await sessionsPane(page).waitFor();
-    for (const words of TYPED_SAMPLES) await page.keyboard.type(words);
+    for (const text of TYPED_SAMPLES) await page.keyboard.type(text);
     await page.keyboard.press('Escape');
     expect(new URL(page.url()).pathname).toBe('/');
     await page.keyboard.press('Control+Shift+O');

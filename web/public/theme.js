@@ -4,7 +4,7 @@
   try {
     theme = localStorage.getItem('hostler.theme');
   } catch {
-    // A browser that keeps nothing follows the system.
+    // A browser without storage follows the system.
   }
   if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
 })();

@@ -37,8 +37,8 @@ for (const [name, size, svg] of [
   ['icon-180', 180, onGround(0.66, 0)],
 ]) {
   await page.setViewportSize({ width: size, height: size });
-  const picture = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
-  const style = `margin:0;background:url(${picture}) center/cover`;
+  const image = `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
+  const style = `margin:0;background:url(${image}) center/cover`;
   await page.setContent(`<body style="${style};width:${size}px;height:${size}px"></body>`);
   await page.screenshot({ path: join(home, `public/${name}.png`), omitBackground: true });
 }

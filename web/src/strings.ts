@@ -2,7 +2,7 @@
  * Every user-facing string of the page, grouped by area. Functions build the strings that take parameters.
  *
  * Owns the wording. Does not know components or state, and does not hold text that the host sends. The AHP client in `src/ahp` imports
- * nothing from the page and keeps its own error messages. `ui/format.ts` formats numbers, sizes and times.
+ * nothing from the page and has its own error messages. `ui/format.ts` formats numbers, sizes and times.
  */
 
 import { formatBytes, formatCount, formatPlural } from './ui/format.ts';
@@ -466,7 +466,7 @@ const attachments = {
   label: 'Attachments',
   attach: 'Attach',
   attachFiles: 'Attach files',
-  takePicture: 'Take a picture',
+  takePhoto: 'Take a photo',
   chooseFiles: 'Choose files',
   files: 'Files',
   camera: 'Camera',
@@ -649,13 +649,13 @@ const questions = {
   skip: 'Skip',
   skipped: 'Skipped.',
   decline: 'Decline',
-  declineHint: 'Tell the agent that you decline to answer',
+  declineHint: 'Let the agent know that you decline to answer',
   dismissHint: 'Let the agent continue without an answer',
   required: 'required',
   recommended: 'Recommended',
   other: 'Something else…',
-  otherLabel: 'Something else, in your own words',
-  otherAsWellLabel: 'Something else as well, in your own words',
+  otherLabel: 'Other answer',
+  otherAsWellLabel: 'Additional answer',
   unsupported: 'This page does not support this kind of question. Use another client.',
   open: 'Open',
   answerRequired: 'An answer is required.',

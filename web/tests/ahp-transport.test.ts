@@ -130,7 +130,7 @@ describe('messages', () => {
     const first = client.request('ping', { channel: 'ahp-root://' });
     const second = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
     const [one, other] = [await connection.expect('ping'), await connection.expect('resourceList')];
-    connection.answer({ id: 999 }, 'nobody asked');
+    connection.answer({ id: 999 }, 'unrequested');
     connection.answerError(other, -32008, 'There is no such directory.');
     connection.answer(one, null);
     await expect(second).rejects.toThrow(new RpcError(-32008, 'There is no such directory.'));
@@ -293,7 +293,7 @@ describe('reconnecting', () => {
 
   test('snapshots replace states, and channels without a snapshot are gone', async () => {
     const connection = await connectClient();
-    const [kept, gone] = [client.open('session', URI), client.open('session', 'p:/2')];
+    const [restored, gone] = [client.open('session', URI), client.open('session', 'p:/2')];
     await connection.answerSubscribe(SESSION, 5);
     await connection.answerSubscribe(SESSION, 5);
     await until(gone.view, ({ status }) => status === 'live');
@@ -303,7 +303,7 @@ describe('reconnecting', () => {
     const snapshots = [root, { resource: URI, state: { ...SESSION, title: 'new' }, fromSeq: 90 }];
     next.answer(dispatched, { type: 'snapshot', snapshots });
     await phase('ready');
-    expect(kept.view.value).toMatchObject({ status: 'live', state: { title: 'new' } });
+    expect(restored.view.value).toMatchObject({ status: 'live', state: { title: 'new' } });
     expect(gone.view.value).toMatchObject({ status: 'gone', error: expect.any(ChannelGoneError) });
     await expect(gone.dispatch({ type: 'session/titleChanged', title: 'x' })).rejects.toBeInstanceOf(ChannelGoneError);
   });
@@ -420,7 +420,7 @@ test('a channel with a pending action stays subscribed until it is confirmed', a
   const session = client.open('session', URI);
   await connection.answerSubscribe(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
-  const action = { type: 'session/titleChanged', title: 'last words' } as const;
+  const action = { type: 'session/titleChanged', title: 'last title' } as const;
   const answer = session.dispatch(action);
   session.close();
   environment.advance(10_000);
@@ -445,7 +445,7 @@ describe('a failed subscription', () => {
   test('retries with growing delays after a timeout and keeps pending actions', async () => {
     const connection = await connectClient({ requestTimeoutMs: 5_000, pingAfterMs: 1_000_000 });
     const session = client.open('session', URI);
-    const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
+    const answer = session.dispatch({ type: 'session/titleChanged', title: 'waiting' });
     for (const wait of [375, 750]) {
       await connection.expect('subscribe');
       environment.advance(5_000);
@@ -459,7 +459,7 @@ describe('a failed subscription', () => {
     }
     await connection.answerSubscribe(SESSION, 5);
     const view = await until(session.view, ({ status }) => status === 'live');
-    expect(view).toMatchObject({ state: { title: 'patience' }, pending: 1 });
+    expect(view).toMatchObject({ state: { title: 'waiting' }, pending: 1 });
     expect(view.error).toBeUndefined();
     const { params } = await connection.expect('dispatchAction');
     connection.sendAction(URI, 6, params.action, { origin: { clientId: 'c', clientSeq: params.clientSeq } });

@@ -43,12 +43,12 @@ test('trailing spaces survive a save while typing', async () => {
 test('an invalid answer is not sent as a draft', async () => {
   const drafts = new AnswerDrafts();
   const number: Question = { kind: 'integer', id: 'n', message: '?' };
-  let isTold = false;
+  let isSent = false;
   drafts.set(number, { ...EMPTY_ENTRY, text: '2.x' }, async () => {
-    isTold = true;
+    isSent = true;
     return true;
   });
   await settled();
-  expect(isTold).toBe(false);
+  expect(isSent).toBe(false);
   expect(drafts.entry(request, number).text).toBe('2.x');
 });

@@ -6,13 +6,13 @@ import { elapsedMs, recordStart } from '../src/tools/call-duration.ts';
 
 test('the oldest evictable entry is removed when the map is full', () => {
   const map = new Map<string, string>([
-    ['words', 'mine'],
+    ['entry', 'mine'],
     ['blank', ''],
   ]);
   const isBlank = (text: string) => text === '';
-  for (let at = 0; at < MAX_ENTRIES - 1; at++) setBounded(map, `card ${at}`, 'more words', isBlank);
+  for (let at = 0; at < MAX_ENTRIES - 1; at++) setBounded(map, `card ${at}`, 'more text', isBlank);
   expect(map.size).toBe(MAX_ENTRIES);
-  expect([map.has('words'), map.has('blank')]).toEqual([true, false]);
+  expect([map.has('entry'), map.has('blank')]).toEqual([true, false]);
   // Unsent text exceeds the limit, and the newest entry is never evicted.
   setBounded(map, 'last', '', isBlank);
   expect([map.size, map.get('last')]).toEqual([MAX_ENTRIES + 1, '']);

@@ -22,11 +22,11 @@ function stubBrowser() {
   const document = Object.assign(new EventTarget(), { visibilityState: 'visible' });
   vi.stubGlobal('window', window);
   vi.stubGlobal('document', document);
-  return { pictures: frames, window, document };
+  return { frames, window, document };
 }
 
 test('a frame callback runs once with the animation frame', () => {
-  const { pictures: frames } = stubBrowser();
+  const { frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
   for (const run of [...frames.values()]) run();
@@ -35,7 +35,7 @@ test('a frame callback runs once with the animation frame', () => {
 });
 
 test('a hidden page runs frame callbacks once by timer', () => {
-  const { pictures: frames } = stubBrowser();
+  const { frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++);
   vi.advanceTimersByTime(1_000);
@@ -43,7 +43,7 @@ test('a hidden page runs frame callbacks once by timer', () => {
 });
 
 test('a cancelled frame callback does not run', () => {
-  const { pictures: frames } = stubBrowser();
+  const { frames } = stubBrowser();
   let count = 0;
   browserEnvironment().onNextFrame(() => count++)();
   vi.advanceTimersByTime(1_000);

@@ -26,7 +26,7 @@ function compared(before: string | undefined, after: string | undefined): FileDi
 }
 
 function rendered(lines: readonly DiffLine[]): string[] {
-  return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
+  return lines.map(({ kind, text }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${text}`);
 }
 
 describe('a line diff', () => {
@@ -66,11 +66,11 @@ describe('a line diff', () => {
     const sequence = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(sequence, sequence, (one, other) => {
-        const kept = diffSequences(one, other).reduce(
+        const common = diffSequences(one, other).reduce(
           (sum, { kind, before }) => sum + (kind === 'same' ? before[1] - before[0] : 0),
           0,
         );
-        expect(kept).toBe(longestCommon(one, other));
+        expect(common).toBe(longestCommon(one, other));
       }),
       { numRuns: 500 },
     );

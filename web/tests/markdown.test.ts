@@ -15,20 +15,20 @@ const text = (value: string): MarkdownInline => ({ type: 'text', text: value });
 const paragraph = (...children: MarkdownInline[]): MarkdownBlock => ({ type: 'paragraph', children });
 
 /** All links and text of a tree. */
-function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
+function seen(nodes: readonly unknown[]): { hrefs: string[]; text: string } {
   const hrefs: string[] = [];
-  let words = '';
+  let text = '';
   const walk = (value: unknown): void => {
     if (Array.isArray(value)) for (const one of value) walk(one);
     else if (value && typeof value === 'object') {
       const node = value as Record<string, unknown>;
       if (node.type === 'link') hrefs.push(String(node.href));
-      if (typeof node.text === 'string') words += node.text;
+      if (typeof node.text === 'string') text += node.text;
       for (const child of Object.values(node)) walk(child);
     }
   };
   walk(nodes);
-  return { hrefs, words };
+  return { hrefs, text };
 }
 
 describe('parsing', () => {
@@ -100,7 +100,7 @@ describe('parsing', () => {
 
   test('HTML is shown as text', () => {
     expect(whole('<script>alert(1)</script>')).toEqual([{ type: 'plain', text: '<script>alert(1)</script>' }]);
-    expect(seen(whole('a <img src=x onerror=alert(1)> b')).words).toBe('a <img src=x onerror=alert(1)> b');
+    expect(seen(whole('a <img src=x onerror=alert(1)> b')).text).toBe('a <img src=x onerror=alert(1)> b');
   });
 
   test('safe links open, file links show their path, and others become text', () => {
@@ -206,8 +206,8 @@ describe('incremental parsing', () => {
         const source = lines.join('\n');
         const document = new IncrementalDocument();
         for (const cut of [...cuts].sort((a, b) => a - b)) document.update(source.slice(0, cut), true);
-        const words = seen(document.update(source, false)).words.replace(/\s/g, '');
-        expect(words).toBe(seen(whole(source)).words.replace(/\s/g, ''));
+        const text = seen(document.update(source, false)).text.replace(/\s/g, '');
+        expect(text).toBe(seen(whole(source)).text.replace(/\s/g, ''));
       }),
       { numRuns: 2_000 },
     );

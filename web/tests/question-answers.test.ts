@@ -27,7 +27,7 @@ const options = [
 ];
 const one: Question = { kind: 'single-select', id: 'one', message: '?', options, allowFreeformInput: true };
 const many: Question = { kind: 'multi-select', id: 'many', message: '?', options, min: 1, max: 2 };
-const words: Question = { kind: 'text', id: 'words', message: '?' };
+const typedText: Question = { kind: 'text', id: 'typedText', message: '?' };
 const whole: Question = { kind: 'integer', id: 'whole', message: '?', min: 1, max: 9 };
 const typed = (text: string): QuestionEntry => ({ ...EMPTY_ENTRY, text });
 
@@ -37,20 +37,20 @@ describe('an answer', () => {
       [one, { selectedIds: ['a'], text: '' }],
       [one, { selectedIds: [], text: 'neither' }],
       [many, { selectedIds: ['b', 'a'], text: 'and more' }],
-      [words, typed('hello')],
+      [typedText, typed('hello')],
       [whole, typed('7')],
       [
         { kind: 'boolean', id: 'yes', message: '?' },
         { ...EMPTY_ENTRY, booleanValue: false },
       ],
-      [words, { ...EMPTY_ENTRY, isSkipped: true }],
+      [typedText, { ...EMPTY_ENTRY, isSkipped: true }],
     ];
     for (const [question, entry] of cases)
       expect(answerToEntry(question, entryToAnswer(question, entry, 'draft')), question.id).toEqual(entry);
   });
 
   test('is undefined when empty', () => {
-    for (const question of [one, many, words, whole]) {
+    for (const question of [one, many, typedText, whole]) {
       expect(entryToAnswer(question, EMPTY_ENTRY, 'draft')).toBeUndefined();
       expect(validateEntry(question, EMPTY_ENTRY)).toBeUndefined();
       expect(validateEntry({ ...question, required: true }, EMPTY_ENTRY)).toBe('An answer is required.');
@@ -58,7 +58,7 @@ describe('an answer', () => {
   });
 
   test('starts with the default of the question', () => {
-    expect(answerToEntry({ ...words, defaultValue: 'main' }, undefined).text).toBe('main');
+    expect(answerToEntry({ ...typedText, defaultValue: 'main' }, undefined).text).toBe('main');
     expect(answerToEntry({ kind: 'boolean', id: 'x', message: '?', defaultValue: true }, undefined).booleanValue).toBe(
       true,
     );
@@ -67,15 +67,15 @@ describe('an answer', () => {
 
   test('is validated', () => {
     const cases: [Question, string, string | undefined][] = [
-      [{ ...words, min: 3 }, 'ab', 'Enter at least 3 characters.'],
-      [{ ...words, max: 1 }, 'ab', 'Enter at most 1 character.'],
-      [{ ...words, max: 1 }, '🐎', undefined],
-      [{ ...words, format: 'email' }, 'ada', 'Enter a valid email address.'],
-      [{ ...words, format: 'email' }, 'ada@example.com', undefined],
-      [{ ...words, format: 'uri' }, 'example', 'Enter a full URL, such as https://example.com.'],
-      [{ ...words, format: 'date' }, '2026-13-01', 'Enter a valid date.'],
-      [{ ...words, format: 'date-time' }, '2026-01-01T10:00', undefined],
-      [{ ...words, format: 'brand-new' }, 'anything', undefined],
+      [{ ...typedText, min: 3 }, 'ab', 'Enter at least 3 characters.'],
+      [{ ...typedText, max: 1 }, 'ab', 'Enter at most 1 character.'],
+      [{ ...typedText, max: 1 }, '🐎', undefined],
+      [{ ...typedText, format: 'email' }, 'ada', 'Enter a valid email address.'],
+      [{ ...typedText, format: 'email' }, 'ada@example.com', undefined],
+      [{ ...typedText, format: 'uri' }, 'example', 'Enter a full URL, such as https://example.com.'],
+      [{ ...typedText, format: 'date' }, '2026-13-01', 'Enter a valid date.'],
+      [{ ...typedText, format: 'date-time' }, '2026-01-01T10:00', undefined],
+      [{ ...typedText, format: 'brand-new' }, 'anything', undefined],
       [whole, '2.5', 'Enter a whole number.'],
       [whole, 'two', 'Enter a whole number.'],
       [whole, '0', 'Enter at least 1.'],
@@ -113,16 +113,16 @@ describe('an answer', () => {
     );
     expect(answerSummary(one, { state: 'submitted', value: { kind: 'selected', value: 'gone' } })).toBe('gone');
     expect(answerSummary(one, undefined)).toBe('Not answered');
-    expect(answerSummary({ ...words, defaultValue: 'main' }, undefined)).toBe('Not answered');
+    expect(answerSummary({ ...typedText, defaultValue: 'main' }, undefined)).toBe('Not answered');
   });
 });
 
 test('a submission covers every question', () => {
-  const request: ChatInputRequest = { id: 'r', questions: [one, words] };
+  const request: ChatInputRequest = { id: 'r', questions: [one, typedText] };
   const answers = buildAnswers(request, ({ id }) => (id === 'one' ? { selectedIds: ['a'], text: '' } : EMPTY_ENTRY));
   expect(answers).toEqual({
     one: { state: 'submitted', value: { kind: 'selected', value: 'a' } },
-    words: { state: 'skipped' },
+    typedText: { state: 'skipped' },
   });
 });
 

@@ -86,17 +86,17 @@ test('a browser that requires a service worker is detected without showing a not
       throw new TypeError('Illegal constructor.');
     }
   }
-  class Desk {
+  class Desktop {
     static permission = 'default';
     constructor(title: string) {
       made.push(title);
     }
   }
   const refuses = (browser: unknown) => requiresServiceWorker(browser as typeof Notification);
-  expect([refuses(Phone), refuses(Desk)]).toEqual([true, false]);
+  expect([refuses(Phone), refuses(Desktop)]).toEqual([true, false]);
   expect(made).toEqual(['']);
   // With permission, the probe would be visible.
-  Desk.permission = 'granted';
-  expect(refuses(Desk)).toBe(false);
+  Desktop.permission = 'granted';
+  expect(refuses(Desktop)).toBe(false);
   expect(made).toEqual(['']);
 });

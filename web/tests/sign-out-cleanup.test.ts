@@ -1,4 +1,4 @@
-/** What signing out clears and keeps. */
+/** What signing out clears and retains. */
 
 import { expect, test, vi } from 'vitest';
 import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';
@@ -16,7 +16,7 @@ class FakeStorage extends Map<string, string> {
   removeItem = (key: string) => void this.delete(key);
 }
 
-test('signing out removes stored text and keeps preferences', () => {
+test('signing out removes stored text and retains preferences', () => {
   const [lasting, tab] = [new FakeStorage(), new FakeStorage()];
   lasting.setItem('hostler.new.text', 'my secret plan');
   lasting.setItem('hostler.theme', 'dark');

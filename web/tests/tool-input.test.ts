@@ -119,8 +119,8 @@ describe('tool input', () => {
     expect(toolInputBlocks('Brand', { someThing: [1], off: false, none: null })).toEqual([
       { kind: 'fields', fields: [{ name: 'Some thing', value: '[1]' }] },
     ]);
-    expect(toolInputBlocks('Brand', 'words')).toEqual([
-      { kind: 'code', label: 'Input', text: 'words', language: 'json' },
+    expect(toolInputBlocks('Brand', 'text')).toEqual([
+      { kind: 'code', label: 'Input', text: 'text', language: 'json' },
     ]);
     expect(toolInputBlocks('Brand', undefined)).toEqual([]);
     const tools = fc.constantFrom('Bash', 'Edit', 'MultiEdit', 'Read', 'TodoWrite', 'ExitPlanMode', 'Brand');

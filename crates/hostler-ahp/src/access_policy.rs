@@ -45,9 +45,9 @@ impl AccessRefusal {
     /// Message for the client.
     pub fn message(self) -> &'static str {
         match self {
-            Self::Host => "This host does not answer to that name; allow it with `allowed-hosts`.",
-            Self::Origin => "Pages of that origin may not connect; allow it with `allowed-origins`.",
-            Self::Token => "The token is missing or wrong; connect to the URL that `hostler serve` shows.",
+            Self::Host => "This host does not accept the name in the `Host` header. Add it to `allowed-hosts`.",
+            Self::Origin => "Pages of this origin cannot connect. Add the origin to `allowed-origins`.",
+            Self::Token => "The token is missing or wrong. Connect to the URL that `hostler serve` prints.",
         }
     }
 }
@@ -60,7 +60,7 @@ impl AccessPolicy {
     /// The reason of the refusal.
     pub(crate) fn check_upgrade<G>(
         &self,
-        line: PeerInfo,
+        peer_info: PeerInfo,
         uri: &Uri,
         headers: &HeaderMap,
         recognize: impl FnOnce() -> Option<G>,
@@ -69,35 +69,36 @@ impl AccessPolicy {
         if !self.is_allowed_origin(headers) {
             return Err(AccessRefusal::Origin);
         }
-        let guest = if self.is_own_page(line, headers) { recognize() } else { None };
-        if guest.is_none() && !self.has_valid_token(uri, headers) {
+        let recognized = if self.is_own_page(peer_info, headers) { recognize() } else { None };
+        if recognized.is_none() && !self.has_valid_token(uri, headers) {
             return Err(AccessRefusal::Token);
         }
-        Ok(guest)
+        Ok(recognized)
     }
 
     /// Whether a request comes from a page of this host, by its `Origin`, which other pages cannot forge. Where the
     /// browser is known to use TLS, a page that was loaded without TLS is foreign.
-    pub(crate) fn is_own_page(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_own_page(&self, peer_info: PeerInfo, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
         let (Ok(origin), Some(host)) = (origin.to_str(), request_host(headers)) else { return false };
         match origin.split_once("://") {
             Some(("https", authority)) => authority == host,
-            Some(("http", authority)) => authority == host && !self.is_secure(line, headers),
+            Some(("http", authority)) => authority == host && !self.is_secure(peer_info, headers),
             _ => false,
         }
     }
 
     /// Whether the browser uses TLS: directly, or to a trusted proxy that reports it.
-    pub(crate) fn is_secure(&self, line: PeerInfo, headers: &HeaderMap) -> bool {
-        let peer = line.peer.to_canonical();
-        let believed = || peer.is_loopback() || self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == peer);
-        let told = || {
+    pub(crate) fn is_secure(&self, peer_info: PeerInfo, headers: &HeaderMap) -> bool {
+        let peer = peer_info.peer.to_canonical();
+        let is_trusted_proxy =
+            || peer.is_loopback() || self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == peer);
+        let is_forwarded_https = || {
             let mut values = headers.get_all("x-forwarded-proto").iter();
             matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"https"))
         };
-        line.is_tls || (told() && believed())
+        peer_info.is_tls || (is_forwarded_https() && is_trusted_proxy())
     }
 
     /// Whether clients need no credentials.
@@ -139,16 +140,16 @@ impl AccessPolicy {
     fn has_valid_token(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(token) = &self.token else { return true };
         let query = uri.query().unwrap_or_default();
-        let mut given: Vec<String> = url::form_urlencoded::parse(query.as_bytes())
+        let mut presented: Vec<String> = url::form_urlencoded::parse(query.as_bytes())
             .filter(|(name, _)| name == "tkn")
             .map(|(_, value)| value.into_owned())
             .collect();
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(bearer) = bearer.and_then(|value| value.strip_prefix("Bearer ")) {
-            given.push(bearer.to_owned());
+            presented.push(bearer.to_owned());
         }
-        let [given] = given.as_slice() else { return false };
-        bool::from(given.as_bytes().ct_eq(token.expose_secret().as_bytes()))
+        let [presented] = presented.as_slice() else { return false };
+        bool::from(presented.as_bytes().ct_eq(token.expose_secret().as_bytes()))
     }
 }
 
@@ -166,10 +167,10 @@ mod tests {
         for (name, value) in headers {
             map.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        policy.check_upgrade(line(false), &path.parse().unwrap(), &map, || None::<()>).map(|_| ())
+        policy.check_upgrade(peer_info(false), &path.parse().unwrap(), &map, || None::<()>).map(|_| ())
     }
 
-    fn line(tls: bool) -> PeerInfo {
+    fn peer_info(tls: bool) -> PeerInfo {
         PeerInfo { peer: "127.0.0.1".parse().unwrap(), is_tls: tls }
     }
 
@@ -228,8 +229,8 @@ mod tests {
     #[test]
     fn a_browser_session_is_accepted_only_from_the_hosts_own_page() {
         let host = ("host", "127.0.0.1:8137");
-        let check = |pairs: &[(&str, &str)], pass: Option<u8>| {
-            guarded().check_upgrade(line(false), &"/".parse().unwrap(), &headers(pairs), || pass)
+        let check = |pairs: &[(&str, &str)], session: Option<u8>| {
+            guarded().check_upgrade(peer_info(false), &"/".parse().unwrap(), &headers(pairs), || session)
         };
         let own = ("origin", "http://127.0.0.1:8137");
         assert_eq!(check(&[host, own], Some(1)), Ok(Some(1)));
@@ -256,21 +257,21 @@ mod tests {
             assert!(secure(peer, &[https]), "{peer}");
         }
         assert!(!secure("10.0.0.8", &[https]));
-        for said in
+        for forwarded in
             [&[][..], &[("x-forwarded-proto", "http")], &[https, https], &[("x-forwarded-proto", "https, http")]]
         {
-            assert!(!secure("127.0.0.1", said), "{said:?}");
+            assert!(!secure("127.0.0.1", forwarded), "{forwarded:?}");
         }
-        assert!(policy.is_secure(line(true), &headers(&[])));
+        assert!(policy.is_secure(peer_info(true), &headers(&[])));
     }
 
     #[test]
     fn a_page_without_tls_is_foreign_where_the_browser_uses_tls() {
         let pairs = [("host", "box.example"), ("origin", "http://box.example")];
-        assert!(guarded().is_own_page(line(false), &headers(&pairs)));
-        assert!(!guarded().is_own_page(line(true), &headers(&pairs)));
+        assert!(guarded().is_own_page(peer_info(false), &headers(&pairs)));
+        assert!(!guarded().is_own_page(peer_info(true), &headers(&pairs)));
         let through = [pairs[0], pairs[1], ("x-forwarded-proto", "https")];
-        assert!(!guarded().is_own_page(line(false), &headers(&through)));
-        assert!(guarded().is_own_page(line(true), &headers(&[pairs[0], ("origin", "https://box.example")])));
+        assert!(!guarded().is_own_page(peer_info(false), &headers(&through)));
+        assert!(guarded().is_own_page(peer_info(true), &headers(&[pairs[0], ("origin", "https://box.example")])));
     }
 }

@@ -41,11 +41,11 @@ impl ConnectedClients {
     }
 
     /// Registers a connection of a client.
-    pub(crate) fn register(&self, client: &str, reverse: &HostRequests) -> ClientRegistration {
+    pub(crate) fn register(&self, client: &str, host_requests: &HostRequests) -> ClientRegistration {
         let mut connections = self.lock();
         let number = connections.next_number;
         connections.next_number += 1;
-        connections.open.insert(number, (client.to_owned(), reverse.clone()));
+        connections.open.insert(number, (client.to_owned(), host_requests.clone()));
         ClientRegistration { clients: self.clone(), number }
     }
 
@@ -56,17 +56,17 @@ impl ConnectedClients {
     pub(crate) fn host_requests_to(&self, owner: &str, asking: &str) -> Result<HostRequests, RpcError> {
         let connections = self.lock();
         // Clients write URI authorities in lowercase.
-        let itself = owner.eq_ignore_ascii_case(asking);
-        let is_meant = |id: &str| if itself { id == asking } else { id.eq_ignore_ascii_case(owner) };
-        match connections.open.values().rev().find(|(id, _)| is_meant(id)) {
-            Some((_, reverse)) if itself => Ok(reverse.clone()),
+        let is_owner = owner.eq_ignore_ascii_case(asking);
+        let matches_owner = |id: &str| if is_owner { id == asking } else { id.eq_ignore_ascii_case(owner) };
+        match connections.open.values().rev().find(|(id, _)| matches_owner(id)) {
+            Some((_, host_requests)) if is_owner => Ok(host_requests.clone()),
             Some(_) => Err(RpcError::new(
                 ahp_error_codes::PERMISSION_DENIED,
-                "these are files of another client; only that client itself may use them",
+                "these files belong to another client; only that client can use them",
             )),
             None => Err(RpcError::new(
                 ahp_error_codes::NOT_FOUND,
-                "the client that has these files is not connected; connect it and try again",
+                "the client that owns these files is not connected; connect it and try again",
             )),
         }
     }

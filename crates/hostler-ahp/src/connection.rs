@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
+use ahp_types::errors::ahp_error_codes;
 use ahp_types::state::TelemetryCapabilities;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{
@@ -74,7 +75,7 @@ pub(crate) struct ConnectionContext {
     /// Browsers that may connect without the token.
     pub(crate) browser_sessions: BrowserSessions,
     /// The browser session that authenticated this client, if any.
-    pub(crate) anonymous_client: Option<Arc<BrowserClient>>,
+    pub(crate) browser_client: Option<Arc<BrowserClient>>,
     /// Canceled when the server stops.
     pub(crate) stop: CancellationToken,
     /// Tracks work that must finish even if the connection ends.
@@ -94,12 +95,12 @@ where
     let (subscriber, deliveries) = Subscriber::new(context.limits.max_queued_deliveries);
     let id = subscriber.id();
     let engine = context.engine.clone();
-    let goodbye = run_connection(context, subscriber, deliveries, inbound, outbound).await;
+    let close_reason = run_connection(context, subscriber, deliveries, inbound, outbound).await;
     engine.remove_subscriber(id);
-    if goodbye == CloseReason::SignedOut {
-        tracing::info!("a client left because its browser was signed out");
+    if close_reason == CloseReason::SignedOut {
+        tracing::info!("client disconnected: its browser was signed out");
     }
-    goodbye
+    close_reason
 }
 
 async fn run_connection<I, O>(
@@ -115,51 +116,52 @@ where
 {
     let stop = context.stop.clone();
     let signed_out =
-        context.anonymous_client.as_ref().map_or_else(CancellationToken::new, |guest| guest.signed_out.clone());
+        context.browser_client.as_ref().map_or_else(CancellationToken::new, |client| client.signed_out.clone());
     let (replies, outgoing) = mpsc::channel(64);
     let logs = context.logs.clone().map(|tap| LogSubscriptions::new(tap, replies.clone()));
-    let mut first = HandshakeInbound {
+    let mut handshake = HandshakeInbound {
         deadline: Instant::now() + context.limits.initialize_timeout,
         inbound: &mut inbound,
         timed_out: false,
     };
-    let greeted = tokio::select! {
+    let client = tokio::select! {
         () = stop.cancelled() => return CloseReason::GoingAway,
         () = signed_out.cancelled() => return CloseReason::SignedOut,
-        greeted = await_handshake(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut first, &mut outbound) => greeted,
+        client = await_handshake(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut handshake, &mut outbound) => client,
     };
-    let late = first.timed_out;
+    let timed_out = handshake.timed_out;
     // The client counts as present until this function ends, on every path.
-    let InitializedClient { version, id: client_id, presence: _presence } = match greeted {
+    let InitializedClient { version, id: client_id, presence: _presence } = match client {
         Some(client) => client,
-        None if late => return CloseReason::NeverInitialized,
+        None if timed_out => return CloseReason::NeverInitialized,
         None => return CloseReason::Finished,
     };
 
     // One large answer waits while another one is written.
-    let (large, largest) = mpsc::channel(1);
-    let waiting = PendingAnswers::default();
+    let (large_sender, large_replies) = mpsc::channel(1);
+    let pending_answers = PendingAnswers::default();
     let encoding = context.encoding;
     let writer = ConnectionWriter {
         version,
         encoding,
-        pending_answers: waiting.clone(),
+        pending_answers: pending_answers.clone(),
         deliveries,
         replies: outgoing,
-        large_replies: largest,
+        large_replies,
         outbound,
     };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
-    let reverse = HostRequests::new(replies.clone(), context.limits.host_request_timeout);
+    let host_requests = HostRequests::new(replies.clone(), context.limits.host_request_timeout);
     // Unanswered host requests fail when this function ends.
-    let _hang_up = reverse.disconnect_on_drop();
-    let _connected = context.clients.register(&client_id, &reverse);
+    let _hang_up = host_requests.disconnect_on_drop();
+    let _connected = context.clients.register(&client_id, &host_requests);
     let reader =
-        ConnectionReader::new(context, subscriber, client_id, waiting, replies, large, reverse).with_logs(logs);
+        ConnectionReader::new(context, subscriber, client_id, pending_answers, replies, large_sender, host_requests)
+            .with_logs(logs);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
-            tracing::info!("a client that did not read was disconnected");
+            tracing::info!("client disconnected: it does not read its messages");
             CloseReason::TooSlow
         }
         () = signed_out.cancelled() => CloseReason::SignedOut,
@@ -169,7 +171,7 @@ where
             // The reader has ended and the engine delivers no more: the writer ends after the queued deliveries.
             engine.remove_subscriber(id);
             if tokio::time::timeout(STOP_FLUSH_TIMEOUT, writing).await.is_err() {
-                tracing::debug!("a client did not read to the end");
+                tracing::debug!("client did not read its remaining messages in time");
             }
             CloseReason::GoingAway
         }
@@ -189,14 +191,14 @@ async fn await_handshake<I, O>(
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
     logs: Option<&LogSubscriptions>,
-    first: &mut HandshakeInbound<'_, I>,
+    handshake: &mut HandshakeInbound<'_, I>,
     outbound: &mut O,
 ) -> Option<InitializedClient>
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin,
 {
-    while let Some(text) = first.next().await {
+    while let Some(text) = handshake.next().await {
         let (id, method, params) = match rpc::parse_message(&text) {
             Ok(IncomingMessage::Request { id, method, params }) => (id, method, params),
             Ok(IncomingMessage::Notification { .. } | IncomingMessage::Response { .. }) => continue,
@@ -207,14 +209,14 @@ where
         };
         let result = match method.as_str() {
             "initialize" => match methods::parse_initialize(params) {
-                Ok(hello) => {
-                    return answer_initialize(context, subscriber, deliveries, logs, outbound, &id, hello).await;
+                Ok(request) => {
+                    return answer_initialize(context, subscriber, deliveries, logs, outbound, &id, request).await;
                 }
                 Err(error) => {
                     // Without a common version the connection cannot continue.
-                    let hopeless = error.data.is_some();
+                    let is_incompatible = error.code == ahp_error_codes::UNSUPPORTED_PROTOCOL_VERSION;
                     outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
-                    if hopeless {
+                    if is_incompatible {
                         return None;
                     }
                     continue;
@@ -228,7 +230,7 @@ where
                     Err(error) => Err(error),
                 }
             }
-            _ => Err(RpcError::new(-32601, "initialize first")),
+            _ => Err(RpcError::new(-32601, "the connection is not initialized; send initialize first")),
         };
         outbound.send(context.encoding.frame(&encode::answer(&id, result))).await.ok()?;
     }
@@ -245,9 +247,9 @@ struct HandshakeInbound<'a, I> {
 
 impl<I: Stream<Item = String> + Unpin> HandshakeInbound<'_, I> {
     async fn next(&mut self) -> Option<String> {
-        let said = tokio::time::timeout_at(self.deadline, self.inbound.next()).await;
-        self.timed_out = said.is_err();
-        said.ok().flatten()
+        let received = tokio::time::timeout_at(self.deadline, self.inbound.next()).await;
+        self.timed_out = received.is_err();
+        received.ok().flatten()
     }
 }
 
@@ -259,20 +261,21 @@ async fn answer_initialize<O>(
     logs: Option<&LogSubscriptions>,
     outbound: &mut O,
     id: &JsonRpcId,
-    hello: InitializeRequest,
+    request: InitializeRequest,
 ) -> Option<InitializedClient>
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let presence = context.engine.connect_client(&hello.client_id, hello.version.client_metadata()).await;
-    context.engine.attach(&hello.client_id, subscriber);
-    let (log, channels) = split_log_channels(hello.subscriptions);
+    let presence = context.engine.connect_client(&request.client_id, request.version.client_metadata()).await;
+    context.engine.attach(&request.client_id, subscriber);
+    let (log, channels) = split_log_channels(request.subscriptions);
     subscribe_to_logs(logs, &log);
-    let (snapshots, held) = collect_snapshots(context, subscriber, deliveries, SnapshotTurns::All, &channels).await?;
+    let (snapshots, later_deliveries) =
+        collect_snapshots(context, subscriber, deliveries, SnapshotTurns::All, &channels).await?;
     let last = snapshots.iter().map(|snapshot| snapshot.from_seq).max();
     let server_seq = i64::try_from(last.unwrap_or_else(|| context.engine.current_seq())).unwrap_or(i64::MAX);
     let result = InitializeResult {
-        protocol_version: hello.version.name.clone(),
+        protocol_version: request.version.name.clone(),
         server_seq,
         server_info: Some(Implementation {
             name: "hostler".to_owned(),
@@ -290,9 +293,9 @@ where
         }),
         automations: None,
     };
-    let frame = encode_answer_with_snapshots(context, id, &result, &hello.version, snapshots).await;
-    send_answer_then_deliveries(context, outbound, &hello.version, frame, held).await?;
-    Some(InitializedClient { version: hello.version, id: hello.client_id, presence })
+    let frame = encode_answer_with_snapshots(context, id, &result, &request.version, snapshots).await;
+    send_answer_then_deliveries(context, outbound, &request.version, frame, later_deliveries).await?;
+    Some(InitializedClient { version: request.version, id: request.client_id, presence })
 }
 
 /// Resumes a client's subscriptions. The inner error leaves the connection unchanged.
@@ -308,34 +311,36 @@ async fn answer_reconnect<O>(
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let back = match methods::parse_reconnect(params) {
-        Ok(back) => back,
+    let request = match methods::parse_reconnect(params) {
+        Ok(request) => request,
         Err(error) => return Some(Err(error)),
     };
     let engine = &context.engine;
-    let known = engine.client_metadata(&back.client_id).and_then(|memo| ProtocolVersion::from_client_metadata(&memo));
+    let known = engine
+        .client_metadata(&request.client_id)
+        .and_then(|metadata| ProtocolVersion::from_client_metadata(&metadata));
     let Some(version) = known else { return Some(Err(EngineError::ClientUnknown.into())) };
-    let (log, channels) = split_log_channels(back.subscriptions);
-    let answer = engine.reconnect(&back.client_id, back.last_seen_seq, &channels, subscriber, 0).await;
+    let (log, channels) = split_log_channels(request.subscriptions);
+    let answer = engine.reconnect(&request.client_id, request.last_seen_seq, &channels, subscriber, 0).await;
     let (channels, missing, replay) = match answer {
         Ok(ReconnectOutcome::Replay { channels, missing }) => (channels, missing, true),
         Ok(ReconnectOutcome::Snapshots { channels, missing }) => (channels, missing, false),
         Err(error) => return Some(Err(error.into())),
     };
-    let presence = engine.connect_client(&back.client_id, version.client_metadata()).await;
-    engine.attach(&back.client_id, subscriber);
+    let presence = engine.connect_client(&request.client_id, version.client_metadata()).await;
+    engine.attach(&request.client_id, subscriber);
     subscribe_to_logs(logs, &log);
-    let client = InitializedClient { version, id: back.client_id, presence };
+    let client = InitializedClient { version, id: request.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
         send_answer_then_deliveries(context, outbound, &client.version, frame, Vec::new()).await?;
         return Some(Ok(client));
     }
-    let (snapshots, held) =
+    let (snapshots, later_deliveries) =
         collect_snapshots(context, subscriber, deliveries, SnapshotTurns::SameAsBefore, &channels).await?;
     let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: Vec::new() });
     let frame = encode_answer_with_snapshots(context, id, &result, &client.version, snapshots).await;
-    send_answer_then_deliveries(context, outbound, &client.version, frame, held).await?;
+    send_answer_then_deliveries(context, outbound, &client.version, frame, later_deliveries).await?;
     Some(Ok(client))
 }
 
@@ -366,14 +371,14 @@ async fn collect_snapshots(
             expected += 1;
         }
     }
-    let (mut snapshots, mut held) = (Vec::new(), Vec::new());
+    let (mut snapshots, mut later_deliveries) = (Vec::new(), Vec::new());
     while snapshots.len() < expected {
         match deliveries.recv().await? {
             Delivery::Snapshot { snapshot, .. } => snapshots.push(snapshot),
-            other => held.push(other),
+            other => later_deliveries.push(other),
         }
     }
-    Some((snapshots, held))
+    Some((snapshots, later_deliveries))
 }
 
 /// Encodes an answer that contains snapshots.
@@ -397,13 +402,13 @@ async fn send_answer_then_deliveries<O>(
     outbound: &mut O,
     version: &ProtocolVersion,
     answer: Frame,
-    held: Vec<Delivery>,
+    later_deliveries: Vec<Delivery>,
 ) -> Option<()>
 where
     O: Sink<Frame> + Send + Unpin,
 {
     outbound.feed(answer).await.ok()?;
-    for delivery in held {
+    for delivery in later_deliveries {
         for frame in
             encode_delivery(version, context.encoding, &PendingAnswers::default(), delivery).await.into_iter().flatten()
         {
@@ -425,10 +430,10 @@ struct PendingAnswer {
 
 impl PendingAnswers {
     /// Adds a request, which holds its permit until it is answered.
-    pub(crate) fn add(&self, id: JsonRpcId, place: Option<OwnedSemaphorePermit>) -> u64 {
+    pub(crate) fn add(&self, id: JsonRpcId, permit: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, PendingAnswer { id, _permit: place });
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, PendingAnswer { id, _permit: permit });
         token
     }
 
@@ -441,28 +446,28 @@ impl PendingAnswers {
 async fn encode_delivery(
     version: &ProtocolVersion,
     encoding: FrameEncoding,
-    waiting: &PendingAnswers,
+    pending_answers: &PendingAnswers,
     delivery: Delivery,
 ) -> [Option<Frame>; 2] {
-    let heard = match delivery {
+    let frame = match delivery {
         Delivery::Envelope(item) => encode::shared_envelope_frame(version, encoding, &item),
         // Notifications are few and small: all connections share the plain frame.
         Delivery::Notification(notice) if !version.supports(notifications::row_for(&notice.kind).since) => None,
         Delivery::Notification(notice) => Some(notice.frame(|kind| FrameEncoding::Plain.frame(&encode::notice(kind)))),
-        Delivery::Snapshot { token, snapshot } => match waiting.take(token) {
+        Delivery::Snapshot { token, snapshot } => match pending_answers.take(token) {
             Some(id) => Some(encode_subscribe_answer(version, encoding, &id, snapshot).await),
             None => None,
         },
         Delivery::TurnsLoaded { token, envelope: loaded } => {
-            let heard = loaded.as_ref().and_then(|item| encode::shared_envelope_frame(version, encoding, item));
+            let frame = loaded.as_ref().and_then(|item| encode::shared_envelope_frame(version, encoding, item));
             let result = loaded.map(|_| json!({})).ok_or_else(|| Engine::stale_view_error().into());
-            let answer = waiting.take(token).map(|id| encoding.frame(&encode::answer(&id, result)));
-            return [heard, answer];
+            let answer = pending_answers.take(token).map(|id| encoding.frame(&encode::answer(&id, result)));
+            return [frame, answer];
         }
         // Only the handshake requests a replay, and awaits it there.
         Delivery::Replay { .. } => None,
     };
-    [heard, None]
+    [frame, None]
 }
 
 /// Encodes the answer to `subscribe`.

@@ -119,7 +119,7 @@ impl ConnectionReader {
             let message = rpc::parse_message(&text);
             // The text can be large, and the following work can take long.
             drop(text);
-            let going_on = match message {
+            let is_open = match message {
                 Ok(IncomingMessage::Request { id, method, params }) => self.handle_request(id, &method, params).await,
                 Ok(IncomingMessage::Notification { method, params }) => {
                     self.handle_notification(&method, params, size).await;
@@ -131,7 +131,7 @@ impl ConnectionReader {
                 }
                 Err((id, error)) => self.reply(encode::answer(&id, Err(error))).await,
             };
-            if !going_on {
+            if !is_open {
                 return;
             }
         }
@@ -148,13 +148,13 @@ impl ConnectionReader {
         request: UnansweredRequest,
         work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
     ) -> bool {
-        let UnansweredRequest { id, permit: place } = request;
+        let UnansweredRequest { id, permit } = request;
         let replies = self.replies.clone();
         self.context.tasks.spawn(async move {
             let result = work.await;
             // The client may have disconnected.
             let _ = replies.send(encode::answer(&id, result)).await;
-            drop(place);
+            drop(permit);
         });
         true
     }
@@ -165,12 +165,12 @@ impl ConnectionReader {
         request: UnansweredRequest,
         work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
     ) -> bool {
-        let Ok(place) = Arc::clone(&self.lookups).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.lookups).try_acquire_owned() else {
             return self.reply(encode::answer(&request.id, Err(too_many_lookups()))).await;
         };
         self.answer_later(request, async move {
             let result = work.await;
-            drop(place);
+            drop(permit);
             result
         })
     }
@@ -178,7 +178,7 @@ impl ConnectionReader {
     /// Answers with a page of the session list. Right after start the list is still being built; other requests do not
     /// wait for it.
     async fn list_sessions(&self, request: UnansweredRequest, params: ListSessionsParams) -> bool {
-        let UnansweredRequest { id, permit: place } = request;
+        let UnansweredRequest { id, permit } = request;
         let engine = self.context.engine.clone();
         let page = move |engine: &Engine| match methods::list_sessions(engine, &params) {
             Ok(page) => encode::sessions(&id, &page),
@@ -192,14 +192,14 @@ impl ConnectionReader {
             engine.wait_for_initial_scan().await;
             // The client may have disconnected.
             let _ = replies.send(page(&engine)).await;
-            drop(place);
+            drop(permit);
         });
         true
     }
 
     async fn handle_request(&self, id: JsonRpcId, method: &str, params: Value) -> bool {
-        let Ok(place) = Arc::clone(&self.unanswered).acquire_owned().await else { return false };
-        let request = UnansweredRequest { id, permit: place };
+        let Ok(permit) = Arc::clone(&self.unanswered).acquire_owned().await else { return false };
+        let request = UnansweredRequest { id, permit };
         let engine = self.context.engine.clone();
         match methods::decode_command(&engine, &self.client_id, &self.subscriber, method, params) {
             DecodedCommand::AnswerNow(result) => self.reply(encode::answer(&request.id, result)).await,
@@ -228,7 +228,7 @@ impl ConnectionReader {
                 self.answer_lookup(request, async move { methods::authenticate(&engine, turn, params).await }).await
             }
             DecodedCommand::BrowserSessions(command) => {
-                let own = self.context.anonymous_client.as_ref().map(|guest| guest.session_id().to_owned());
+                let own = self.context.browser_client.as_ref().map(|client| client.session_id().to_owned());
                 self.answer_lookup(request, command.execute(self.context.browser_sessions.clone(), own)).await
             }
             DecodedCommand::ResolveConfig(params) => {
@@ -269,11 +269,11 @@ impl ConnectionReader {
                 self.answer_later(request, async move { methods::remove_images(&engine, params).await })
             }
             DecodedCommand::PlanAttachments(params) => match Arc::clone(&self.plans).try_acquire_owned() {
-                Ok(place) => {
+                Ok(permit) => {
                     let files = ClientFiles(self.host_requests.clone());
                     self.answer_later(request, async move {
                         let planned = methods::plan_attachments(&engine, params, &files).await;
-                        drop(place);
+                        drop(permit);
                         planned
                     })
                 }
@@ -287,8 +287,8 @@ impl ConnectionReader {
         let taken = request.owning_client().and_then(|owner| match owner {
             None => Ok((self.file_ops.acquire(&request)?, None)),
             Some(owner) => {
-                let reverse = self.context.clients.host_requests_to(&owner, &self.client_id)?;
-                Ok((self.file_ops.acquire_relayed(&request)?, Some(reverse)))
+                let host_requests = self.context.clients.host_requests_to(&owner, &self.client_id)?;
+                Ok((self.file_ops.acquire_relayed(&request)?, Some(host_requests)))
             }
         });
         let (turn, relay) = match taken {
@@ -302,7 +302,7 @@ impl ConnectionReader {
             let act = async {
                 match relay {
                     None => request.execute(&engine, &client).await,
-                    Some(reverse) => request.relay(&reverse).await,
+                    Some(host_requests) => request.relay(&host_requests).await,
                 }
             };
             turn.run(act, answer).await;
@@ -312,7 +312,7 @@ impl ConnectionReader {
 
     /// Loads older turns; the answer follows them through the same queue.
     async fn fetch_turns(&self, id: JsonRpcId, params: FetchTurnsParams) -> bool {
-        let Ok(place) = Arc::clone(&self.lookups).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.lookups).try_acquire_owned() else {
             return self.reply(encode::answer(&id, Err(too_many_lookups()))).await;
         };
         let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
@@ -321,7 +321,7 @@ impl ConnectionReader {
         self.context.tasks.spawn(async move {
             let token = waiting.add(id, pages.acquire_owned().await.ok());
             let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
-            drop(place);
+            drop(permit);
             if let Err(error) = result
                 && let Some(id) = waiting.take(token)
             {
@@ -333,23 +333,23 @@ impl ConnectionReader {
     }
 
     async fn subscribe(&self, request: UnansweredRequest, channel: &str, extent: SnapshotTurns) -> bool {
-        let UnansweredRequest { id, permit: place } = request;
+        let UnansweredRequest { id, permit } = request;
         if let Some(logs) = self.logs.as_ref().filter(|_| log_channels::is_log_channel(channel)) {
-            let going_on = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
+            let is_open = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
             logs.subscribe(channel);
-            return going_on;
+            return is_open;
         }
-        let token = self.pending_answers.add(id, Some(place));
+        let token = self.pending_answers.add(id, Some(permit));
         // A task waits for a channel that does not exist yet; the client's next messages do not.
         if self.context.engine.is_channel_expected(channel)
-            && let Ok(place) = Arc::clone(&self.early_subscriptions).try_acquire_owned()
+            && let Ok(permit) = Arc::clone(&self.early_subscriptions).try_acquire_owned()
         {
             let (engine, subscriber, channel) =
                 (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
             let (waiting, replies) = (self.pending_answers.clone(), self.replies.clone());
             self.context.tasks.spawn(async move {
                 let result = engine.subscribe_or_wait(&channel, extent, &subscriber, token).await;
-                drop(place);
+                drop(permit);
                 if let Err(error) = result
                     && let Some(id) = waiting.take(token)
                 {
@@ -382,13 +382,13 @@ impl ConnectionReader {
                 }
             }
             "dispatchAction" => self.dispatch(params, size).await,
-            _ => tracing::debug!(method, "an unknown notification was ignored"),
+            _ => tracing::debug!(method, "ignored an unknown notification"),
         }
     }
 
     async fn dispatch(&self, params: Value, size: usize) {
         let Some((mut dispatch, name)) = decode::dispatch(params, &self.client_id) else {
-            tracing::warn!("a dispatch without channel, number or action was dropped");
+            tracing::warn!("dropped a dispatch without channel, clientSeq or action");
             return;
         };
         dispatch.subscriber = Some(self.subscriber.clone());
@@ -406,5 +406,5 @@ impl Drop for ConnectionReader {
 }
 
 fn too_many_lookups() -> RpcError {
-    RpcError::new(-32603, "too many questions at a time; wait for some answers first")
+    RpcError::new(-32603, "too many concurrent requests; wait for some answers first")
 }

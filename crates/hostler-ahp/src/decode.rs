@@ -13,12 +13,12 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
     let mut object = match params {
         Value::Object(object) => object,
         Value::Null => Map::new(),
-        _ => return Err(RpcError::invalid_params("the parameters are not an object")),
+        _ => return Err(RpcError::invalid_params("params must be an object")),
     };
     object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
     round_numbers(&mut object, &["cols", "rows", "expiresIn"]);
     serde_json::from_value(Value::Object(object))
-        .map_err(|error| RpcError::invalid_params(format!("wrong parameters: {}", redact_json_error(&error))))
+        .map_err(|error| RpcError::invalid_params(format!("invalid parameters: {}", redact_json_error(&error))))
 }
 
 /// Parses a dispatch; `None` if it lacks what an answer needs.

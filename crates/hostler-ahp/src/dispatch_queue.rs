@@ -55,36 +55,36 @@ impl DispatchQueue {
     pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<DispatchError>, size: usize) {
         let waiting = self.load.dispatches.load(Ordering::Acquire);
         let needs = refused.is_none() && dispatch.has_attachments();
-        let wish = QueuedDispatch { dispatch, rejection: refused, frame_bytes: size };
+        let queued = QueuedDispatch { dispatch, rejection: refused, frame_bytes: size };
         if waiting == 0 && !needs {
-            return dispatch_directly(&self.engine, wish).await;
+            return dispatch_directly(&self.engine, queued).await;
         }
         let too_much = waiting > 0 && self.load.bytes.load(Ordering::Acquire).saturating_add(size) > MAX_QUEUED_BYTES;
         if waiting >= MAX_QUEUED_DISPATCHES || too_much {
-            return self.engine.reject(wish.dispatch, DispatchError::QueueFull).await;
+            return self.engine.reject(queued.dispatch, DispatchError::QueueFull).await;
         }
         self.load.dispatches.fetch_add(1, Ordering::AcqRel);
         self.load.bytes.fetch_add(size, Ordering::AcqRel);
         let behind = self.sender.get_or_init(|| self.spawn_worker());
         // The channel has capacity for every admitted dispatch, and the task lives as long as `self`.
-        if let Err(mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish)) =
-            behind.try_send(wish)
+        if let Err(mpsc::error::TrySendError::Full(queued) | mpsc::error::TrySendError::Closed(queued)) =
+            behind.try_send(queued)
         {
-            self.load.release(wish.frame_bytes);
-            self.engine.reject(wish.dispatch, DispatchError::QueueFull).await;
+            self.load.release(queued.frame_bytes);
+            self.engine.reject(queued.dispatch, DispatchError::QueueFull).await;
         }
     }
 
     fn spawn_worker(&self) -> mpsc::Sender<QueuedDispatch> {
-        let (sender, mut wishes) = mpsc::channel::<QueuedDispatch>(MAX_QUEUED_DISPATCHES);
+        let (sender, mut queue) = mpsc::channel::<QueuedDispatch>(MAX_QUEUED_DISPATCHES);
         let (engine, files, load) = (self.engine.clone(), self.files.clone(), Arc::clone(&self.load));
         self.tasks.spawn(async move {
-            while let Some(wish) = wishes.recv().await {
-                let size = wish.frame_bytes;
-                if wish.rejection.is_none() && wish.dispatch.has_attachments() {
-                    engine.dispatch_with_attachments(wish.dispatch, &files).await;
+            while let Some(queued) = queue.recv().await {
+                let size = queued.frame_bytes;
+                if queued.rejection.is_none() && queued.dispatch.has_attachments() {
+                    engine.dispatch_with_attachments(queued.dispatch, &files).await;
                 } else {
-                    dispatch_directly(&engine, wish).await;
+                    dispatch_directly(&engine, queued).await;
                 }
                 load.release(size);
             }
@@ -100,9 +100,9 @@ impl QueueLoad {
     }
 }
 
-async fn dispatch_directly(engine: &Engine, wish: QueuedDispatch) {
-    match wish.rejection {
-        None => engine.dispatch(wish.dispatch).await,
-        Some(reason) => engine.reject(wish.dispatch, reason).await,
+async fn dispatch_directly(engine: &Engine, queued: QueuedDispatch) {
+    match queued.rejection {
+        None => engine.dispatch(queued.dispatch).await,
+        Some(reason) => engine.reject(queued.dispatch, reason).await,
     }
 }

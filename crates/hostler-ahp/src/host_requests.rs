@@ -64,9 +64,9 @@ impl Drop for PendingHostRequest<'_> {
 }
 
 impl HostRequests {
-    pub(crate) fn new(frames: mpsc::Sender<Frame>, patience: Duration) -> Self {
-        let (next, open, gone) = (AtomicU64::new(1), Mutex::default(), CancellationToken::new());
-        Self(Arc::new(Shared { frames, timeout: patience, next_id: next, pending: open, disconnected: gone }))
+    pub(crate) fn new(frames: mpsc::Sender<Frame>, timeout: Duration) -> Self {
+        let (next_id, pending, disconnected) = (AtomicU64::new(1), Mutex::default(), CancellationToken::new());
+        Self(Arc::new(Shared { frames, timeout, next_id, pending, disconnected }))
     }
 
     /// Fails all pending and all later requests when the guard is dropped.
@@ -100,11 +100,11 @@ impl HostRequests {
 
     /// Completes a request with the client's answer.
     pub(crate) fn complete(&self, id: &JsonRpcId, answer: ClientAnswer) {
-        let waiting = id.as_u64().and_then(|id| self.0.lock_pending().remove(&id));
-        match waiting {
+        let pending = id.as_u64().and_then(|id| self.0.lock_pending().remove(&id));
+        match pending {
             // The caller may have stopped waiting.
-            Some(waiting) => drop(waiting.send(answer)),
-            None => tracing::debug!("an answer that nobody waits for was ignored"),
+            Some(caller) => drop(caller.send(answer)),
+            None => tracing::debug!("ignored an answer without a pending request"),
         }
     }
 }
@@ -114,9 +114,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn reverse(patience: Duration) -> (HostRequests, mpsc::Receiver<Frame>) {
+    fn host_requests(timeout: Duration) -> (HostRequests, mpsc::Receiver<Frame>) {
         let (frames, asked) = mpsc::channel(64);
-        (HostRequests::new(frames, patience), asked)
+        (HostRequests::new(frames, timeout), asked)
     }
 
     const LONG: Duration = Duration::from_secs(600);
@@ -129,16 +129,16 @@ mod tests {
 
     #[tokio::test]
     async fn answers_are_matched_to_requests_in_any_order() {
-        let (reverse, mut asked) = reverse(LONG);
+        let (requests, mut asked) = host_requests(LONG);
         let answering = async {
             let (first, second) = (id(&mut asked).await, id(&mut asked).await);
             assert_ne!(first, second);
-            reverse.complete(&json!("nonsense"), Ok(json!("nobody")));
-            reverse.complete(&second, Ok(json!("second")));
-            reverse.complete(&second, Ok(json!("again")));
-            reverse.complete(&first, Err(RpcError::new(-32009, "no")));
+            requests.complete(&json!("nonsense"), Ok(json!("unmatched")));
+            requests.complete(&second, Ok(json!("second")));
+            requests.complete(&second, Ok(json!("again")));
+            requests.complete(&first, Err(RpcError::new(-32009, "no")));
         };
-        let (a, b) = (reverse.call("ask", &()), reverse.call("ask", &()));
+        let (a, b) = (requests.call("ask", &()), requests.call("ask", &()));
         let (a, b, ()) = tokio::join!(a, b, answering);
         assert_eq!(a, Err(HostRequestError::Rejected(RpcError::new(-32009, "no"))));
         assert_eq!(b, Ok(json!("second")));
@@ -146,35 +146,35 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_times_out_and_a_late_answer_is_ignored() {
-        let (reverse, mut asked) = reverse(Duration::from_secs(30));
-        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::TimedOut));
-        reverse.complete(&id(&mut asked).await, Ok(Value::Null));
-        assert!(reverse.0.lock_pending().is_empty());
+        let (requests, mut asked) = host_requests(Duration::from_secs(30));
+        assert_eq!(requests.call("ask", &()).await, Err(HostRequestError::TimedOut));
+        requests.complete(&id(&mut asked).await, Ok(Value::Null));
+        assert!(requests.0.lock_pending().is_empty());
     }
 
     #[tokio::test]
     async fn disconnecting_fails_pending_and_later_requests() {
-        let (reverse, mut asked) = reverse(LONG);
-        let guard = reverse.disconnect_on_drop();
+        let (requests, mut asked) = host_requests(LONG);
+        let guard = requests.disconnect_on_drop();
         let ending = async {
             id(&mut asked).await;
             drop(guard);
         };
-        let (answer, ()) = tokio::join!(reverse.call("ask", &()), ending);
+        let (answer, ()) = tokio::join!(requests.call("ask", &()), ending);
         assert_eq!(answer, Err(HostRequestError::Disconnected));
-        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::Disconnected));
-        assert!(reverse.0.lock_pending().is_empty());
+        assert_eq!(requests.call("ask", &()).await, Err(HostRequestError::Disconnected));
+        assert!(requests.0.lock_pending().is_empty());
     }
 
     #[tokio::test]
     async fn pending_requests_are_limited() {
-        let (reverse, _asked) = reverse(LONG);
-        let mut waiting: Vec<_> = (0..MAX_PENDING_HOST_REQUESTS).map(|_| Box::pin(reverse.call("ask", &()))).collect();
+        let (requests, _asked) = host_requests(LONG);
+        let mut waiting: Vec<_> = (0..MAX_PENDING_HOST_REQUESTS).map(|_| Box::pin(requests.call("ask", &()))).collect();
         for call in &mut waiting {
             assert!(futures::poll!(call).is_pending());
         }
-        assert_eq!(reverse.call("ask", &()).await, Err(HostRequestError::Busy));
+        assert_eq!(requests.call("ask", &()).await, Err(HostRequestError::Busy));
         drop(waiting);
-        assert!(futures::poll!(Box::pin(reverse.call("ask", &()))).is_pending());
+        assert!(futures::poll!(Box::pin(requests.call("ask", &()))).is_pending());
     }
 }

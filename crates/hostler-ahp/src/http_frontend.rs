@@ -34,11 +34,10 @@ use crate::ws::{self, FrameEncoding, handshake};
 const MAX_REQUEST_HEAD_BYTES: usize = 16 * 1024;
 
 /// Answer to a connection over the limit.
-const TOO_MANY_CONNECTIONS_MESSAGE: &str =
-    "This host serves as many connections as it may; close some, or try again later.";
+const TOO_MANY_CONNECTIONS_MESSAGE: &str = "Too many connections. Close some, or try again later.";
 
 /// Answer to a client that does not finish its request in time.
-const REQUEST_TIMEOUT_MESSAGE: &str = "The request did not arrive in time; try again.";
+const REQUEST_TIMEOUT_MESSAGE: &str = "The request did not arrive in time. Try again.";
 
 /// Maximum time for a client to close the connection after an answer that is no upgrade.
 const HANG_UP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -83,7 +82,7 @@ pub(crate) struct UpgradedStream<S> {
     pub(crate) read_ahead: Bytes,
     pub(crate) encoding: FrameEncoding,
     /// The browser session that authenticated the client, if it has no token.
-    pub(crate) anonymous_client: Option<BrowserClient>,
+    pub(crate) browser_client: Option<BrowserClient>,
 }
 
 impl HttpFrontend {
@@ -106,34 +105,34 @@ impl HttpFrontend {
     pub(crate) async fn serve_until_upgrade<S>(
         &self,
         stream: S,
-        line: PeerInfo,
+        peer_info: PeerInfo,
         admission: ConnectionAdmission,
     ) -> Option<UpgradedStream<S>>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let visit = HttpConnection {
+        let http = HttpConnection {
             frontend: self,
-            peer: line,
+            peer: peer_info,
             admission,
             deadline: Mutex::new(Instant::now() + self.head_timeout),
             request_count: AtomicUsize::new(0),
             keep_alive_slot: OnceLock::new(),
             upgrade: OnceLock::new(),
         };
-        let service = service_fn(|request| Box::pin(async { Ok::<_, Infallible>(visit.respond(request).await) }));
+        let service = service_fn(|request| Box::pin(async { Ok::<_, Infallible>(http.respond(request).await) }));
         let mut connection =
             http1::Builder::new().max_buf_size(MAX_REQUEST_HEAD_BYTES).serve_connection(TokioIo::new(stream), service);
-        let served = visit.run_until_deadline(poll_fn(|context| connection.poll_without_shutdown(context))).await;
+        let served = http.run_until_deadline(poll_fn(|context| connection.poll_without_shutdown(context))).await;
         let http1::Parts { io, read_buf, .. } = connection.into_parts();
-        let requests = visit.request_count.load(Ordering::Relaxed);
+        let requests = http.request_count.load(Ordering::Relaxed);
         let mut stream = io.into_inner();
         match served {
-            Some(Ok(())) if let Some((encoding, guest)) = visit.upgrade.into_inner() => {
-                return Some(UpgradedStream { stream, read_ahead: read_buf, encoding, anonymous_client: guest });
+            Some(Ok(())) if let Some((encoding, browser_client)) = http.upgrade.into_inner() => {
+                return Some(UpgradedStream { stream, read_ahead: read_buf, encoding, browser_client });
             }
             Some(Ok(())) => {}
-            Some(Err(error)) => tracing::debug!(%error, "a request could not be read"),
+            Some(Err(error)) => tracing::debug!(%error, "failed to read HTTP request"),
             None if requests > 0 => {}
             None => {
                 let length = REQUEST_TIMEOUT_MESSAGE.len() + 1;
@@ -187,12 +186,12 @@ impl HttpConnection<'_> {
     /// Decides on a request: connection limit, page request, authentication, WebSocket handshake, in this order.
     async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
         let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
-        let HttpFrontend { access, http_handler: pages, browser_sessions: passes, .. } = self.frontend;
+        let HttpFrontend { access, http_handler, browser_sessions, .. } = self.frontend;
         if self.admission == ConnectionAdmission::OverLimit {
-            tracing::info!("a connection was refused: there are as many as there may be");
+            tracing::info!("connection refused: too many connections");
             return text_response(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS_MESSAGE);
         }
-        if let Some(pages) = pages
+        if let Some(handler) = http_handler
             && !handshake::is_upgrade_request(request.headers())
         {
             if let Err(refusal) = access.check_host(request.headers()) {
@@ -201,24 +200,24 @@ impl HttpConnection<'_> {
             *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + PAGE_REQUEST_TIMEOUT;
             let (head, body) = request.into_parts();
             let mut answer = if sign_in_page::is_sign_in_path(head.uri.path()) {
-                sign_in_page::respond(passes, &self.sign_in_context(&head), &head, body).await
+                sign_in_page::respond(browser_sessions, &self.sign_in_context(&head), &head, body).await
             } else {
-                pages.respond(&head).map(Full::new)
+                handler.respond(&head).map(Full::new)
             };
             if number >= MAX_REQUESTS_PER_CONNECTION || !self.can_keep_alive() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             return answer;
         }
-        let recognize = || passes.authenticate(request.headers());
-        let guest = match access.check_upgrade(self.peer, request.uri(), request.headers(), recognize) {
-            Ok(guest) => guest,
+        let recognize = || browser_sessions.authenticate(request.headers());
+        let browser_client = match access.check_upgrade(self.peer, request.uri(), request.headers(), recognize) {
+            Ok(browser_client) => browser_client,
             Err(refusal) => return refusal_response(refusal),
         };
         match handshake::check_upgrade(&request) {
             Ok(accepted) => {
                 // No request follows an upgrade on its connection.
-                let _ = self.upgrade.set((accepted.encoding(), guest));
+                let _ = self.upgrade.set((accepted.encoding(), browser_client));
                 accepted.response()
             }
             Err(fault) => {
@@ -245,12 +244,12 @@ impl HttpConnection<'_> {
         }
         Arc::clone(&self.frontend.keep_alive_slots)
             .try_acquire_owned()
-            .is_ok_and(|place| self.keep_alive_slot.set(place).is_ok())
+            .is_ok_and(|permit| self.keep_alive_slot.set(permit).is_ok())
     }
 }
 
 fn refusal_response(refusal: AccessRefusal) -> HttpResponse {
-    tracing::info!(?refusal, "a connection was refused");
+    tracing::info!(?refusal, "connection refused");
     text_response(StatusCode::FORBIDDEN, refusal.message())
 }
 

@@ -40,13 +40,13 @@ impl LogSubscriptions {
     /// Subscribes the client to a channel. A channel with an unknown level stays silent.
     pub(crate) fn subscribe(&self, channel: &str) {
         let Some(level) = level_of_channel(channel) else { return };
-        let mut heard = self.forwarders.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.entry(channel.to_owned()).or_insert_with(|| {
+        let mut forwarders = self.forwarders.lock().unwrap_or_else(PoisonError::into_inner);
+        forwarders.entry(channel.to_owned()).or_insert_with(|| {
             let (mut lines, frames, channel) = (self.tap.listen(level), self.frames.clone(), channel.to_owned());
             AbortOnDropHandle::new(tokio::spawn(async move {
                 loop {
-                    let LogBatch { records, dropped: left_out } = lines.next_batch().await;
-                    let payload = build_export_request(env!("CARGO_PKG_VERSION"), &records, left_out);
+                    let LogBatch { records, dropped } = lines.next_batch().await;
+                    let payload = build_export_request(env!("CARGO_PKG_VERSION"), &records, dropped);
                     let params = OtlpExportLogsParams { channel: channel.clone(), payload };
                     // The client may have disconnected.
                     if frames.send(encode::logs(&params)).await.is_err() {

@@ -32,7 +32,7 @@ pub fn connect_in_memory(engine: &Engine, limits: AhpConnectionLimits) -> Memory
         clients: ConnectedClients::default(),
         logs: None,
         browser_sessions: BrowserSessions::default(),
-        anonymous_client: None,
+        browser_client: None,
         encoding: FrameEncoding::Plain,
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),

@@ -341,7 +341,7 @@ fn create_session(engine: &Engine, client_id: &str, subscriber: &Subscriber, par
     }
     let params: CreateSessionParams = decode::params(params)?;
     if params.active_client.as_ref().is_some_and(|active| active.client_id != client_id) {
-        return Err(RpcError::invalid_params("activeClient is not the client that asks"));
+        return Err(RpcError::invalid_params("activeClient must be the requesting client"));
     }
     engine.create_session(CreateSession {
         uri: params.channel,
@@ -375,14 +375,14 @@ fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
         return Err(RpcError::invalid_params("this host does not offer several chats in a session"));
     }
     if params.initial_message.is_some() || params.source.is_some() {
-        return Err(RpcError::invalid_params("the default chat is there already; send it the message as a turn"));
+        return Err(RpcError::invalid_params("the default chat exists already; send the message as a turn"));
     }
     Ok(Value::Null)
 }
 
 /// A page of the session list.
 pub(crate) fn list_sessions(engine: &Engine, params: &ListSessionsParams) -> Result<SessionPage, RpcError> {
-    let too_small = || RpcError::invalid_params("the limit must be at least 1");
+    let too_small = || RpcError::invalid_params("limit must be at least 1");
     let limit = params.limit.map(|limit| usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(too_small));
     Ok(engine.list_sessions(limit.transpose()?, params.cursor.as_deref())?)
 }
@@ -437,7 +437,10 @@ pub(crate) async fn plan_attachments(
 
 /// Error for a client that requests too many plans at a time.
 pub(crate) fn too_many_plans_error() -> RpcError {
-    RpcError::new(json_rpc_error_codes::INTERNAL_ERROR, "too many plans are being made for this client; try again")
+    RpcError::new(
+        json_rpc_error_codes::INTERNAL_ERROR,
+        "too many attachment plans are in progress for this client; try again",
+    )
 }
 
 /// Reads a page of a session's audit log.
@@ -449,6 +452,5 @@ pub(crate) async fn read_audit_log(engine: &Engine, params: AuditParams) -> Resu
 }
 
 pub(crate) fn to_result(result: &impl Serialize) -> Result<Value, RpcError> {
-    serde_json::to_value(result)
-        .map_err(|error| RpcError::new(-32603, format!("the answer cannot be encoded: {error}")))
+    serde_json::to_value(result).map_err(|error| RpcError::new(-32603, format!("failed to encode the answer: {error}")))
 }

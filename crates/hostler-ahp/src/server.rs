@@ -75,7 +75,7 @@ impl Server {
             None => None,
         };
         let local = plain.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
-        let seats = config.limits.socket.max_connections.min(Semaphore::MAX_PERMITS);
+        let max_connections = config.limits.socket.max_connections.min(Semaphore::MAX_PERMITS);
         let unauthenticated = config.limits.socket.max_unauthenticated;
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
@@ -92,7 +92,7 @@ impl Server {
                 clients: ConnectedClients::default(),
                 logs: config.logs,
                 browser_sessions: config.browser_sessions,
-                anonymous_client: None,
+                browser_client: None,
                 encoding: FrameEncoding::default(),
                 stop: stop.clone(),
                 tasks: tasks.clone(),
@@ -100,7 +100,7 @@ impl Server {
             listening: listening.clone(),
             client_count: sender,
             unauthenticated: EvictingSet::new(unauthenticated),
-            connection_slots: Arc::new(Semaphore::new(seats)),
+            connection_slots: Arc::new(Semaphore::new(max_connections)),
             refusal_slots: Arc::new(Semaphore::new(MAX_CONCURRENT_REFUSALS)),
         });
         if let Some(plain) = plain {
@@ -136,7 +136,7 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(STOP_GRACE, self.tasks.wait()).await.is_err() {
-            tracing::warn!("some connections did not end in time");
+            tracing::warn!("connections did not close within the grace period");
         }
     }
 }
@@ -163,7 +163,7 @@ async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Most likely the process is out of descriptors: wait until some are closed.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -171,29 +171,29 @@ async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>
         };
         let evicted = CancellationToken::new();
         let unauthenticated = shared.unauthenticated.insert(evicted.clone());
-        let (place, admission) = match Arc::clone(&shared.connection_slots).try_acquire_owned() {
-            Ok(seat) => (seat, ConnectionAdmission::Admitted),
+        let (permit, admission) = match Arc::clone(&shared.connection_slots).try_acquire_owned() {
+            Ok(permit) => (permit, ConnectionAdmission::Admitted),
             Err(_) => match Arc::clone(&shared.refusal_slots).try_acquire_owned() {
-                Ok(place) => (place, ConnectionAdmission::OverLimit),
+                Ok(permit) => (permit, ConnectionAdmission::OverLimit),
                 Err(_) => continue,
             },
         };
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
+            tracing::debug!(%error, "failed to set TCP_NODELAY");
         }
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         shared.context.tasks.clone().spawn(async move {
-            let line = PeerInfo { peer: peer.ip(), is_tls: tls.is_some() };
-            let newcomer = UnauthenticatedConnection { evicted, _member: unauthenticated };
+            let peer_info = PeerInfo { peer: peer.ip(), is_tls: tls.is_some() };
+            let unauthenticated = UnauthenticatedConnection { evicted, _member: unauthenticated };
             match tls {
-                None => serve_connection(stream, line, &shared, admission, newcomer).await,
+                None => serve_connection(stream, peer_info, &shared, admission, unauthenticated).await,
                 Some(tls) => {
-                    if let Some(stream) = newcomer.run_until_evicted(accept_tls(stream, &tls, &shared)).await {
-                        serve_connection(stream, line, &shared, admission, newcomer).await;
+                    if let Some(stream) = unauthenticated.run_until_evicted(accept_tls(stream, &tls, &shared)).await {
+                        serve_connection(stream, peer_info, &shared, admission, unauthenticated).await;
                     }
                 }
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -202,18 +202,18 @@ async fn accept_connections(listener: TcpListener, tls: Option<Arc<TlsIdentity>>
 async fn accept_tls(stream: TcpStream, tls: &TlsIdentity, shared: &Shared) -> Option<TlsStream<TcpStream>> {
     let handshake =
         tokio::time::timeout(shared.context.limits.socket.request_head_timeout, tls.acceptor().accept(stream));
-    let shaken = tokio::select! {
+    let accepted = tokio::select! {
         () = shared.listening.cancelled() => return None,
-        shaken = handshake => shaken,
+        accepted = handshake => accepted,
     };
-    match shaken {
+    match accepted {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a connection did not begin with TLS as it is spoken here");
+            tracing::debug!(%error, "TLS handshake failed");
             None
         }
         Err(_) => {
-            tracing::debug!("a connection did not begin TLS in time");
+            tracing::debug!("TLS handshake timed out");
             None
         }
     }
@@ -222,24 +222,25 @@ async fn accept_tls(stream: TcpStream, tls: &TlsIdentity, shared: &Shared) -> Op
 /// Serves one connection from its first byte to its last.
 async fn serve_connection<S>(
     stream: S,
-    line: PeerInfo,
+    peer_info: PeerInfo,
     shared: &Shared,
     admission: ConnectionAdmission,
-    newcomer: UnauthenticatedConnection,
+    unauthenticated: UnauthenticatedConnection,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
-        upgraded = newcomer.run_until_evicted(shared.http_frontend.serve_until_upgrade(stream, line, admission)) => upgraded,
+        upgraded = unauthenticated.run_until_evicted(shared.http_frontend.serve_until_upgrade(stream, peer_info, admission)) => upgraded,
     };
-    let Some(UpgradedStream { stream, read_ahead: early, encoding, anonymous_client: guest }) = upgraded else {
+    let Some(UpgradedStream { stream, read_ahead: early, encoding, browser_client }) = upgraded else {
         return;
     };
     // The connection is authenticated and can no longer be evicted.
-    drop(newcomer);
-    let context = ConnectionContext { encoding, anonymous_client: guest.map(Arc::new), ..shared.context.clone() };
-    let _present = ClientCountGuard::new(&shared.client_count);
+    drop(unauthenticated);
+    let context =
+        ConnectionContext { encoding, browser_client: browser_client.map(Arc::new), ..shared.context.clone() };
+    let _client_count = ClientCountGuard::new(&shared.client_count);
     ws::run_socket(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
         connection::serve(context, inbound, outbound)
     })
@@ -259,7 +260,7 @@ impl UnauthenticatedConnection {
             biased;
             done = work => done,
             () = self.evicted.cancelled() => {
-                tracing::debug!("a connection without a token made room for another one");
+                tracing::debug!("evicted an unauthenticated connection for a newer one");
                 None
             }
         }

@@ -31,7 +31,7 @@ type FileStamps = [Option<(u64, Option<SystemTime>)>; 2];
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("{path} cannot be read: {error}.", path = .path.display())]
+    #[error("failed to read {path}: {error}.", path = .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -39,13 +39,13 @@ pub enum TlsError {
         error: io::Error,
     },
     /// The file contains no certificate.
-    #[error("{} holds no certificate in PEM (-----BEGIN CERTIFICATE-----).", .0.display())]
+    #[error("{} contains no PEM certificate (-----BEGIN CERTIFICATE-----).", .0.display())]
     NoCertificate(PathBuf),
     /// The file contains no key.
-    #[error("{} holds no private key in PEM (-----BEGIN PRIVATE KEY-----) that can be used without a passphrase.", .0.display())]
+    #[error("{} contains no PEM private key (-----BEGIN PRIVATE KEY-----) that works without a passphrase.", .0.display())]
     NoKey(PathBuf),
     /// Certificate and key do not belong together.
-    #[error("the key in {key} does not belong to the first certificate in {cert}.", key = .key.display(), cert = .cert.display())]
+    #[error("the key in {key} does not match the first certificate in {cert}.", key = .key.display(), cert = .cert.display())]
     Mismatch {
         /// The certificate's file.
         cert: PathBuf,
@@ -60,6 +60,19 @@ pub enum TlsError {
         /// The problem.
         reason: String,
     },
+}
+
+impl TlsError {
+    /// Stable code of the error, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "tlsFileUnreadable",
+            Self::NoCertificate(_) => "tlsCertificateMissing",
+            Self::NoKey(_) => "tlsKeyMissing",
+            Self::Mismatch { .. } => "tlsKeyMismatch",
+            Self::Unusable { .. } => "tlsCertificateInvalid",
+        }
+    }
 }
 
 impl TlsIdentity {
@@ -82,9 +95,11 @@ impl TlsIdentity {
             match load_config(&self.cert, &self.key) {
                 Ok(config) => {
                     loaded.config = config;
-                    tracing::info!("the certificate was read again");
+                    tracing::info!("reloaded the TLS certificate");
                 }
-                Err(error) => tracing::warn!(%error, "the new certificate is not used; the old one stays"),
+                Err(error) => {
+                    tracing::warn!(%error, "failed to reload the TLS certificate; the previous one stays in use")
+                }
             }
         }
         TlsAcceptor::from(Arc::clone(&loaded.config))

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Rig, open_house, rig};
+use common::{Rig, open_server_config, rig};
 use hostler_ahp::{AccessPolicy, BrowserSessions, HttpHandler, Server, ServerConfig};
 use http::Response;
 use http::request::Parts;
@@ -41,12 +41,12 @@ struct Answer {
 
 /// Credentials of a browser session.
 #[derive(Clone)]
-struct Pass {
+struct BrowserCredentials {
     cookie: String,
     key: String,
 }
 
-impl Pass {
+impl BrowserCredentials {
     /// Header lines of an HTTP request.
     fn lines(&self) -> String {
         let Self { cookie, key } = self;
@@ -61,10 +61,10 @@ impl Pass {
 }
 
 impl Answer {
-    fn pass(&self) -> Pass {
+    fn credentials(&self) -> BrowserCredentials {
         let key = serde_json::from_str::<Value>(&self.body).unwrap()["key"].as_str().expect("a key").to_owned();
         assert!(key.len() >= 43, "256 bits");
-        Pass { cookie: self.cookie(), key }
+        BrowserCredentials { cookie: self.cookie(), key }
     }
 
     fn cookie(&self) -> String {
@@ -89,7 +89,7 @@ impl Host {
                 BrowserSessions::open(file.to_owned(), token.map(Into::into).as_ref()).unwrap()
             }),
             http_handler: Some(Arc::new(Nothing)),
-            ..open_house()
+            ..open_server_config()
         };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
@@ -132,8 +132,8 @@ impl Host {
         self.send(&format!("GET /sign-in HTTP/1.1\r\nHost: {address}\r\n{lines}\r\n")).await
     }
 
-    async fn is_signed_in(&self, pass: &Pass) -> bool {
-        let answer = self.state(&pass.lines()).await;
+    async fn is_signed_in(&self, credentials: &BrowserCredentials) -> bool {
+        let answer = self.state(&credentials.lines()).await;
         serde_json::from_str::<Value>(&answer.body).unwrap()["signedIn"] == json!(true)
     }
 
@@ -144,20 +144,21 @@ impl Host {
     /// A client with the token.
     async fn owner(&self) -> Client {
         let request = upgrade(self.address).replace("GET / ", "GET /?tkn=t0ken ");
-        Client::greeted(Wire::request(self.address, &format!("{request}\r\n")).await).await
+        Client::initialize(Wire::request(self.address, &format!("{request}\r\n")).await).await
     }
 
     /// A page with a browser session.
-    async fn page(&self, pass: &Pass) -> Client {
-        Client::greeted(self.knock(&format!("{}{}", self.origin(), pass.socket_lines())).await).await
+    async fn page(&self, credentials: &BrowserCredentials) -> Client {
+        Client::initialize(self.request_upgrade(&format!("{}{}", self.origin(), credentials.socket_lines())).await)
+            .await
     }
 
-    async fn knock(&self, lines: &str) -> Wire {
+    async fn request_upgrade(&self, lines: &str) -> Wire {
         Wire::request(self.address, &format!("{}{lines}\r\n", upgrade(self.address))).await
     }
 
     async fn refuses(&self, lines: &str) -> bool {
-        self.knock(lines).await.read_head().await.starts_with("HTTP/1.1 403")
+        self.request_upgrade(lines).await.read_head().await.starts_with("HTTP/1.1 403")
     }
 }
 
@@ -168,7 +169,7 @@ struct Client {
 }
 
 impl Client {
-    async fn greeted(mut wire: Wire) -> Self {
+    async fn initialize(mut wire: Wire) -> Self {
         let head = wire.read_head().await;
         assert!(head.starts_with("HTTP/1.1 101"), "{head}");
         let mut client = Self { wire, next: 0 };
@@ -207,9 +208,9 @@ impl Client {
     }
 
     /// The code of the host's close frame.
-    async fn goodbye(&mut self) -> u16 {
+    async fn close_code(&mut self) -> u16 {
         loop {
-            let (first, payload) = self.wire.receive().await.expect("a goodbye");
+            let (first, payload) = self.wire.receive().await.expect("a close_code");
             if first == 0x88 {
                 return u16::from_be_bytes([payload[0], payload[1]]);
             }
@@ -229,13 +230,13 @@ async fn a_link_yields_a_cookie_that_authenticates_the_page() {
     let mut owner = host.owner().await;
     let signed_in = host.sign_in(&owner.link().await).await;
     assert_eq!(signed_in.status, 200);
-    let pass = signed_in.pass();
+    let credentials = signed_in.credentials();
     let line = signed_in.head.lines().find(|line| line.starts_with("set-cookie")).unwrap();
     assert!(line.ends_with("; HttpOnly; SameSite=Strict; Path=/; Max-Age=7776000"), "{line}");
     assert!(signed_in.head.contains("cache-control: no-store"), "{}", signed_in.head);
-    assert!(host.is_signed_in(&pass).await);
+    assert!(host.is_signed_in(&credentials).await);
 
-    let mut page = host.page(&pass).await;
+    let mut page = host.page(&credentials).await;
     let seen = page.sign_ins().await;
     assert_eq!(seen.len(), 1);
     assert_eq!((&seen[0]["label"], &seen[0]["current"]), (&json!("Firefox on Linux"), &json!(true)));
@@ -268,12 +269,12 @@ async fn a_browser_session_that_cannot_be_stored_is_not_issued() {
     let refused = host.sign_in(&early).await;
     assert_eq!(refused.status, 500, "{}", refused.body);
     assert!(!refused.head.contains("set-cookie"), "{}", refused.head);
-    assert_eq!(owner.sign_ins().await, Vec::<Value>::new(), "nobody has that pass");
+    assert_eq!(owner.sign_ins().await, Vec::<Value>::new(), "no browser received the credentials");
 
     std::fs::create_dir(file.parent().unwrap()).unwrap();
     let signed_in = host.sign_in(&late).await;
     assert_eq!(signed_in.status, 200, "{}", signed_in.body);
-    assert!(host.is_signed_in(&signed_in.pass()).await);
+    assert!(host.is_signed_in(&signed_in.credentials()).await);
     host.end().await.engine.shutdown().await;
 }
 
@@ -344,14 +345,14 @@ async fn wrong_codes_are_rate_limited_and_right_ones_still_work() {
 #[tokio::test]
 async fn a_browser_session_requires_the_hosts_origin_and_host_id() {
     let host = Host::start(Some("t0ken"), None).await;
-    let given = host.sign_in(&host.owner().await.link().await).await.pass();
+    let given = host.sign_in(&host.owner().await.link().await).await.credentials();
     let (cookie, key) = (&given.cookie, format!("Sec-WebSocket-Protocol: hostler.ahp, hostler.key.{}\r\n", given.key));
-    let (name, pass) = cookie.split_once('=').unwrap();
+    let (name, credentials) = cookie.split_once('=').unwrap();
     let own = format!("{}{key}", host.origin());
     assert!(host.refuses(&format!("{key}Cookie: {cookie}\r\n")).await, "no origin");
     assert!(host.refuses(&format!("{key}Cookie: {cookie}\r\nOrigin: https://evil.example\r\n")).await);
     assert!(host.refuses(&format!("{key}Cookie: {cookie}\r\nOrigin: vscode-file://vscode-app\r\n")).await);
-    assert!(host.refuses(&format!("{own}Cookie: hostler-0badc0de={pass}\r\n")).await, "another host's");
+    assert!(host.refuses(&format!("{own}Cookie: hostler-0badc0de={credentials}\r\n")).await, "another host's");
     assert!(host.refuses(&format!("{own}Cookie: {name}=\r\n")).await);
     assert!(host.refuses(&format!("{own}Cookie: {name}=wrong; {name}=wronger\r\n")).await);
     assert!(host.refuses(&own).await);
@@ -361,7 +362,7 @@ async fn a_browser_session_requires_the_hosts_origin_and_host_id() {
         format!("{name}=stale; {cookie}"),
         format!("hostler-0badc0de=x\r\nCookie: {cookie}"),
     ] {
-        host.page(&Pass { cookie: cookies, ..given.clone() }).await;
+        host.page(&BrowserCredentials { cookie: cookies, ..given.clone() }).await;
     }
     host.end().await.engine.shutdown().await;
 }
@@ -370,15 +371,18 @@ async fn a_browser_session_requires_the_hosts_origin_and_host_id() {
 async fn signing_out_closes_connections_and_voids_the_cookie() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let first = host.sign_in(&owner.link().await).await.pass();
-    let second = host.sign_in(&owner.link().await).await.pass();
+    let first = host.sign_in(&owner.link().await).await.credentials();
+    let second = host.sign_in(&owner.link().await).await.credentials();
     let (mut one, mut two, mut other) = (host.page(&first).await, host.page(&first).await, host.page(&second).await);
 
     let answer = host.post("/sign-out", &first.lines(), "").await;
     assert_eq!(answer.status, 204);
     assert!(answer.head.contains("Max-Age=0"), "{}", answer.head);
-    assert_eq!((one.goodbye().await, two.goodbye().await), (4001, 4001));
-    assert!(host.refuses(&format!("{}{}", host.origin(), first.socket_lines())).await, "whoever has stolen it, too");
+    assert_eq!((one.close_code().await, two.close_code().await), (4001, 4001));
+    assert!(
+        host.refuses(&format!("{}{}", host.origin(), first.socket_lines())).await,
+        "a stolen cookie is refused, too"
+    );
     assert!(!host.is_signed_in(&first).await && host.is_signed_in(&second).await);
     assert_eq!(other.sign_ins().await.len(), 1, "the other one goes on");
 
@@ -386,7 +390,7 @@ async fn signing_out_closes_connections_and_voids_the_cookie() {
     assert_eq!(unknown.unwrap_err()["code"], -32008);
     let all = owner.call("hostler/signOut", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(all["signedOut"], 1);
-    assert_eq!(other.goodbye().await, 4001);
+    assert_eq!(other.close_code().await, 4001);
     assert!(owner.sign_ins().await.is_empty(), "who has the token stays");
     host.end().await.engine.shutdown().await;
 }
@@ -395,8 +399,8 @@ async fn signing_out_closes_connections_and_voids_the_cookie() {
 async fn only_a_signed_in_browser_signs_out_all() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let first = host.sign_in(&owner.link().await).await.pass();
-    let second = host.sign_in(&owner.link().await).await.pass();
+    let first = host.sign_in(&owner.link().await).await.credentials();
+    let second = host.sign_in(&owner.link().await).await.credentials();
     assert_eq!(host.post("/sign-out?everywhere", "", "").await.status, 403);
     assert_eq!(host.post("/sign-out", "Cookie: hostler-memory=wrong\r\n", "").await.status, 204);
     let waiting = owner.link().await;
@@ -414,20 +418,21 @@ async fn browser_sessions_survive_a_restart_and_only_hashes_are_stored() {
     let host = Host::start(Some("t0ken"), Some(&file)).await;
     let mut owner = host.owner().await;
     let code = owner.link().await;
-    let (kept, gone) = (host.sign_in(&code).await.pass(), host.sign_in(&owner.link().await).await.pass());
+    let (remaining, revoked) =
+        (host.sign_in(&code).await.credentials(), host.sign_in(&owner.link().await).await.credentials());
     let unused = owner.link().await;
-    assert_eq!(host.post("/sign-out", &gone.lines(), "").await.status, 204);
+    assert_eq!(host.post("/sign-out", &revoked.lines(), "").await.status, 204);
     let text = std::fs::read_to_string(&file).unwrap();
-    let cookies = [&kept, &gone].map(|pass| pass.cookie.split_once('=').unwrap().1);
-    for secret in [&code, &unused, cookies[0], cookies[1], &kept.key, &gone.key] {
+    let cookies = [&remaining, &revoked].map(|credentials| credentials.cookie.split_once('=').unwrap().1);
+    for secret in [&code, &unused, cookies[0], cookies[1], &remaining.key, &revoked.key] {
         assert!(!text.contains(secret), "{text}");
     }
     let rig = host.end().await.restart().await;
 
     let host = Host::on(rig, Some("t0ken"), Some(&file)).await;
-    let mut page = host.page(&kept).await;
+    let mut page = host.page(&remaining).await;
     assert_eq!(page.sign_ins().await.len(), 1);
-    assert!(!host.is_signed_in(&gone).await);
+    assert!(!host.is_signed_in(&revoked).await);
     assert_eq!(host.sign_in(&unused).await.status, 403, "links end with the host");
     host.end().await.engine.shutdown().await;
 }
@@ -436,13 +441,13 @@ async fn browser_sessions_survive_a_restart_and_only_hashes_are_stored() {
 async fn a_signed_in_browser_that_opens_a_link_keeps_its_session() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let pass = host.sign_in(&owner.link().await).await.pass();
-    let mut page = host.page(&pass).await;
+    let credentials = host.sign_in(&owner.link().await).await.credentials();
+    let mut page = host.page(&credentials).await;
     let code = owner.link().await;
-    let again = host.post("/sign-in", &pass.lines(), &json!({ "code": code }).to_string()).await;
-    assert_eq!((again.status, again.cookie(), again.body.as_str()), (204, pass.cookie.clone(), ""));
+    let again = host.post("/sign-in", &credentials.lines(), &json!({ "code": code }).to_string()).await;
+    assert_eq!((again.status, again.cookie(), again.body.as_str()), (204, credentials.cookie.clone(), ""));
     assert_eq!(page.sign_ins().await.len(), 1);
-    assert_eq!(host.sign_in(&code).await.status, 403, "the code is used up all the same");
+    assert_eq!(host.sign_in(&code).await.status, 403, "the code is used anyway");
     host.end().await.engine.shutdown().await;
 }
 
@@ -456,14 +461,14 @@ async fn behind_a_tls_proxy_the_cookie_is_secure() {
         format!("POST /sign-in HTTP/1.1\r\nHost: box.example\r\n{lines}Content-Length: {length}\r\n\r\n{body}");
     let answer = host.send(&request).await;
     assert_eq!(answer.status, 200);
-    let Pass { cookie, key } = answer.pass();
+    let BrowserCredentials { cookie, key } = answer.credentials();
     assert!(cookie.starts_with("__Host-hostler-") && answer.head.contains("; Secure"), "{}", answer.head);
-    let knock = upgrade(host.address).replace(&host.address.to_string(), "box.example");
+    let upgrade_request = upgrade(host.address).replace(&host.address.to_string(), "box.example");
     let lines = format!("Origin: https://box.example\r\nX-Forwarded-Proto: https\r\nCookie: {cookie}\r\n");
     let lines = format!("{lines}Sec-WebSocket-Protocol: hostler.ahp, hostler.key.{key}\r\n");
-    Client::greeted(Wire::request(host.address, &format!("{knock}{lines}\r\n")).await).await;
+    Client::initialize(Wire::request(host.address, &format!("{upgrade_request}{lines}\r\n")).await).await;
     let plain = lines.replace("https://", "http://");
-    let mut wire = Wire::request(host.address, &format!("{knock}{plain}\r\n")).await;
+    let mut wire = Wire::request(host.address, &format!("{upgrade_request}{plain}\r\n")).await;
     assert!(wire.read_head().await.starts_with("HTTP/1.1 403"), "a page without TLS is not ours");
     host.end().await.engine.shutdown().await;
 }
@@ -473,7 +478,7 @@ async fn without_a_token_no_sign_in_is_required() {
     let host = Host::start(None, None).await;
     let state: Value = serde_json::from_str(&host.state("").await.body).unwrap();
     assert_eq!((&state["signedIn"], &state["required"]), (&json!(false), &json!(false)));
-    Client::greeted(host.knock(&host.origin()).await).await;
+    Client::initialize(host.request_upgrade(&host.origin()).await).await;
     host.end().await.engine.shutdown().await;
 }
 
@@ -504,29 +509,34 @@ async fn link_lifetime_and_label_are_limited() {
 async fn a_cookie_without_its_page_key_is_not_signed_in() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let pass = host.sign_in(&owner.link().await).await.pass();
-    let other = host.sign_in(&owner.link().await).await.pass();
-    let stolen = format!("Cookie: {}\r\n", pass.cookie);
+    let credentials = host.sign_in(&owner.link().await).await.credentials();
+    let other = host.sign_in(&owner.link().await).await.credentials();
+    let stolen = format!("Cookie: {}\r\n", credentials.cookie);
     for key in
         [String::new(), "hostler.ahp, hostler.key.".to_owned(), format!("hostler.ahp, hostler.key.{}", other.key)]
     {
         let line = if key.is_empty() { key } else { format!("Sec-WebSocket-Protocol: {key}\r\n") };
         assert!(host.refuses(&format!("{}{stolen}{line}", host.origin())).await, "{line}");
     }
-    let secret = pass.cookie.split_once('=').unwrap().1;
+    let secret = credentials.cookie.split_once('=').unwrap().1;
     assert!(host.refuses(&format!("{}{stolen}X-Hostler-Key: {secret}\r\n", host.origin())).await, "the cookie twice");
     let state = host.state(&stolen).await;
     assert!(state.body.contains("\"signedIn\":false") && !state.head.contains("set-cookie"), "{}", state.head);
     assert_eq!(host.post("/sign-out?everywhere", &stolen, "").await.status, 403);
     assert_eq!(host.post("/sign-out", &stolen, "").await.status, 204);
-    assert!(host.is_signed_in(&pass).await && host.is_signed_in(&other).await, "and nobody is signed out by it");
+    assert!(
+        host.is_signed_in(&credentials).await && host.is_signed_in(&other).await,
+        "and no browser is signed out by it"
+    );
 
     // A key without the cookie is refused too.
-    assert!(host.refuses(&format!("{}Sec-WebSocket-Protocol: hostler.key.{}\r\n", host.origin(), pass.key)).await);
+    assert!(
+        host.refuses(&format!("{}Sec-WebSocket-Protocol: hostler.key.{}\r\n", host.origin(), credentials.key)).await
+    );
     // The key is not in the answer.
-    let mut wire = host.knock(&format!("{}{}", host.origin(), pass.socket_lines())).await;
+    let mut wire = host.request_upgrade(&format!("{}{}", host.origin(), credentials.socket_lines())).await;
     let head = wire.read_head().await;
-    assert!(head.contains("sec-websocket-protocol: hostler.ahp\r\n") && !head.contains(&pass.key), "{head}");
+    assert!(head.contains("sec-websocket-protocol: hostler.ahp\r\n") && !head.contains(&credentials.key), "{head}");
     host.end().await.engine.shutdown().await;
 }
 
@@ -534,12 +544,12 @@ async fn a_cookie_without_its_page_key_is_not_signed_in() {
 async fn a_browser_that_lost_its_key_gets_a_new_session_in_place_of_the_old() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let first = host.sign_in(&owner.link().await).await.pass();
+    let first = host.sign_in(&owner.link().await).await.credentials();
     let mut page = host.page(&first).await;
     let code = json!({ "code": owner.link().await }).to_string();
-    let second = host.post("/sign-in", &format!("Cookie: {}\r\n", first.cookie), &code).await.pass();
+    let second = host.post("/sign-in", &format!("Cookie: {}\r\n", first.cookie), &code).await.credentials();
     assert_ne!((&first.cookie, &first.key), (&second.cookie, &second.key));
-    assert_eq!(page.goodbye().await, 4001, "nobody stays in unseen by what a browser has lost");
+    assert_eq!(page.close_code().await, 4001, "the session with the lost key is signed out");
     assert!(!host.is_signed_in(&first).await && host.is_signed_in(&second).await);
     assert_eq!(owner.sign_ins().await.len(), 1, "it is one browser");
     host.end().await.engine.shutdown().await;
@@ -549,15 +559,15 @@ async fn a_browser_that_lost_its_key_gets_a_new_session_in_place_of_the_old() {
 async fn signing_out_a_browser_voids_its_unused_links() {
     let host = Host::start(Some("t0ken"), None).await;
     let mut owner = host.owner().await;
-    let pass = host.sign_in(&owner.link().await).await.pass();
-    let mut page = host.page(&pass).await;
+    let credentials = host.sign_in(&owner.link().await).await.credentials();
+    let mut page = host.page(&credentials).await;
     let (own, used, owners) = (page.link().await, page.link().await, owner.link().await);
-    let came = host.sign_in(&used).await.pass();
+    let second = host.sign_in(&used).await.credentials();
     let id = page.sign_ins().await.iter().find(|one| one["current"] == true).unwrap()["id"].clone();
     owner.call("hostler/signOut", json!({"channel": "ahp-root://", "id": id})).await.unwrap();
     assert_eq!(host.sign_in(&own).await.status, 403, "a link of the browser that is signed out");
     assert_eq!(host.sign_in(&owners).await.status, 200, "a link of the command line");
-    assert!(host.is_signed_in(&came).await, "a browser that came by a link before");
+    assert!(host.is_signed_in(&second).await, "a browser that had signed in with the link before");
     host.end().await.engine.shutdown().await;
 }
 
@@ -567,13 +577,13 @@ async fn browser_sessions_of_another_token_are_not_accepted() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("sign-ins.json");
     let host = Host::start(Some("t0ken"), Some(&file)).await;
-    let pass = host.sign_in(&host.owner().await.link().await).await.pass();
+    let credentials = host.sign_in(&host.owner().await.link().await).await.credentials();
     let host = Host::on(host.end().await.restart().await, Some("another"), Some(&file)).await;
-    assert!(!host.is_signed_in(&pass).await);
-    assert!(host.refuses(&format!("{}{}", host.origin(), pass.socket_lines())).await);
+    assert!(!host.is_signed_in(&credentials).await);
+    assert!(host.refuses(&format!("{}{}", host.origin(), credentials.socket_lines())).await);
     // With the previous token it is accepted again.
     let host = Host::on(host.end().await.restart().await, Some("t0ken"), Some(&file)).await;
-    assert!(host.is_signed_in(&pass).await);
+    assert!(host.is_signed_in(&credentials).await);
     host.end().await.engine.shutdown().await;
 }
 
@@ -583,17 +593,17 @@ async fn browsers_without_a_page_key_sign_in_again_once() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("sign-ins.json");
     let host = Host::start(Some("t0ken"), Some(&file)).await;
-    let pass = host.sign_in(&host.owner().await.link().await).await.pass();
+    let credentials = host.sign_in(&host.owner().await.link().await).await.credentials();
     let rig = host.end().await.restart().await;
-    let mut kept: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    assert!(kept["signIns"][0].as_object_mut().unwrap().remove("keySha256").is_some());
-    std::fs::write(&file, kept.to_string()).unwrap();
+    let mut stored: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert!(stored["signIns"][0].as_object_mut().unwrap().remove("keySha256").is_some());
+    std::fs::write(&file, stored.to_string()).unwrap();
 
     let host = Host::on(rig, Some("t0ken"), Some(&file)).await;
-    assert!(!host.is_signed_in(&pass).await);
-    assert!(host.refuses(&format!("{}{}", host.origin(), pass.socket_lines())).await);
+    assert!(!host.is_signed_in(&credentials).await);
+    assert!(host.refuses(&format!("{}{}", host.origin(), credentials.socket_lines())).await);
     let code = json!({ "code": host.owner().await.link().await }).to_string();
-    let again = host.post("/sign-in", &format!("Cookie: {}\r\n", pass.cookie), &code).await.pass();
+    let again = host.post("/sign-in", &format!("Cookie: {}\r\n", credentials.cookie), &code).await.credentials();
     assert!(host.is_signed_in(&again).await);
     host.page(&again).await;
     host.end().await.engine.shutdown().await;

@@ -7,7 +7,7 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Rig, open_house, rig};
+use common::{Rig, open_server_config, rig};
 use hostler_ahp::{AccessPolicy, AhpConnectionLimits, Server, ServerConfig, SocketLimits};
 use hostler_testkit::raw_client::RawClient;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,7 +20,8 @@ const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocke
 async fn serve(rig: &Rig, socket: SocketLimits) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: Some(TOKEN.into()), ..AccessPolicy::default() };
     let limits = AhpConnectionLimits { socket, ..AhpConnectionLimits::default() };
-    let server = Server::start(rig.engine.clone(), ServerConfig { access, limits, ..open_house() }).await.unwrap();
+    let server =
+        Server::start(rig.engine.clone(), ServerConfig { access, limits, ..open_server_config() }).await.unwrap();
     let address = server.local_addr();
     (server, address)
 }

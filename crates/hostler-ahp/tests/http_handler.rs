@@ -8,7 +8,7 @@ mod raw_websocket;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use common::{Rig, open_house, rig};
+use common::{Rig, open_server_config, rig};
 use hostler_ahp::{AccessPolicy, AhpConnectionLimits, HttpHandler, Server, ServerConfig, SocketLimits};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
@@ -43,7 +43,7 @@ impl Host {
             access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
             limits: AhpConnectionLimits { socket, ..AhpConnectionLimits::default() },
             http_handler: Some(Arc::new(Echo)),
-            ..open_house()
+            ..open_server_config()
         };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
@@ -80,7 +80,7 @@ async fn page_requests_need_no_token_and_share_a_connection() {
         wire.send(host.get(path).as_bytes()).await;
     }
     assert_eq!(answer(&mut wire).await.1, "GET /last");
-    assert_eq!(*host.server.watch_client_count().borrow(), 0, "nobody has come who stays");
+    assert_eq!(*host.server.watch_client_count().borrow(), 0, "no client is connected");
     // The same connection can be upgraded.
     wire.send(upgrade(host.address).replace("GET / ", "GET /?tkn=t0ken ").as_bytes()).await;
     wire.send(b"\r\n").await;
@@ -107,7 +107,7 @@ async fn page_requests_check_the_host_and_all_others_the_token() {
     let host = Host::start(SocketLimits::default()).await;
     let mut wire = Wire::request(host.address, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n").await;
     let (head, body) = answer(&mut wire).await;
-    assert!(head.starts_with("http/1.1 403") && body.contains("does not answer to that name"), "{head}{body}");
+    assert!(head.starts_with("http/1.1 403") && body.contains("does not accept the name"), "{head}{body}");
     let mut wire = Wire::request(host.address, &format!("{}\r\n", upgrade(host.address))).await;
     let (head, body) = answer(&mut wire).await;
     assert!(head.starts_with("http/1.1 403") && body.contains("token"), "{head}{body}");

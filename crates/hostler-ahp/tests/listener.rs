@@ -5,7 +5,7 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::{open_house, rig};
+use common::{open_server_config, rig};
 use futures::{SinkExt as _, StreamExt as _};
 use hostler_ahp::{AccessPolicy, Server, ServerConfig};
 use hostler_engine::Engine;
@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: token.map(Into::into), ..AccessPolicy::default() };
-    let config = ServerConfig { access, ..open_house() };
+    let config = ServerConfig { access, ..open_server_config() };
     let server = Server::start(engine.clone(), config).await.unwrap();
     let address = server.local_addr();
     (server, address)
@@ -62,7 +62,7 @@ async fn foreign_hosts_and_origins_and_plain_requests_are_refused_with_a_message
     };
     let upgrade = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let answer = request(&format!("GET / HTTP/1.1\r\nHost: evil.example\r\n{upgrade}")).await;
-    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("does not answer to that name"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("does not accept the name"), "{answer}");
     let answer =
         request(&format!("GET / HTTP/1.1\r\nHost: {address}\r\nOrigin: https://evil.example\r\n{upgrade}")).await;
     assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("origin"), "{answer}");

@@ -43,20 +43,20 @@ async fn actions_reach_all_subscribers_and_no_other_session() {
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
     agent.emit_answer(1, "a", "b").await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for raw in [&mut one, &mut two] {
         raw.envelope("chat/turnComplete").await;
-        let envelopes = raw.heard.iter().filter(|message| message["method"] == "action");
-        heard.push(envelopes.map(|message| message["params"].clone()).collect::<Vec<_>>());
+        let envelopes = raw.received.iter().filter(|message| message["method"] == "action");
+        received.push(envelopes.map(|message| message["params"].clone()).collect::<Vec<_>>());
     }
     let of_chat = |all: &[Value]| all.iter().filter(|e| e["channel"] == chat).cloned().collect::<Vec<_>>();
-    assert_eq!(of_chat(&heard[0]), of_chat(&heard[1]), "the same, in the same order, under the same numbers");
-    let start = &of_chat(&heard[1])[0];
+    assert_eq!(of_chat(&received[0]), of_chat(&received[1]), "the same, in the same order, under the same numbers");
+    let start = &of_chat(&received[1])[0];
     assert_eq!(start["origin"]["clientId"], "one", "everybody sees who it was");
     let state = two.call("subscribe", json!({"channel": SESSION})).await.unwrap();
     assert_eq!(state["snapshot"]["state"]["activeClients"].as_array().unwrap().len(), 2);
     other.call("ping", json!({})).await.unwrap();
-    assert!(!other.heard.iter().any(|message| message["method"] == "action"), "{:#?}", other.heard);
+    assert!(!other.received.iter().any(|message| message["method"] == "action"), "{:#?}", other.received);
     rig.engine.shutdown().await;
 }
 
@@ -95,11 +95,11 @@ async fn the_first_of_two_answers_wins_and_the_second_is_rejected_with_a_reason(
     let first = two.envelope("chat/toolCallConfirmed").await;
     assert_eq!(first.get("rejectionReason"), None);
     one.dispatch(&chat, answer(true)).await;
-    assert_eq!(one.envelope("chat/toolCallConfirmed").await["serverSeq"], first["serverSeq"], "both hear the first");
+    assert_eq!(one.envelope("chat/toolCallConfirmed").await["serverSeq"], first["serverSeq"], "both receive the first");
     let late = one.envelope("chat/toolCallConfirmed").await;
     assert!(!late["rejectionReason"].as_str().unwrap().is_empty());
-    let (_, told) = agent.next_answer().await;
-    assert!(matches!(told, hostler_driver::Answer::Deny { .. }), "{told:?}");
+    let (_, answer) = agent.next_answer().await;
+    assert!(matches!(answer, hostler_driver::Answer::Deny { .. }), "{answer:?}");
     rig.engine.shutdown().await;
 }
 

@@ -72,10 +72,10 @@ async fn older_turns_arrive_before_the_answer_in_both_versions() {
         let mut state: ChatState = serde_json::from_value(snapshot["state"].clone()).unwrap();
         let mut last = snapshot["fromSeq"].as_u64().unwrap();
         while let Some(cursor) = state.turns_next_cursor.clone() {
-            raw.heard.clear();
+            raw.received.clear();
             let answer = raw.call("fetchTurns", json!({"channel": chat, "cursor": cursor})).await;
             assert_eq!(answer, Ok(json!({})));
-            let [loaded, _answer] = &*raw.heard else { panic!("one action, one answer: {:#?}", raw.heard) };
+            let [loaded, _answer] = &*raw.received else { panic!("one action, one answer: {:#?}", raw.received) };
             let params = &loaded["params"];
             assert_eq!((&loaded["method"], &params["channel"]), (&json!("action"), &json!(chat)));
             let seq = params["serverSeq"].as_u64().unwrap();
@@ -86,7 +86,7 @@ async fn older_turns_arrive_before_the_answer_in_both_versions() {
         assert_eq!(serde_json::to_value(&state).unwrap(), whole["state"]);
     }
     listener.call("ping", json!({})).await.unwrap();
-    assert!(!listener.heard.iter().any(|heard| heard["params"]["action"]["type"] == "chat/turnsLoaded"));
+    assert!(!listener.received.iter().any(|received| received["params"]["action"]["type"] == "chat/turnsLoaded"));
     rig.engine.shutdown().await;
 }
 
@@ -109,8 +109,8 @@ async fn the_reference_client_pages_a_chat_to_the_same_state() {
     let loaded = |envelope: &ahp_types::actions::ActionEnvelope| {
         matches!(envelope.action, ahp_types::StateAction::ChatTurnsLoaded(_))
     };
-    let heard = peer.wait_for(&chat, loaded).await;
-    *state = reduce_chat(*state, &heard);
+    let received = peer.wait_for(&chat, loaded).await;
+    *state = reduce_chat(*state, &received);
     assert_eq!(state.turns_next_cursor, None);
     let mut whole = peer.chat_state(&chat).await;
     assert_eq!(whole.turns.len(), 32);
@@ -127,7 +127,7 @@ async fn concurrent_page_requests_are_answered_in_order() {
     let mut raw = client(&rig, "hasty", "1.0.0").await;
     let snapshot = view(&mut raw, &chat, Some(1)).await;
     let mut state: ChatState = serde_json::from_value(snapshot["state"].clone()).unwrap();
-    raw.heard.clear();
+    raw.received.clear();
     for id in 0..8 {
         raw.send(&json!({"id": format!("f{id}"), "method": "fetchTurns", "params": {"channel": chat}}).to_string())
             .await;

@@ -143,16 +143,16 @@ async fn subscribe_is_answered_before_newer_envelopes() {
     let end = raw.envelope("chat/turnComplete").await;
     assert_eq!(end["channel"], chat);
 
-    let position = |what: &dyn Fn(&Value) -> bool| raw.heard.iter().position(what).unwrap();
+    let position = |what: &dyn Fn(&Value) -> bool| raw.received.iter().position(what).unwrap();
     let snapshot = position(&|message| message["id"] == 102);
     let started = position(&|message| message["params"]["action"]["type"] == "chat/turnStarted");
     assert!(snapshot < started);
-    let from = raw.heard[snapshot]["result"]["snapshot"]["fromSeq"].as_u64().unwrap();
-    assert!(raw.heard[started]["params"]["serverSeq"].as_u64().unwrap() > from);
-    assert_eq!(raw.heard[started]["params"]["origin"], json!({"clientId": "raw", "clientSeq": 1}));
+    let from = raw.received[snapshot]["result"]["snapshot"]["fromSeq"].as_u64().unwrap();
+    assert!(raw.received[started]["params"]["serverSeq"].as_u64().unwrap() > from);
+    assert_eq!(raw.received[started]["params"]["origin"], json!({"clientId": "raw", "clientSeq": 1}));
     let added = position(&|message| message["method"] == "root/sessionAdded");
-    assert_eq!(raw.heard[added]["params"]["summary"]["resource"], SESSION);
-    let numbers: Vec<_> = raw.heard.iter().filter_map(|message| message["params"]["serverSeq"].as_u64()).collect();
+    assert_eq!(raw.received[added]["params"]["summary"]["resource"], SESSION);
+    let numbers: Vec<_> = raw.received.iter().filter_map(|message| message["params"]["serverSeq"].as_u64()).collect();
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
     rig.engine.shutdown().await;
 }
@@ -204,7 +204,7 @@ async fn an_unsubscribed_channel_is_silent() {
     let _agent = rig.starts.next_start().await.succeed();
     // The root channel still announces the new session; the chat's channel is silent.
     while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
-    assert!(raw.heard.iter().all(|message| message["method"] != "action"));
+    assert!(raw.received.iter().all(|message| message["method"] != "action"));
     rig.engine.shutdown().await;
 }
 
@@ -288,8 +288,9 @@ async fn reconnect_replays_missed_envelopes_before_new_ones() {
     assert_eq!(result["missing"], json!(["claude:/gone"]));
     let replayed: Vec<_> =
         result["actions"].as_array().unwrap().iter().filter(|e| e["channel"] == chat).cloned().collect();
-    let heard: Vec<_> = other.heard.iter().filter(|m| m["method"] == "action").map(|m| m["params"].clone()).collect();
-    assert_eq!(replayed, heard, "the same envelopes, the same numbers");
+    let received: Vec<_> =
+        other.received.iter().filter(|m| m["method"] == "action").map(|m| m["params"].clone()).collect();
+    assert_eq!(replayed, received, "the same envelopes, the same numbers");
 
     other.dispatch(&chat, turn("t2")).await;
     agent.next_prompt().await;
@@ -333,7 +334,7 @@ async fn a_failed_reconnect_leaves_the_socket_open_for_initialize() {
 async fn a_client_cannot_dispatch_for_another_client() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
-    let foreign = json!({"clientId": "somebody", "tools": []});
+    let foreign = json!({"clientId": "another-client", "tools": []});
     let params = json!({"channel": SESSION, "activeClient": foreign});
     assert_eq!(raw.code("createSession", params).await, -32602);
     let own = json!({"clientId": "raw", "tools": []});

@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 const VERSIONS: [&str; 2] = ["1.0.0", "0.9.0"];
 
 /// A session's directory `work` and its siblings, outside of the host's own directory.
-struct Desk {
+struct FileFixture {
     dir: tempfile::TempDir,
     session: String,
     raw: Raw,
 }
 
-impl Desk {
+impl FileFixture {
     async fn new(rig: &Rig, version: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for directory in ["work/sub", "beside"] {
@@ -35,10 +35,10 @@ impl Desk {
         for file in ["work/file", "work/sub/file", "beside/file"] {
             std::fs::write(dir.path().join(file), file).unwrap();
         }
-        let mut desk = Self { dir, session: format!("claude:/{version}"), raw: Raw::speaking(rig, version).await };
-        let session = json!({"channel": desk.session, "workingDirectories": [desk.uri("work")]});
-        desk.raw.call("createSession", session).await.unwrap();
-        desk
+        let mut fixture = Self { dir, session: format!("claude:/{version}"), raw: Raw::speaking(rig, version).await };
+        let session = json!({"channel": fixture.session, "workingDirectories": [fixture.uri("work")]});
+        fixture.raw.call("createSession", session).await.unwrap();
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -74,8 +74,8 @@ impl Desk {
         self.ask("resourceWrite", name, json!({"data": text, "encoding": "utf-8"})).await
     }
 
-    async fn between(&mut self, method: &str, from: &str, to: &str, keep: bool) -> Result<Value, i64> {
-        let params = json!({"source": self.uri(from), "destination": self.uri(to), "failIfExists": keep});
+    async fn between(&mut self, method: &str, from: &str, to: &str, fail_if_exists: bool) -> Result<Value, i64> {
+        let params = json!({"source": self.uri(from), "destination": self.uri(to), "failIfExists": fail_if_exists});
         self.raw.call(method, params).await.map_err(|error| error["code"].as_i64().unwrap())
     }
 }

@@ -70,7 +70,7 @@ async fn a_client_subscribed_to_the_session_only_answers_and_receives_the_reject
     raw.dispatch(SESSION, json!({"type": "session/titleChanged", "title": "behind"})).await;
     loop {
         let next = raw.receive().await.unwrap();
-        assert_ne!(next["params"]["action"]["type"], "chat/toolCallConfirmed", "it is heard twice");
+        assert_ne!(next["params"]["action"]["type"], "chat/toolCallConfirmed", "it is delivered twice");
         if next["params"]["action"]["type"] == "session/titleChanged" {
             break;
         }

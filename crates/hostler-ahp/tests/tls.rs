@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Rig, open_house, rig};
+use common::{Rig, open_server_config, rig};
 use futures::{SinkExt as _, StreamExt as _};
 use hostler_ahp::{AccessPolicy, AhpConnectionLimits, Server, ServerConfig, SocketLimits, TlsIdentity};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn serve(rig: &Rig, tls: TlsIdentity, socket: SocketLimits) -> Server {
         tls: Some(tls),
         access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
         limits: AhpConnectionLimits { socket, ..AhpConnectionLimits::default() },
-        ..open_house()
+        ..open_server_config()
     };
     Server::start(rig.engine.clone(), config).await.unwrap()
 }
@@ -179,9 +179,9 @@ fn problems_with_certificate_files_are_reported() {
     for (cert, key, expected) in [
         (missing.clone(), files.key(), "missing.pem cannot be read"),
         (files.cert(), missing, "missing.pem cannot be read"),
-        (files.key(), files.key(), "key.pem holds no certificate"),
-        (files.cert(), files.cert(), "cert.pem holds no private key"),
-        (files.cert(), other.key(), "does not belong to the first certificate"),
+        (files.key(), files.key(), "key.pem contains no PEM certificate"),
+        (files.cert(), files.cert(), "cert.pem contains no PEM private key"),
+        (files.cert(), other.key(), "does not match the first certificate"),
     ] {
         let error = TlsIdentity::load(cert, key).err().expect("an error").to_string();
         assert!(error.contains(expected), "{error}");

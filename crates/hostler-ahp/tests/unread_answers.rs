@@ -16,8 +16,8 @@ const MOST_TAKEN: usize = 256 + 4 * 64;
 #[tokio::test]
 async fn a_client_that_reads_no_answers_is_not_read_until_it_does() {
     for (method, params) in [
-        ("disposeSession", json!({"channel": "ahp-session:/nobody"})),
-        ("hostler/tagSession", json!({"channel": "ahp-session:/nobody", "tag": null})),
+        ("disposeSession", json!({"channel": "ahp-session:/unknown"})),
+        ("hostler/tagSession", json!({"channel": "ahp-session:/unknown", "tag": null})),
         ("subscribe", json!({"channel": "ahp-root://"})),
     ] {
         let rig = rig().await;

@@ -8,7 +8,7 @@ mod raw_websocket;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Raw, Rig, open_house, rig};
+use common::{Raw, Rig, open_server_config, rig};
 use futures::{SinkExt as _, StreamExt as _};
 use hostler_ahp::{AhpConnectionLimits, Server, ServerConfig, SocketLimits};
 use hostler_engine::default_chat_uri;
@@ -40,7 +40,7 @@ impl Host {
 
     async fn bounded(limits: AhpConnectionLimits) -> Self {
         let rig = rig().await;
-        let config = ServerConfig { limits, ..open_house() };
+        let config = ServerConfig { limits, ..open_server_config() };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         Self { rig, server, address }
@@ -134,7 +134,7 @@ async fn stopping_sends_a_close_frame_to_every_client() {
     assert_eq!(late.message().await.0["id"], 1);
     let (_, early, late) = tokio::join!(host.server.stop(), early.close(), late.close());
     assert_eq!((early.0, late.0), (1001, 1001));
-    assert!(early.1.contains("going away"), "{}", early.1);
+    assert!(early.1.contains("stopping"), "{}", early.1);
     host.stop().await;
 }
 
@@ -175,8 +175,8 @@ async fn a_protocol_violation_closes_only_its_own_connection_with_a_reason() {
         let mut culprit = Wire::open_with(host.address, DEFLATE).await;
         // The host may close the connection before it has read all of this.
         let _ = tokio::io::AsyncWriteExt::write_all(&mut culprit.stream, &bytes).await;
-        let (told, reason) = culprit.close().await;
-        assert_eq!(told, code, "{what}: {reason}");
+        let (close_code, reason) = culprit.close().await;
+        assert_eq!(close_code, code, "{what}: {reason}");
         assert!(!reason.is_empty());
         witness.is_served().await;
     }
@@ -266,7 +266,7 @@ async fn a_slow_request_is_answered_with_408_while_others_are_served() {
     Wire::open(host.address).await.is_served().await;
     for slow in [&mut loris, &mut silent] {
         let answer = slow.rest().await;
-        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("did not arrive in time; try again.\n"));
+        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.ends_with("did not arrive in time. Try again.\n"));
     }
     host.stop().await;
 }
@@ -312,7 +312,7 @@ async fn frames_in_the_same_packet_as_the_upgrade_are_read() {
 async fn invalid_upgrades_are_refused_with_a_message() {
     let host = Host::start().await;
     let good = upgrade(host.address);
-    for (from, to, status, word) in [
+    for (from, to, status, text) in [
         ("Version: 13", "Version: 12", "426", "version 13"),
         ("Connection: Upgrade", "Connection: close", "400", "Connection: Upgrade"),
         ("dGhlIHNhbXBsZSBub25jZQ==", "c2hvcnQ=", "400", "16 bytes"),
@@ -323,7 +323,7 @@ async fn invalid_upgrades_are_refused_with_a_message() {
         let request = format!("{}\r\n", good.replace(from, to));
         let answer = Wire::request(host.address, &request).await.rest().await;
         assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
-        assert!(answer.contains(word), "{answer}");
+        assert!(answer.contains(text), "{answer}");
     }
     let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(100_000));
     let answer = Wire::request(host.address, &long).await.rest().await;

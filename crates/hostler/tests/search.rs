@@ -190,12 +190,12 @@ async fn invalid_search_params_are_rejected_and_unusual_queries_find_nothing() {
     let host = home.serve(BUILDS[0]).await;
     let mut raw = RawClient::connect_and_initialize(&host.url()).await;
     for (params, sentence) in [
-        (json!({}), "wrong parameters: missing field `query`"),
+        (json!({}), "invalid parameters: missing field `query`"),
         (json!({"query": " \n"}), "query is empty; enter a search text"),
         (json!({"query": "x".repeat(5_000)}), "query must not be longer than 4096 bytes"),
-        (json!({"query": 7}), "wrong parameters: invalid type: integer, expected a string"),
-        (json!({"query": "x", "limit": -1}), "wrong parameters: invalid value: integer, expected "),
-        (json!({"query": "x", "offset": "far"}), "wrong parameters: invalid type: string, expected "),
+        (json!({"query": 7}), "invalid parameters: invalid type: integer, expected a string"),
+        (json!({"query": "x", "limit": -1}), "invalid parameters: invalid value: integer, expected "),
+        (json!({"query": "x", "offset": "far"}), "invalid parameters: invalid type: string, expected "),
     ] {
         let refused = ask(&mut raw, params.clone()).await.unwrap_err();
         assert_eq!(refused["code"], -32602, "{params}: {refused}");

@@ -213,7 +213,7 @@ async fn tls_applies_to_browsers_and_commands_still_find_the_host() {
     std::fs::write(&key, rcgen::KeyPair::generate().unwrap().serialize_pem()).unwrap();
     let args = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
     let (status, _, err) = hostler(&home, &args).await;
-    assert!(status == 1 && err.contains("does not belong to the first certificate"), "{err}");
+    assert!(status == 1 && err.contains("does not match the first certificate"), "{err}");
     let (status, _, err) = hostler(&home, &args[..5]).await;
     assert!(status == 2 && err.contains("given together with tls-key"), "{err}");
 }

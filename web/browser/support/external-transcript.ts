@@ -7,8 +7,9 @@ import type { Uri } from '../../src/ahp/index.ts';
 import type { HostProcess } from '../../tests/support/host-process.ts';
 
 /** Text of the answers: prose, with code in some of them. */
-const PROSE = 'It is read once, kept for as long as somebody looks, and written back when the last one has left. ';
-const CODE = '\n\n```rust\nfn keep(watch: &mut Watch) -> Result<(), Lost> {\n    watch.until(Dawn)\n}\n```\n';
+const PROSE =
+  'It is read once, stays in memory while a client is connected, and is written back when the last one disconnects. ';
+const CODE = '\n\n```rust\nfn run(watch: &mut Watch) -> Result<(), Error> {\n    watch.until(Dawn)\n}\n```\n';
 
 /** Writes a transcript with this many turns; the last answer starts with `answer` and their number. */
 export function writeExternalTranscript(hostler: HostProcess, turns: number): Uri {

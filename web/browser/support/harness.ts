@@ -82,7 +82,7 @@ export class BrowserHarness {
       headers: { origin: this.origin },
       data: { code: await this.createSignInCode() },
     });
-    if (!answer.ok()) throw new Error(`The host does not let anybody in: ${answer.status()} ${await answer.text()}`);
+    if (!answer.ok()) throw new Error(`Sign-in failed: ${answer.status()} ${await answer.text()}`);
     // An empty page of the origin gives access to its storage.
     const page = await context.newPage();
     await page.route('**', (route) => route.fulfill({ body: '', contentType: 'text/html' }));
@@ -118,7 +118,7 @@ export class BrowserHarness {
     await Promise.allSettled(
       pages.map((page, at) => page.screenshot({ path: join(place, `page-${at + 1}.png`), timeout: 5_000 })),
     );
-    process.stderr.write(`${name}: pictures and the host's log are in ${place}\n`);
+    process.stderr.write(`${name}: screenshots and the host's log are in ${place}\n`);
   }
 
   /** The current clients stay connected across resets. */

@@ -47,20 +47,26 @@ const LONG_ANSWER = `# What I found so far
 
 The keeper's book has three kinds of entries, and only one of them is read by the lamp:
 
-1. **Weather**, twice a day. Nobody reads it afterwards.
+1. **Weather**, twice a day. It is not read afterwards.
 2. **Oil**, whenever some is brought. The lamp reads it at dusk.
 3. **Visitors**, in the order in which they came up the stairs`;
 
 export async function createSampleSessions(harness: BrowserHarness, client: SecondClient): Promise<SampleSessions> {
   const home = harness.host.path('home');
   const [lighthouse, orchard] = [join(home, 'lighthouse'), join(home, 'orchard')];
-  const begin = async (directory: string, title: string, command: string, words: string, script: readonly string[]) => {
+  const begin = async (
+    directory: string,
+    title: string,
+    command: string,
+    prompt: string,
+    script: readonly string[],
+  ) => {
     const commands = harness.host.path('claude/commands');
     for (const made of [directory, commands]) mkdirSync(made, { recursive: true });
     // The model script is a user slash command, so that the message reads naturally.
     writeFileSync(join(commands, `${command}.md`), script.join('\n'));
     const opened = await client.createSession(pathToFileURL(directory).href);
-    await opened.chat.send({ text: `/${command} ${words}` });
+    await opened.chat.send({ text: `/${command} ${prompt}` });
     await opened.session.rename(title);
     return opened;
   };

@@ -425,7 +425,7 @@ export class Client {
     const { rejectionReason: reason } = envelope;
     if (reason === undefined) pending.resolve(envelope);
     else pending.reject(new RejectedError(channel.uri, pending.action, reason, envelope._meta));
-    // The channel was kept only for this echo.
+    // The channel was retained only for this echo.
     if (channel.cancelRelease === undefined) this.#removeUnused(channel.uri);
   }
 

@@ -1,4 +1,4 @@
-/** Tells tabs of one browser which session is visible, so that no tab notifies about a session that another one shows. */
+/** Notifies tabs of one browser which session is visible, so that no tab notifies about a session that another one shows. */
 
 import type { Uri } from '../ahp/index.ts';
 

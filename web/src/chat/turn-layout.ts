@@ -40,7 +40,7 @@ export class TurnLayout {
     this.#margins = margins;
   }
 
-  /** Sets the turns; measured heights are kept. */
+  /** Sets the turns; measured heights are retained. */
   arrange(ids: readonly string[], estimate: (index: number) => number): void {
     this.#ids = ids;
     this.#index = new Map(ids.map((id, at) => [id, at]));

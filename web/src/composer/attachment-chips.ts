@@ -47,7 +47,7 @@ export function chipAttachments(chips: readonly AttachmentChip[]): readonly Atta
   return chips.flatMap(({ attachment }) => attachment ?? []);
 }
 
-/** Creates chips for remote attachments; known ones are kept. */
+/** Creates chips for remote attachments; known ones are retained. */
 export function reconcileChips(
   chips: readonly AttachmentChip[],
   attachments: readonly Attachment[],

@@ -139,7 +139,7 @@ export class ComposerState {
     this.#store();
     const all = mode === 'steer' ? await mergeWithSteering(this.#chat, content) : content;
     const sending = this.#chat[mode](toUserMessage(all));
-    // The draft keeps the files until the message references them.
+    // The draft stores the files until the message references them.
     if (hasDraft) void this.#chat.setDraft(undefined).catch(() => undefined);
     const failure = await sending.then(() => undefined, errorMessage);
     this.#unacknowledged = this.#unacknowledged.filter((each) => each !== content);

@@ -46,7 +46,7 @@ export function storeDraft(storage: DraftStorage, chat: Uri, { typed, sent = [] 
         JSON.stringify({ ...(typed && { typed: withoutEmbedded(typed) }), sent: sent.map(withoutEmbedded) }),
       );
   } catch {
-    // Storage is blocked or full; only the host keeps the draft.
+    // Storage is blocked or full; only the host stores the draft.
   }
 }
 

@@ -62,7 +62,7 @@ export class DraftSync {
     return this.#saving !== undefined || !isSameContent(this.#draft.remote, EMPTY_CONTENT);
   }
 
-  /** The first draft of a chat; earlier local edits are kept. */
+  /** The first draft of a chat; earlier local edits are retained. */
   start(draft: Message | undefined): void {
     this.#lastRemote = draft;
     this.#draft = drafts.onStored(this.#draft, this.#surface.syncedContent, messageContent(draft));

@@ -7,7 +7,7 @@
 const INVISIBLE_CHARACTERS =
   /(?![\t\n\r])\p{Cc}|\r(?!\n)|\u034f|\u17b4|\u17b5|[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** Zero-width joiners inside emoji sequences are kept. */
+/** Zero-width joiners inside emoji sequences are retained. */
 const EMOJI_JOINERS = /(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]|\ufe0f)\u200d(?=\p{Extended_Pictographic})/gu;
 const ZERO_WIDTH_JOINER = '\u200d';
 

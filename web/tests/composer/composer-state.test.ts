@@ -341,7 +341,7 @@ test('a tab warns before closing while it has unsaved text', async () => {
   expect(composing.hasUnsavedText()).toBe(false);
   await chat.takeOnlyCall('draft').resolve();
   chat.receive({}, 'disconnected');
-  composing.setText('typed to nobody');
+  composing.setText('typed while offline');
   expect(composing.hasUnsavedText()).toBe(true);
   chat.receive();
   expect(composing.hasUnsavedText()).toBe(false);
@@ -367,7 +367,7 @@ test('stored text of chats that are not open warns before closing', () => {
   const storage = new FakeStorage();
   const getStorage = () => ({ length: storage.all.size, key: (at: number) => [...storage.all.keys()][at] ?? null });
   expect(hasUnsavedText(getStorage)).toBe(false);
-  storeDraft(storage, URI, { typed: { text: 'kept', attachments: [] } });
+  storeDraft(storage, URI, { typed: { text: 'stored', attachments: [] } });
   expect(hasUnsavedText(getStorage)).toBe(true);
   // An open field decides itself whether it has unsaved text.
   let held = false;
@@ -389,11 +389,11 @@ test('preview URLs are revoked with their chips', async () => {
     },
   );
   vi.spyOn(URL, 'createObjectURL').mockImplementation((file) => {
-    const picture = `blob:${(file as File).name}`;
-    previews.add(picture);
-    return picture;
+    const preview = `blob:${(file as File).name}`;
+    previews.add(preview);
+    return preview;
   });
-  vi.spyOn(URL, 'revokeObjectURL').mockImplementation((picture) => void previews.delete(picture));
+  vi.spyOn(URL, 'revokeObjectURL').mockImplementation((preview) => void previews.delete(preview));
   const file = (name: string) => new File(['A'], name, { type: 'image/png' });
   const read = async () => {
     readers.shift()?.onload?.();

@@ -75,7 +75,7 @@ test('stored attachments replace embedded ones in chips that still exist', () =>
   ]);
 });
 
-test('remote attachments create chips, and known chips are kept', () => {
+test('remote attachments create chips, and known chips are retained', () => {
   const mine: AttachmentChip = { ...createChip(named, 'mine'), plan: { label: 'a.png', decision: 'send' } };
   const other: Attachment = { type: 'resource', label: 'b', uri: 'file:///b', sizeHint: 5 };
   const chips = reconcileChips([mine], [other, named, named], () => 'new');
@@ -110,8 +110,8 @@ test('the plan is applied to its chips, and blocking problems come first', () =>
   ]);
   expect(sendBlocker(after, undefined)).toBe('3.png cannot be sent: it is damaged.');
   expect(sendBlocker(after.slice(0, 2), undefined)).toBeUndefined();
-  expect(sendBlocker(after.slice(0, 2), 'too many pictures')).toBe('too many pictures.');
-  expect(sendBlocker([], 'too many pictures')).toBeUndefined();
+  expect(sendBlocker(after.slice(0, 2), 'too many images')).toBe('too many images.');
+  expect(sendBlocker([], 'too many images')).toBeUndefined();
   const unread: AttachmentChip = { id: '4', label: 'x', problem: 'it cannot be read' };
   expect(sendBlocker([...after, unread], undefined)).toMatch(/^3\.png .* 1 other file cannot be sent either\.$/);
 });

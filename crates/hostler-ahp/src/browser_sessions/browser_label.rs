@@ -26,8 +26,8 @@ const SYSTEM_MARKERS: [(&str, &str); 8] = [
 
 /// A short label; contains no text that the browser chose.
 pub(super) fn browser_label(user_agent: &str) -> String {
-    let find = |words: &[(&str, &'static str)]| {
-        words.iter().find(|(word, _)| user_agent.contains(word)).map(|(_, name)| *name)
+    let find = |markers: &[(&str, &'static str)]| {
+        markers.iter().find(|(marker, _)| user_agent.contains(marker)).map(|(_, name)| *name)
     };
     match (find(&BROWSER_MARKERS), find(&SYSTEM_MARKERS)) {
         (Some(browser), Some(system)) => format!("{browser} on {system}"),

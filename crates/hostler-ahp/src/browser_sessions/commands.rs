@@ -62,29 +62,33 @@ impl BrowserSessionRequest {
         }
     }
 
-    /// Carries out the request. `own` is the browser session of the requesting client, if it has one.
-    pub(crate) async fn execute(self, passes: BrowserSessions, own: Option<String>) -> Result<Value, RpcError> {
+    /// Carries out the request. `own_session` is the browser session of the requesting client, if it has one.
+    pub(crate) async fn execute(
+        self,
+        sessions: BrowserSessions,
+        own_session: Option<String>,
+    ) -> Result<Value, RpcError> {
         match self {
-            Self::CreateLink(params) => create_link(&passes, params, own.as_deref()),
+            Self::CreateLink(params) => create_link(&sessions, params, own_session.as_deref()),
             Self::ListSessions => {
-                let item = |pass: super::BrowserSession| BrowserSessionItem {
-                    current: own.as_ref() == Some(&pass.id),
-                    id: pass.id,
-                    label: pass.label,
-                    created_at: format_time(pass.created_ms),
-                    last_seen_at: format_time(pass.last_seen_ms),
+                let item = |session: super::BrowserSession| BrowserSessionItem {
+                    current: own_session.as_ref() == Some(&session.id),
+                    id: session.id,
+                    label: session.label,
+                    created_at: format_time(session.created_ms),
+                    last_seen_at: format_time(session.last_seen_ms),
                 };
-                to_result(&json!({ "items": passes.list().into_iter().map(item).collect::<Vec<_>>() }))
+                to_result(&json!({ "items": sessions.list().into_iter().map(item).collect::<Vec<_>>() }))
             }
             Self::SignOut(SignOutParams { id }) => {
-                let named = id.clone();
-                let revoking = tokio::task::spawn_blocking(move || {
-                    passes.revoke(named.as_deref().map(|id| [id]).as_ref().map(<[&str; 1]>::as_slice))
+                let requested = id.clone();
+                let revocation = tokio::task::spawn_blocking(move || {
+                    sessions.revoke(requested.as_deref().map(|id| [id]).as_ref().map(<[&str; 1]>::as_slice))
                 });
-                let count = revoking.await.map_err(std::io::Error::other).flatten().map_err(|error| {
-                    tracing::error!(%error, "who is signed in could not be written down");
+                let count = revocation.await.map_err(std::io::Error::other).flatten().map_err(|error| {
+                    tracing::error!(%error, "failed to store browser sessions");
                     internal_error(
-                        "they are signed out, but not for good: the host could not write it down; see its log",
+                        "the browsers are signed out only until the host restarts, because it could not store the change; see the host's log",
                     )
                 })?;
                 if count == 0 && id.is_some() {
@@ -110,12 +114,13 @@ fn validate_link_params(params: CreateLinkParams) -> Result<CreateLinkParams, Rp
     Ok(params)
 }
 
-fn create_link(passes: &BrowserSessions, params: CreateLinkParams, maker: Option<&str>) -> Result<Value, RpcError> {
-    let lasts = Duration::from_secs(params.minutes.unwrap_or(DEFAULT_LINK_MINUTES) * 60);
-    let link = passes.create_link(lasts, params.label, maker);
-    let link = link.map_err(|_| internal_error("there is no randomness to make a link of"))?;
-    let gone = || RpcError::new(ahp_error_codes::PERMISSION_DENIED, "this browser is signed out; sign in again");
-    let link = link.ok_or_else(gone)?;
+fn create_link(sessions: &BrowserSessions, params: CreateLinkParams, creator: Option<&str>) -> Result<Value, RpcError> {
+    let validity = Duration::from_secs(params.minutes.unwrap_or(DEFAULT_LINK_MINUTES) * 60);
+    let link = sessions.create_link(validity, params.label, creator);
+    let link = link.map_err(|_| internal_error("failed to create a link: the system provides no random numbers"))?;
+    let signed_out_error =
+        || RpcError::new(ahp_error_codes::PERMISSION_DENIED, "this browser is signed out; sign in again");
+    let link = link.ok_or_else(signed_out_error)?;
     let code = link.code.expose();
     Ok(json!({ "code": code, "expiresAt": format_time(link.expires_at_ms), "path": format!("/#link={code}") }))
 }

@@ -18,8 +18,8 @@ fn cookie_name(host: &str, secure: bool) -> String {
 }
 
 /// The header that sets a browser's cookie.
-pub(super) fn set_cookie_header(host: &str, pass: &SignInSecret, secure: bool) -> Option<HeaderValue> {
-    build_cookie_header(host, pass.expose(), UNUSED_EXPIRY_MS / 1000, secure)
+pub(super) fn set_cookie_header(host: &str, cookie: &SignInSecret, secure: bool) -> Option<HeaderValue> {
+    build_cookie_header(host, cookie.expose(), UNUSED_EXPIRY_MS / 1000, secure)
 }
 
 /// The header that removes it.
@@ -53,7 +53,7 @@ mod tests {
         for cookie in cookies {
             headers.append(header::COOKIE, cookie.parse().unwrap());
         }
-        session_cookies(&headers, "a1").iter().map(|pass| pass.expose().to_owned()).collect()
+        session_cookies(&headers, "a1").iter().map(|cookie| cookie.expose().to_owned()).collect()
     }
 
     #[test]
@@ -67,19 +67,19 @@ mod tests {
 
     #[test]
     fn cookies_are_http_only_and_same_site_strict() {
-        let pass = SignInSecret::from_text("pass");
+        let cookie = SignInSecret::from_text("pass");
         assert_eq!(
-            set_cookie_header("a1", &pass, false).unwrap().to_str().unwrap(),
+            set_cookie_header("a1", &cookie, false).unwrap().to_str().unwrap(),
             "hostler-a1=pass; HttpOnly; SameSite=Strict; Path=/; Max-Age=7776000"
         );
         assert_eq!(
-            set_cookie_header("a1", &pass, true).unwrap().to_str().unwrap(),
+            set_cookie_header("a1", &cookie, true).unwrap().to_str().unwrap(),
             "__Host-hostler-a1=pass; HttpOnly; SameSite=Strict; Path=/; Max-Age=7776000; Secure"
         );
         assert_eq!(
             clear_cookie_header("a1", false).unwrap().to_str().unwrap(),
             "hostler-a1=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
         );
-        assert!(!format!("{:?}", set_cookie_header("a1", &pass, false)).contains("pass;"));
+        assert!(!format!("{:?}", set_cookie_header("a1", &cookie, false)).contains("pass;"));
     }
 }

@@ -99,33 +99,33 @@ impl BrowserSessions {
     /// # Errors
     /// If the file cannot be read, or the system has no randomness.
     pub fn open(path: PathBuf, token: Option<&SecretString>) -> io::Result<Self> {
-        let book = match session_file::read(&path)? {
-            Some(book) => book,
+        let table = match session_file::read(&path)? {
+            Some(table) => table,
             None => BrowserSessionTable::new(secret::random_id::<4>()?),
         };
         let token = token.map(|token| SignInSecret::from_text(token.expose_secret()).hash());
-        Ok(Self::from_table(book.for_token(token), Some(path)))
+        Ok(Self::from_table(table.for_token(token), Some(path)))
     }
 
-    fn from_table(mut book: BrowserSessionTable, path: Option<PathBuf>) -> Self {
-        book.remove_expired(now_ms());
-        Self(Arc::new(Shared { table: Mutex::new(book), file: Mutex::new(path) }))
+    fn from_table(mut table: BrowserSessionTable, path: Option<PathBuf>) -> Self {
+        table.remove_expired(now_ms());
+        Self(Arc::new(Shared { table: Mutex::new(table), file: Mutex::new(path) }))
     }
 
     fn lock_table(&self) -> MutexGuard<'_, BrowserSessionTable> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates a link; `maker` is the browser session that requests it. `None` if that one is signed out already.
+    /// Creates a link; `creator` is the browser session that requests it. `None` if that one is signed out already.
     pub(crate) fn create_link(
         &self,
-        lasts: Duration,
+        validity: Duration,
         label: Option<String>,
-        maker: Option<&str>,
+        creator: Option<&str>,
     ) -> io::Result<Option<IssuedLink>> {
         let code = SignInSecret::generate::<18>()?;
-        let until = now_ms().saturating_add(to_millis(lasts));
-        let added = self.lock_table().add_link(code.hash(), until, label, maker);
+        let until = now_ms().saturating_add(to_millis(validity));
+        let added = self.lock_table().add_link(code.hash(), until, label, creator);
         Ok(added.then_some(IssuedLink { code, expires_at_ms: until }))
     }
 
@@ -163,31 +163,31 @@ impl BrowserSessions {
 
     /// The browser session that a request presents: its cookie together with its page key.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Option<BrowserClient> {
-        self.authenticate_with_cookie(headers).map(|(guest, _)| guest)
+        self.authenticate_with_cookie(headers).map(|(client, _)| client)
     }
 
     /// Like `authenticate`, and returns the cookie's value.
     fn authenticate_with_cookie(&self, headers: &HeaderMap) -> Option<(BrowserClient, SignInSecret)> {
         let now = now_ms();
         let key = page_key::page_key_of_request(headers)?.hash();
-        let mut book = self.lock_table();
-        let given = cookie::session_cookies(headers, book.host_id());
-        let (id, ended, written, given) = given.into_iter().find_map(|given| {
-            let pass = book.authenticate(&given.hash(), &key, now)?;
-            let written = std::mem::replace(&mut pass.last_saved_ms, now);
-            Some((pass.id.clone(), pass.signed_out.clone(), written, given))
+        let mut table = self.lock_table();
+        let cookies = cookie::session_cookies(headers, table.host_id());
+        let (id, signed_out, written, cookie) = cookies.into_iter().find_map(|cookie| {
+            let session = table.authenticate(&cookie.hash(), &key, now)?;
+            let written = std::mem::replace(&mut session.last_saved_ms, now);
+            Some((session.id.clone(), session.signed_out.clone(), written, cookie))
         })?;
-        drop(book);
+        drop(table);
         if now.saturating_sub(written) > to_millis(LAST_SEEN_SAVE_INTERVAL) {
-            let passes = self.clone();
+            let sessions = self.clone();
             // The client does not depend on the result, so the write is not awaited.
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = passes.save() {
-                    tracing::warn!(%error, "when browsers were last here could not be written");
+                if let Err(error) = sessions.save() {
+                    tracing::warn!(%error, "failed to store last-seen times of browser sessions");
                 }
             });
         }
-        Some((BrowserClient { sessions: self.clone(), session_id: id, signed_out: ended }, given))
+        Some((BrowserClient { sessions: self.clone(), session_id: id, signed_out }, cookie))
     }
 
     /// All browser sessions, the most recently used first.
@@ -198,9 +198,9 @@ impl BrowserSessions {
     /// The ids of all browser sessions whose cookies a request presents: a browser that used both TLS and plain HTTP
     /// has two. They authenticate no request.
     fn session_ids_of_cookies(&self, headers: &HeaderMap) -> Vec<String> {
-        let book = self.lock_table();
-        let given = cookie::session_cookies(headers, book.host_id());
-        given.iter().filter_map(|given| Some(book.session_id_by_cookie(&given.hash())?.to_owned())).collect()
+        let table = self.lock_table();
+        let cookies = cookie::session_cookies(headers, table.host_id());
+        cookies.iter().filter_map(|cookie| Some(table.session_id_by_cookie(&cookie.hash())?.to_owned())).collect()
     }
 
     /// Revokes some browser sessions, or all, and closes their connections. Returns how many there were.

@@ -40,16 +40,16 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BrowserSessionTable>> {
         Err(error) => return Err(error),
     };
     let Ok(BrowserSessionFile { host, sign_ins }) = serde_json::from_str(&text) else {
-        tracing::warn!(path = %path.display(), "what is kept of browsers that signed in cannot be understood; they sign in again");
+        tracing::warn!(path = %path.display(), "failed to parse browser sessions; browsers have to sign in again");
         return Ok(None);
     };
     // The host id becomes part of a cookie's name.
     if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(None);
     }
-    let passes = sign_ins.into_iter().filter_map(|kept| {
+    let sessions = sign_ins.into_iter().filter_map(|stored| {
         let StoredBrowserSession { id, sha256, key_sha256, token_sha256, label, created_ms: created, seen_ms: seen } =
-            kept;
+            stored;
         // A cookie without a page key is not accepted: such a browser signs in again.
         let (hash, key) = (parse_hash(&sha256)?, parse_hash(&key_sha256)?);
         let token = match token_sha256 {
@@ -68,25 +68,25 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BrowserSessionTable>> {
             signed_out: CancellationToken::new(),
         })
     });
-    Ok(Some(BrowserSessionTable::from_sessions(host, passes.collect())))
+    Ok(Some(BrowserSessionTable::from_sessions(host, sessions.collect())))
 }
 
 /// The contents of the file.
-pub(super) fn serialize(book: &BrowserSessionTable) -> io::Result<String> {
-    let kept = |pass: &BrowserSession| StoredBrowserSession {
-        id: pass.id.clone(),
-        sha256: hex(&pass.cookie_hash),
-        key_sha256: hex(&pass.page_key_hash),
-        token_sha256: pass.token_hash.as_ref().map(|token| hex(token)),
-        label: pass.label.clone(),
-        created_ms: pass.created_ms,
-        seen_ms: pass.last_seen_ms,
+pub(super) fn serialize(table: &BrowserSessionTable) -> io::Result<String> {
+    let stored = |session: &BrowserSession| StoredBrowserSession {
+        id: session.id.clone(),
+        sha256: hex(&session.cookie_hash),
+        key_sha256: hex(&session.page_key_hash),
+        token_sha256: session.token_hash.as_ref().map(|token| hex(token)),
+        label: session.label.clone(),
+        created_ms: session.created_ms,
+        seen_ms: session.last_seen_ms,
     };
-    let kept = BrowserSessionFile {
-        host: book.host_id().to_owned(),
-        sign_ins: book.persistent_sessions().map(kept).collect(),
+    let file = BrowserSessionFile {
+        host: table.host_id().to_owned(),
+        sign_ins: table.persistent_sessions().map(stored).collect(),
     };
-    Ok(format!("{}\n", serde_json::to_string_pretty(&kept)?))
+    Ok(format!("{}\n", serde_json::to_string_pretty(&file)?))
 }
 
 /// Writes the file atomically: a reader, or a restart after a crash, finds the old text or the new one.
@@ -104,8 +104,8 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
     }
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(place * 2..place * 2 + 2)?, 16).ok()?;
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
     }
     Some(bytes)
 }
@@ -121,15 +121,18 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sign-ins.json");
         assert!(read(&path).unwrap().is_none());
-        let pass = BrowserSession::new("id".to_owned(), [0xa7; 32], [0x5c; 32], "Firefox on Linux".to_owned(), 5);
-        write(&path, &serialize(&BrowserSessionTable::from_sessions("c0ffee".to_owned(), vec![pass])).unwrap())
+        let session = BrowserSession::new("id".to_owned(), [0xa7; 32], [0x5c; 32], "Firefox on Linux".to_owned(), 5);
+        write(&path, &serialize(&BrowserSessionTable::from_sessions("c0ffee".to_owned(), vec![session])).unwrap())
             .unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        let book = read(&path).unwrap().unwrap();
-        assert_eq!(book.host_id(), "c0ffee");
-        let [pass] = book.sessions() else { panic!("one pass") };
-        assert_eq!((pass.id.as_str(), pass.cookie_hash, pass.created_ms, pass.last_seen_ms), ("id", [0xa7; 32], 5, 5));
-        assert_eq!(pass.page_key_hash, [0x5c; 32]);
+        let table = read(&path).unwrap().unwrap();
+        assert_eq!(table.host_id(), "c0ffee");
+        let [session] = table.sessions() else { panic!("one session") };
+        assert_eq!(
+            (session.id.as_str(), session.cookie_hash, session.created_ms, session.last_seen_ms),
+            ("id", [0xa7; 32], 5, 5)
+        );
+        assert_eq!(session.page_key_hash, [0x5c; 32]);
     }
 
     #[test]

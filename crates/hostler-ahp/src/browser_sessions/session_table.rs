@@ -110,8 +110,8 @@ impl BrowserSessionTable {
     /// Sets the host's token: browser sessions that were created under another token are not accepted.
     pub(super) fn for_token(mut self, token: Option<SecretHash>) -> Self {
         let all = self.sessions.drain(..).chain(self.other_token_sessions.drain(..));
-        let (passes, others) = all.partition(|pass| pass.token_hash == token);
-        Self { sessions: passes, other_token_sessions: others, token_hash: token, ..self }
+        let (sessions, others) = all.partition(|session| session.token_hash == token);
+        Self { sessions, other_token_sessions: others, token_hash: token, ..self }
     }
 
     pub(super) fn host_id(&self) -> &str {
@@ -134,9 +134,9 @@ impl BrowserSessionTable {
         hash: SecretHash,
         until: i64,
         label: Option<String>,
-        maker: Option<&str>,
+        creator: Option<&str>,
     ) -> bool {
-        if maker.is_some_and(|maker| !self.contains(maker)) {
+        if creator.is_some_and(|creator| !self.contains(creator)) {
             return false;
         }
         if self.links.len() >= MAX_PENDING_LINKS {
@@ -146,14 +146,14 @@ impl BrowserSessionTable {
             code_hash: hash,
             expires_at_ms: until,
             label,
-            created_by: maker.map(str::to_owned),
+            created_by: creator.map(str::to_owned),
         });
         true
     }
 
     /// Whether a browser session has this id.
     pub(super) fn contains(&self, id: &str) -> bool {
-        self.sessions.iter().any(|pass| pass.id == id)
+        self.sessions.iter().any(|session| session.id == id)
     }
 
     /// Redeems a code. `make` receives the link's label and returns the browser session, if one is to be created.
@@ -165,22 +165,26 @@ impl BrowserSessionTable {
     ) -> LinkRedemption<bool> {
         self.links.retain(|link| link.expires_at_ms > now);
         // All links are compared, so the time does not reveal the position of the right one.
-        let found = self.links.iter().enumerate().fold(None, |found, (place, link)| {
-            if bool::from(link.code_hash.ct_eq(code)) { Some(place) } else { found }
+        let found = self.links.iter().enumerate().fold(None, |found, (index, link)| {
+            if bool::from(link.code_hash.ct_eq(code)) { Some(index) } else { found }
         });
-        let Some(link) = found.and_then(|place| self.links.remove(place)) else {
+        let Some(link) = found.and_then(|index| self.links.remove(index)) else {
             return self.record_wrong_code(now);
         };
-        let Some(pass) = make(link.label) else { return LinkRedemption::Accepted { is_new: false } };
+        let Some(session) = make(link.label) else { return LinkRedemption::Accepted { is_new: false } };
         self.remove_expired(now);
         while self.sessions.len() >= MAX_BROWSER_SESSIONS {
-            let oldest =
-                self.sessions.iter().enumerate().min_by_key(|(_, pass)| pass.last_seen_ms).map(|(place, _)| place);
-            let Some(place) = oldest else { break };
-            self.sessions.remove(place).signed_out.cancel();
+            let oldest = self
+                .sessions
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, session)| session.last_seen_ms)
+                .map(|(index, _)| index);
+            let Some(index) = oldest else { break };
+            self.sessions.remove(index).signed_out.cancel();
         }
         self.remove_orphaned_links();
-        self.sessions.push(BrowserSession { token_hash: self.token_hash, ..pass });
+        self.sessions.push(BrowserSession { token_hash: self.token_hash, ..session });
         LinkRedemption::Accepted { is_new: true }
     }
 
@@ -204,8 +208,12 @@ impl BrowserSessionTable {
     ) -> Option<&mut BrowserSession> {
         self.remove_expired(now);
         // All are compared, so the time does not reveal which one matches.
-        let found = self.sessions.iter_mut().fold(None, |found, pass| {
-            if bool::from(pass.cookie_hash.ct_eq(cookie) & pass.page_key_hash.ct_eq(key)) { Some(pass) } else { found }
+        let found = self.sessions.iter_mut().fold(None, |found, session| {
+            if bool::from(session.cookie_hash.ct_eq(cookie) & session.page_key_hash.ct_eq(key)) {
+                Some(session)
+            } else {
+                found
+            }
         })?;
         found.last_seen_ms = found.last_seen_ms.max(now);
         Some(found)
@@ -213,25 +221,24 @@ impl BrowserSessionTable {
 
     /// The id of the browser session that a cookie belongs to. The cookie alone authenticates no request.
     pub(super) fn session_id_by_cookie(&self, cookie: &SecretHash) -> Option<&str> {
-        let found = self
-            .sessions
-            .iter()
-            .fold(None, |found, pass| if bool::from(pass.cookie_hash.ct_eq(cookie)) { Some(pass) } else { found })?;
+        let found = self.sessions.iter().fold(None, |found, session| {
+            if bool::from(session.cookie_hash.ct_eq(cookie)) { Some(session) } else { found }
+        })?;
         Some(&found.id)
     }
 
     /// Updates a browser session's last-seen time.
     pub(super) fn touch(&mut self, id: &str, now: i64) {
-        if let Some(pass) = self.sessions.iter_mut().find(|pass| pass.id == id) {
-            pass.last_seen_ms = pass.last_seen_ms.max(now);
+        if let Some(session) = self.sessions.iter_mut().find(|session| session.id == id) {
+            session.last_seen_ms = session.last_seen_ms.max(now);
         }
     }
 
     pub(super) fn list(&mut self, now: i64) -> Vec<BrowserSession> {
         self.remove_expired(now);
-        let mut passes = self.sessions.clone();
-        passes.sort_by_key(|pass| std::cmp::Reverse((pass.last_seen_ms, pass.created_ms)));
-        passes
+        let mut sessions = self.sessions.clone();
+        sessions.sort_by_key(|session| std::cmp::Reverse((session.last_seen_ms, session.created_ms)));
+        sessions
     }
 
     /// Revokes some browser sessions, or all of them and all unused links. Returns how many browser sessions there
@@ -242,10 +249,10 @@ impl BrowserSessionTable {
             self.other_token_sessions.clear();
         }
         let before = self.sessions.len();
-        self.sessions.retain(|pass| {
-            let stays = ids.is_some_and(|ids| !ids.contains(&&*pass.id));
+        self.sessions.retain(|session| {
+            let stays = ids.is_some_and(|ids| !ids.contains(&&*session.id));
             if !stays {
-                pass.signed_out.cancel();
+                session.signed_out.cancel();
             }
             stays
         });
@@ -255,11 +262,11 @@ impl BrowserSessionTable {
 
     /// Removes browser sessions that were unused for too long.
     pub(super) fn remove_expired(&mut self, now: i64) {
-        self.other_token_sessions.retain(|pass| now.saturating_sub(pass.last_seen_ms) < UNUSED_EXPIRY_MS);
-        self.sessions.retain(|pass| {
-            let stays = now.saturating_sub(pass.last_seen_ms) < UNUSED_EXPIRY_MS;
+        self.other_token_sessions.retain(|session| now.saturating_sub(session.last_seen_ms) < UNUSED_EXPIRY_MS);
+        self.sessions.retain(|session| {
+            let stays = now.saturating_sub(session.last_seen_ms) < UNUSED_EXPIRY_MS;
             if !stays {
-                pass.signed_out.cancel();
+                session.signed_out.cancel();
             }
             stays
         });
@@ -268,8 +275,8 @@ impl BrowserSessionTable {
 
     /// Removes the links of browser sessions that are signed out.
     fn remove_orphaned_links(&mut self) {
-        let passes = &self.sessions;
-        let is_there = |maker: &String| passes.iter().any(|pass| pass.id == *maker);
+        let sessions = &self.sessions;
+        let is_there = |creator: &String| sessions.iter().any(|session| session.id == *creator);
         self.links.retain(|link| link.created_by.as_ref().is_none_or(is_there));
     }
 }
@@ -280,7 +287,7 @@ mod tests {
 
     const DAY: i64 = 24 * 60 * 60 * 1000;
 
-    fn book() -> BrowserSessionTable {
+    fn table() -> BrowserSessionTable {
         BrowserSessionTable::new("h".to_owned())
     }
 
@@ -288,128 +295,132 @@ mod tests {
         [number ^ 0x80; 32]
     }
 
-    fn pass(number: u8, now: i64) -> BrowserSession {
+    fn session(number: u8, now: i64) -> BrowserSession {
         BrowserSession::new(number.to_string(), [number; 32], key(number), format!("browser {number}"), now)
     }
 
-    fn sign_in(book: &mut BrowserSessionTable, number: u8, now: i64) -> CancellationToken {
-        let pass = pass(number, now);
-        let ended = pass.signed_out.clone();
-        book.add_link([number; 32], now + 1, None, None);
-        assert_eq!(book.redeem(&[number; 32], now, |_| Some(pass)), LinkRedemption::Accepted { is_new: true });
+    fn sign_in(table: &mut BrowserSessionTable, number: u8, now: i64) -> CancellationToken {
+        let session = session(number, now);
+        let ended = session.signed_out.clone();
+        table.add_link([number; 32], now + 1, None, None);
+        assert_eq!(table.redeem(&[number; 32], now, |_| Some(session)), LinkRedemption::Accepted { is_new: true });
         ended
     }
 
     #[test]
     fn a_code_works_once() {
-        let mut book = book();
-        book.add_link([7; 32], 1000, Some("phone".into()), None);
+        let mut table = table();
+        table.add_link([7; 32], 1000, Some("phone".into()), None);
         let mut label = None;
-        let redeemed = book.redeem(&[7; 32], 999, |given| {
+        let redeemed = table.redeem(&[7; 32], 999, |given| {
             label = given;
-            Some(pass(1, 999))
+            Some(session(1, 999))
         });
         assert_eq!((redeemed, label.as_deref()), (LinkRedemption::Accepted { is_new: true }, Some("phone")));
-        assert_eq!(book.redeem(&[7; 32], 999, |_| Some(pass(2, 999))), LinkRedemption::Rejected);
-        assert_eq!(book.sessions().len(), 1);
+        assert_eq!(table.redeem(&[7; 32], 999, |_| Some(session(2, 999))), LinkRedemption::Rejected);
+        assert_eq!(table.sessions().len(), 1);
     }
 
     #[test]
     fn an_expired_or_unknown_code_is_rejected() {
-        let mut book = book();
-        book.add_link([7; 32], 1000, None, None);
-        assert_eq!(book.redeem(&[8; 32], 10, |_| Some(pass(1, 10))), LinkRedemption::Rejected);
-        assert_eq!(book.redeem(&[7; 32], 1000, |_| Some(pass(1, 1000))), LinkRedemption::Rejected);
-        assert!(book.sessions().is_empty());
+        let mut table = table();
+        table.add_link([7; 32], 1000, None, None);
+        assert_eq!(table.redeem(&[8; 32], 10, |_| Some(session(1, 10))), LinkRedemption::Rejected);
+        assert_eq!(table.redeem(&[7; 32], 1000, |_| Some(session(1, 1000))), LinkRedemption::Rejected);
+        assert!(table.sessions().is_empty());
     }
 
     #[test]
     fn wrong_codes_are_rate_limited_and_right_ones_still_work() {
-        let mut book = book();
-        book.add_link([7; 32], 10 * DAY, None, None);
+        let mut table = table();
+        table.add_link([7; 32], 10 * DAY, None, None);
         for _ in 0..MAX_WRONG_CODES {
-            assert_eq!(book.redeem(&[8; 32], 0, |_| None), LinkRedemption::Rejected);
+            assert_eq!(table.redeem(&[8; 32], 0, |_| None), LinkRedemption::Rejected);
         }
-        assert_eq!(book.redeem(&[8; 32], WRONG_CODES_WINDOW_MS - 1, |_| None), LinkRedemption::RateLimited);
+        assert_eq!(table.redeem(&[8; 32], WRONG_CODES_WINDOW_MS - 1, |_| None), LinkRedemption::RateLimited);
         assert_eq!(
-            book.redeem(&[7; 32], WRONG_CODES_WINDOW_MS - 1, |_| None),
+            table.redeem(&[7; 32], WRONG_CODES_WINDOW_MS - 1, |_| None),
             LinkRedemption::Accepted { is_new: false }
         );
-        assert_eq!(book.redeem(&[8; 32], WRONG_CODES_WINDOW_MS, |_| None), LinkRedemption::Rejected);
+        assert_eq!(table.redeem(&[8; 32], WRONG_CODES_WINDOW_MS, |_| None), LinkRedemption::Rejected);
     }
 
     #[test]
     fn links_and_browser_sessions_are_limited_and_the_oldest_evicted() {
-        let mut book = book();
+        let mut table = table();
         for number in 0..=32 {
-            book.add_link([number; 32], 1000, None, None);
+            table.add_link([number; 32], 1000, None, None);
         }
-        assert_eq!(book.redeem(&[0; 32], 1, |_| None), LinkRedemption::Rejected);
-        assert_eq!(book.redeem(&[1; 32], 1, |_| None), LinkRedemption::Accepted { is_new: false });
-        let tokens: Vec<_> = (0..=100).map(|number| sign_in(&mut book, number, i64::from(number))).collect();
-        assert_eq!(book.sessions().len(), MAX_BROWSER_SESSIONS);
+        assert_eq!(table.redeem(&[0; 32], 1, |_| None), LinkRedemption::Rejected);
+        assert_eq!(table.redeem(&[1; 32], 1, |_| None), LinkRedemption::Accepted { is_new: false });
+        let tokens: Vec<_> = (0..=100).map(|number| sign_in(&mut table, number, i64::from(number))).collect();
+        assert_eq!(table.sessions().len(), MAX_BROWSER_SESSIONS);
         assert!(tokens[0].is_cancelled() && !tokens[1].is_cancelled());
         assert!(
-            book.authenticate(&[0; 32], &key(0), 200).is_none()
-                && book.authenticate(&[100; 32], &key(100), 200).is_some()
+            table.authenticate(&[0; 32], &key(0), 200).is_none()
+                && table.authenticate(&[100; 32], &key(100), 200).is_some()
         );
     }
 
     #[test]
     fn an_unused_browser_session_expires_and_a_used_one_does_not() {
-        let mut book = book();
-        let (first, second) = (sign_in(&mut book, 1, 0), sign_in(&mut book, 2, 0));
-        assert!(book.authenticate(&[1; 32], &key(1), 80 * DAY).is_some());
-        assert!(book.authenticate(&[1; 32], &key(1), 169 * DAY).is_some());
-        assert!(book.authenticate(&[2; 32], &key(2), 169 * DAY).is_none());
+        let mut table = table();
+        let (first, second) = (sign_in(&mut table, 1, 0), sign_in(&mut table, 2, 0));
+        assert!(table.authenticate(&[1; 32], &key(1), 80 * DAY).is_some());
+        assert!(table.authenticate(&[1; 32], &key(1), 169 * DAY).is_some());
+        assert!(table.authenticate(&[2; 32], &key(2), 169 * DAY).is_none());
         assert!(second.is_cancelled() && !first.is_cancelled());
     }
 
     #[test]
     fn revoking_ends_one_browser_session_or_all() {
-        let mut book = book();
-        let tokens = [sign_in(&mut book, 1, 0), sign_in(&mut book, 2, 0), sign_in(&mut book, 3, 0)];
-        book.add_link([9; 32], 1000, None, None);
-        assert_eq!((book.revoke(Some(&["2"])), book.revoke(Some(&["2"]))), (1, 0));
+        let mut table = table();
+        let tokens = [sign_in(&mut table, 1, 0), sign_in(&mut table, 2, 0), sign_in(&mut table, 3, 0)];
+        table.add_link([9; 32], 1000, None, None);
+        assert_eq!((table.revoke(Some(&["2"])), table.revoke(Some(&["2"]))), (1, 0));
         assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, true, false]);
-        assert!(book.authenticate(&[2; 32], &key(2), 1).is_none());
-        assert_eq!(book.revoke(None), 2);
+        assert!(table.authenticate(&[2; 32], &key(2), 1).is_none());
+        assert_eq!(table.revoke(None), 2);
         assert!(tokens.iter().all(CancellationToken::is_cancelled));
-        assert_eq!(book.redeem(&[9; 32], 1, |_| Some(pass(9, 1))), LinkRedemption::Rejected, "links that wait go, too");
+        assert_eq!(
+            table.redeem(&[9; 32], 1, |_| Some(session(9, 1))),
+            LinkRedemption::Rejected,
+            "links that wait go, too"
+        );
     }
 
     #[test]
     fn a_cookie_is_accepted_only_with_its_own_page_key() {
-        let mut book = book();
-        sign_in(&mut book, 1, 0);
-        sign_in(&mut book, 2, 0);
-        assert!(book.authenticate(&[1; 32], &key(2), 1).is_none(), "another browser's key");
-        assert!(book.authenticate(&[1; 32], &[1; 32], 1).is_none(), "the cookie twice");
-        assert!(book.authenticate(&key(1), &key(1), 1).is_none(), "the key twice");
-        assert_eq!(book.authenticate(&[1; 32], &key(1), 1).unwrap().id, "1");
-        assert_eq!(book.session_id_by_cookie(&[1; 32]), Some("1"));
+        let mut table = table();
+        sign_in(&mut table, 1, 0);
+        sign_in(&mut table, 2, 0);
+        assert!(table.authenticate(&[1; 32], &key(2), 1).is_none(), "another browser's key");
+        assert!(table.authenticate(&[1; 32], &[1; 32], 1).is_none(), "the cookie twice");
+        assert!(table.authenticate(&key(1), &key(1), 1).is_none(), "the key twice");
+        assert_eq!(table.authenticate(&[1; 32], &key(1), 1).unwrap().id, "1");
+        assert_eq!(table.session_id_by_cookie(&[1; 32]), Some("1"));
     }
 
     #[test]
     fn signing_out_a_browser_voids_its_links() {
-        let mut book = book();
-        sign_in(&mut book, 1, 0);
-        sign_in(&mut book, 2, 0);
-        assert!(book.add_link([11; 32], 1000, None, Some("1")));
-        assert!(book.add_link([12; 32], 1000, None, Some("2")));
-        assert!(book.add_link([13; 32], 1000, None, None));
-        book.revoke(Some(&["1"]));
-        assert!(!book.add_link([14; 32], 1000, None, Some("1")), "it is signed out already");
+        let mut table = table();
+        sign_in(&mut table, 1, 0);
+        sign_in(&mut table, 2, 0);
+        assert!(table.add_link([11; 32], 1000, None, Some("1")));
+        assert!(table.add_link([12; 32], 1000, None, Some("2")));
+        assert!(table.add_link([13; 32], 1000, None, None));
+        table.revoke(Some(&["1"]));
+        assert!(!table.add_link([14; 32], 1000, None, Some("1")), "it is signed out already");
         for voided in [11, 14] {
-            assert_eq!(book.redeem(&[voided; 32], 1, |_| None), LinkRedemption::Rejected, "{voided}");
+            assert_eq!(table.redeem(&[voided; 32], 1, |_| None), LinkRedemption::Rejected, "{voided}");
         }
         for good in [12, 13] {
-            assert_eq!(book.redeem(&[good; 32], 1, |_| None), LinkRedemption::Accepted { is_new: false }, "{good}");
+            assert_eq!(table.redeem(&[good; 32], 1, |_| None), LinkRedemption::Accepted { is_new: false }, "{good}");
         }
-        assert!(book.add_link([15; 32], 100 * DAY, None, Some("2")));
-        book.remove_expired(UNUSED_EXPIRY_MS + 1);
+        assert!(table.add_link([15; 32], 100 * DAY, None, Some("2")));
+        table.remove_expired(UNUSED_EXPIRY_MS + 1);
         assert_eq!(
-            book.redeem(&[15; 32], UNUSED_EXPIRY_MS + 1, |_| None),
+            table.redeem(&[15; 32], UNUSED_EXPIRY_MS + 1, |_| None),
             LinkRedemption::Rejected,
             "its browser was away for too long"
         );

@@ -23,13 +23,14 @@ const MAX_BODY_BYTES: usize = 1024;
 /// Seconds after which a client may try another code.
 const RETRY_AFTER_SECONDS: &str = "60";
 
-const FOREIGN_ORIGIN_MESSAGE: &str = "Only the host's own page may do that.";
-const NOT_JSON_MESSAGE: &str = "The code must come as JSON: {\"code\": \"…\"}.";
-const BODY_TOO_LARGE_MESSAGE: &str = "That is too much for a code.";
-const INVALID_LINK_MESSAGE: &str = "This link is used up, too old or wrong. Make another one with `hostler link`.";
-const TOO_MANY_ATTEMPTS_MESSAGE: &str = "There were too many wrong links just now. Wait a minute, then try again.";
-const NOT_SIGNED_IN_MESSAGE: &str = "You are not signed in here.";
-const SAVE_FAILED_MESSAGE: &str = "The host could not write down who is signed in; its log says why.";
+const FOREIGN_ORIGIN_MESSAGE: &str = "Only the host's own page can send this request.";
+const NOT_JSON_MESSAGE: &str = "Send the code as JSON: {\"code\": \"…\"}.";
+const BODY_TOO_LARGE_MESSAGE: &str = "The request body is too large. Send only the code.";
+const INVALID_LINK_MESSAGE: &str =
+    "This sign-in link is used, expired or wrong. Create another one with `hostler link`.";
+const TOO_MANY_ATTEMPTS_MESSAGE: &str = "Too many wrong sign-in links. Wait a minute, then try again.";
+const NOT_SIGNED_IN_MESSAGE: &str = "This browser is not signed in.";
+const SAVE_FAILED_MESSAGE: &str = "The host could not store the browser sessions. See the host's log.";
 
 /// Facts about a request that its headers and body do not contain.
 pub(crate) struct SignInContext {
@@ -50,8 +51,8 @@ type SignInResponse = Response<Full<Bytes>>;
 
 /// Answers a request to one of the two endpoints.
 pub(crate) async fn respond<B>(
-    passes: &BrowserSessions,
-    caller: &SignInContext,
+    sessions: &BrowserSessions,
+    context: &SignInContext,
     head: &Parts,
     body: B,
 ) -> SignInResponse
@@ -60,18 +61,21 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     match (head.uri.path(), &head.method) {
-        ("/sign-in", &Method::GET | &Method::HEAD) => sign_in_status(passes, caller, &head.headers),
-        (_, &Method::POST) if !caller.is_own_page => text_response(StatusCode::FORBIDDEN, FOREIGN_ORIGIN_MESSAGE),
+        ("/sign-in", &Method::GET | &Method::HEAD) => sign_in_status(sessions, context, &head.headers),
+        (_, &Method::POST) if !context.is_own_page => text_response(StatusCode::FORBIDDEN, FOREIGN_ORIGIN_MESSAGE),
         ("/sign-in", &Method::POST) => match read_code(&head.headers, body).await {
-            Ok(code) => sign_in(passes, caller, &head.headers, code).await,
+            Ok(code) => sign_in(sessions, context, &head.headers, code).await,
             Err((status, text)) => text_response(status, text),
         },
         ("/sign-out", &Method::POST) => {
             let everywhere = head.uri.query().is_some_and(|query| query == "everywhere");
-            sign_out(passes, caller, &head.headers, everywhere).await
+            sign_out(sessions, context, &head.headers, everywhere).await
         }
         (path, _) => {
-            let mut answer = text_response(StatusCode::METHOD_NOT_ALLOWED, "That method means nothing here.");
+            let mut answer = text_response(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "This method is not allowed. Use one of those in the Allow header.",
+            );
             let allowed = if path == "/sign-in" { "GET, HEAD, POST" } else { "POST" };
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             answer
@@ -81,15 +85,15 @@ where
 
 /// The sign-in status, which the page needs before it connects. Use extends a browser session, so its cookie is set
 /// again.
-fn sign_in_status(passes: &BrowserSessions, caller: &SignInContext, headers: &HeaderMap) -> SignInResponse {
-    let found = passes.authenticate_with_cookie(headers);
+fn sign_in_status(sessions: &BrowserSessions, context: &SignInContext, headers: &HeaderMap) -> SignInResponse {
+    let found = sessions.authenticate_with_cookie(headers);
     let mut answer = json_response(&json!({
         "signedIn": found.is_some(),
-        "required": caller.is_sign_in_required,
+        "required": context.is_sign_in_required,
         "host": { "name": "hostler", "title": "Hostler", "version": env!("CARGO_PKG_VERSION") },
     }));
-    if let Some((_, pass)) = found {
-        let cookie = cookie::set_cookie_header(passes.lock_table().host_id(), &pass, caller.is_secure);
+    if let Some((_, cookie)) = found {
+        let cookie = cookie::set_cookie_header(sessions.lock_table().host_id(), &cookie, context.is_secure);
         answer.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     }
     answer
@@ -123,41 +127,41 @@ where
 }
 
 async fn sign_in(
-    passes: &BrowserSessions,
-    caller: &SignInContext,
+    sessions: &BrowserSessions,
+    context: &SignInContext,
     headers: &HeaderMap,
     code: SignInSecret,
 ) -> SignInResponse {
-    let known = passes.authenticate_with_cookie(headers).map(|(_, cookie)| cookie);
-    let (is_signed_in, brought) = (known.is_some(), passes.session_ids_of_cookies(headers));
+    let known = sessions.authenticate_with_cookie(headers).map(|(_, cookie)| cookie);
+    let (is_signed_in, presented) = (known.is_some(), sessions.session_ids_of_cookies(headers));
     let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let label = browser_label::browser_label(browser);
-    let redeeming = {
-        let passes = passes.clone();
+    let redemption = {
+        let sessions = sessions.clone();
         tokio::task::spawn_blocking(move || {
-            let lost: Vec<&str> = brought.iter().map(String::as_str).collect();
-            passes.redeem(&code, is_signed_in, &lost, label)
+            let lost: Vec<&str> = presented.iter().map(String::as_str).collect();
+            sessions.redeem(&code, is_signed_in, &lost, label)
         })
     };
-    let (cookie, key) = match redeeming.await.map_err(std::io::Error::other).flatten() {
+    let (cookie, key) = match redemption.await.map_err(std::io::Error::other).flatten() {
         Ok(LinkRedemption::Accepted { is_new: None }) => (known, None),
         Ok(LinkRedemption::Accepted { is_new: Some(IssuedCredentials { cookie, page_key: key }) }) => {
             (Some(cookie), Some(key))
         }
         Ok(LinkRedemption::Rejected) => {
-            tracing::info!("a browser brought a link that is not good");
+            tracing::info!("sign-in rejected: the link is used, expired or wrong");
             return text_response(StatusCode::FORBIDDEN, INVALID_LINK_MESSAGE);
         }
         Ok(LinkRedemption::RateLimited) => {
-            tracing::warn!("too many wrong links: none is looked at for a minute");
+            tracing::warn!("too many wrong sign-in links: all links are rejected for a minute");
             let mut answer = text_response(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_ATTEMPTS_MESSAGE);
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
             return answer;
         }
         Err(error) => return save_failed(&error),
     };
-    let cookie =
-        cookie.and_then(|cookie| cookie::set_cookie_header(passes.lock_table().host_id(), &cookie, caller.is_secure));
+    let cookie = cookie
+        .and_then(|cookie| cookie::set_cookie_header(sessions.lock_table().host_id(), &cookie, context.is_secure));
     let Some(key) = key else { return no_content(cookie) };
     let mut answer = json_response(&json!({ "key": key.expose() }));
     answer.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
@@ -167,32 +171,32 @@ async fn sign_in(
 /// Signs out the browser's own sessions or, if it has one, all of them. A cookie without its page key signs out
 /// nothing.
 async fn sign_out(
-    passes: &BrowserSessions,
-    caller: &SignInContext,
+    sessions: &BrowserSessions,
+    context: &SignInContext,
     headers: &HeaderMap,
     everywhere: bool,
 ) -> SignInResponse {
-    let ids = passes.authenticate(headers).map(|_| passes.session_ids_of_cookies(headers)).unwrap_or_default();
+    let ids = sessions.authenticate(headers).map(|_| sessions.session_ids_of_cookies(headers)).unwrap_or_default();
     if everywhere && ids.is_empty() {
         return text_response(StatusCode::FORBIDDEN, NOT_SIGNED_IN_MESSAGE);
     }
     if !ids.is_empty() {
-        let revoking = {
-            let passes = passes.clone();
+        let revocation = {
+            let sessions = sessions.clone();
             tokio::task::spawn_blocking(move || {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                passes.revoke((!everywhere).then_some(&*ids))
+                sessions.revoke((!everywhere).then_some(&*ids))
             })
         };
-        if let Err(error) = revoking.await.map_err(std::io::Error::other).flatten() {
+        if let Err(error) = revocation.await.map_err(std::io::Error::other).flatten() {
             return save_failed(&error);
         }
     }
-    no_content(cookie::clear_cookie_header(passes.lock_table().host_id(), caller.is_secure))
+    no_content(cookie::clear_cookie_header(sessions.lock_table().host_id(), context.is_secure))
 }
 
 fn save_failed(error: &std::io::Error) -> SignInResponse {
-    tracing::error!(%error, "who is signed in could not be written down");
+    tracing::error!(%error, "failed to store browser sessions");
     text_response(StatusCode::INTERNAL_SERVER_ERROR, SAVE_FAILED_MESSAGE)
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn find_by_name(name: &str) -> Option<&'static ActionRow> {
 }
 
 const MULTIPLE_CHATS: HostSupport = NotOffered("several chats in a session");
-const CHAT_DIRECTORIES: HostSupport = NotOffered("another first directory for a session, or directories of a chat");
+const CHAT_DIRECTORIES: HostSupport = NotOffered("changes of a session's first directory, or directories of a chat");
 const CHANGESETS: HostSupport = NotOffered("changesets");
 const CANVASES: HostSupport = NotOffered("canvases");
 const AUTOMATIONS: HostSupport = NotOffered("automations");
@@ -83,12 +83,12 @@ const MCP_AUTH: HostSupport = NotOffered("sign-ins for MCP servers");
 
 actions! {
     RootAgentsChanged "root/agentsChanged" [Root] Host (0, 1, 0) Offered, "";
-    RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) NotOffered("a count of sessions"), "";
+    RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) NotOffered("a count of active sessions"), "";
     RootTerminalsChanged "root/terminalsChanged" [Root] Host (0, 1, 0) Offered, "";
-    RootConfigChanged "root/configChanged" [Root] Client (0, 1, 0) Offered, "all values together stay below 1 MiB";
+    RootConfigChanged "root/configChanged" [Root] Client (0, 1, 0) Offered, "all values together are smaller than 1 MiB";
 
     SessionReady "session/ready" [Session] Host (0, 1, 0) Offered, "";
-    SessionCreationFailed "session/creationFailed" [Session] Host (0, 1, 0) NotOffered("sessions that fail for good: a start that failed is a failed turn, and the next message tries again"), "";
+    SessionCreationFailed "session/creationFailed" [Session] Host (0, 1, 0) NotOffered("sessions whose creation fails: a failed start is a failed turn, and the next message starts the agent again"), "";
     SessionChatAdded "session/chatAdded" [Session] Host (0, 4, 0) Offered, "";
     SessionChatRemoved "session/chatRemoved" [Session] Host (0, 4, 0) MULTIPLE_CHATS, "";
     SessionChatUpdated "session/chatUpdated" [Session] Host (0, 4, 0) Offered, "";
@@ -99,8 +99,8 @@ actions! {
     SessionServerToolsChanged "session/serverToolsChanged" [Session] Host (0, 1, 0) NotOffered("a list of the agent's tools"), "";
     SessionActiveClientSet "session/activeClientSet" [Session] OwnClient (0, 5, 0) Offered, "";
     SessionActiveClientRemoved "session/activeClientRemoved" [Session] OwnClient (0, 5, 0) Offered, "the client is active in the session";
-    SessionWorkingDirectorySet "session/workingDirectorySet" [Session] Client (0, 7, 0) Offered, "the directory exists and is named as the host names it";
-    SessionWorkingDirectoryRemoved "session/workingDirectoryRemoved" [Session] Client (0, 7, 0) Offered, "the directory is one of the session's, and not the first";
+    SessionWorkingDirectorySet "session/workingDirectorySet" [Session] Client (0, 7, 0) Offered, "the directory exists and its URI is in the host's form";
+    SessionWorkingDirectoryRemoved "session/workingDirectoryRemoved" [Session] Client (0, 7, 0) Offered, "the directory is in the session and is not the first";
     SessionWorkingDirectoryReplaced "session/workingDirectoryReplaced" [Session] Client (0, 8, 0) CHAT_DIRECTORIES, "";
     SessionInputNeededSet "session/inputNeededSet" [Session] Host (0, 5, 1) Offered, "";
     SessionInputNeededRemoved "session/inputNeededRemoved" [Session] Host (0, 5, 1) Offered, "";
@@ -114,12 +114,12 @@ actions! {
     SessionMcpServerBackgroundRequested "session/mcpServerBackgroundRequested" [Session] Client (0, 9, 0) MCP_SERVERS, "";
     SessionIsReadChanged "session/isReadChanged" [Session] Client (0, 1, 0) Offered, "";
     SessionIsArchivedChanged "session/isArchivedChanged" [Session] Client (0, 1, 0) Offered, "";
-    SessionActivityChanged "session/activityChanged" [Session] Host (0, 1, 0) NotOffered("an activity of the session: its chats have theirs"), "";
+    SessionActivityChanged "session/activityChanged" [Session] Host (0, 1, 0) NotOffered("an activity of the session, because each chat has its own"), "";
     SessionChangesetsChanged "session/changesetsChanged" [Session] Host (0, 2, 0) CHANGESETS, "";
-    SessionConfigChanged "session/configChanged" [Session] Client (0, 1, 0) Offered, "the keys may be changed and the values are the schema's";
+    SessionConfigChanged "session/configChanged" [Session] Client (0, 1, 0) Offered, "the keys can be changed and the values match the schema";
     SessionMetaChanged "session/metaChanged" [Session] Host (0, 1, 0) Offered, "";
 
-    ChatTurnStarted "chat/turnStarted" [Chat] Client (0, 4, 0) Offered, "no turn is running, the id is new, the message is a user's and not empty, and a queued message that it names is queued";
+    ChatTurnStarted "chat/turnStarted" [Chat] Client (0, 4, 0) Offered, "no turn is running, the id is new, the message is from the user and not empty, and the queued message that it refers to, if any, is in the queue";
     ChatResponsePart "chat/responsePart" [Chat] Host (0, 4, 0) Offered, "";
     ChatDelta "chat/delta" [Chat] Host (0, 4, 0) Offered, "";
     ChatReasoning "chat/reasoning" [Chat] Host (0, 4, 0) Offered, "";
@@ -127,7 +127,7 @@ actions! {
     ChatTurnComplete "chat/turnComplete" [Chat] Host (0, 4, 0) Offered, "";
     ChatTurnCancelled "chat/turnCancelled" [Chat] Client (0, 4, 0) Offered, "that turn is running";
     ChatError "chat/error" [Chat] Host (0, 4, 0) Offered, "";
-    ChatTurnResume "chat/turnResume" [Chat] Client (0, 9, 0) Offered, "no turn is running, and it is the last turn, which ended with a resumable error";
+    ChatTurnResume "chat/turnResume" [Chat] Client (0, 9, 0) Offered, "no turn is running, and the turn is the last one and ended with a resumable error";
     ChatToolCallStart "chat/toolCallStart" [Chat] Host (0, 4, 0) Offered, "";
     ChatToolCallDelta "chat/toolCallDelta" [Chat] Host (0, 4, 0) Offered, "";
     ChatToolCallReady "chat/toolCallReady" [Chat] Host (0, 4, 0) Offered, "";
@@ -138,11 +138,11 @@ actions! {
     ChatToolCallAuthRequired "chat/toolCallAuthRequired" [Chat] Host (0, 6, 0) MCP_AUTH, "";
     ChatToolCallAuthResolved "chat/toolCallAuthResolved" [Chat] Host (0, 6, 0) MCP_AUTH, "";
     ChatInputRequested "chat/inputRequested" [Chat] Host (0, 4, 0) Offered, "";
-    ChatInputAnswerChanged "chat/inputAnswerChanged" [Chat] Client (0, 4, 0) Offered, "the request is open, and the answer fits the question";
-    ChatInputCompleted "chat/inputCompleted" [Chat] Client (0, 4, 0) Offered, "the request is open; to accept, every required question is answered";
-    ChatPendingMessageSet "chat/pendingMessageSet" [Chat] Client (0, 4, 0) Offered, "the message is a user's and not empty, has not become a turn, and the queue has room";
-    ChatPendingMessageRemoved "chat/pendingMessageRemoved" [Chat] Client (0, 4, 0) Offered, "the message waits";
-    ChatQueuedMessagesReordered "chat/queuedMessagesReordered" [Chat] Client (0, 4, 0) Offered, "a message is queued";
+    ChatInputAnswerChanged "chat/inputAnswerChanged" [Chat] Client (0, 4, 0) Offered, "the request is pending, and the answer matches the question";
+    ChatInputCompleted "chat/inputCompleted" [Chat] Client (0, 4, 0) Offered, "the request is pending; to accept it, every required question needs an answer";
+    ChatPendingMessageSet "chat/pendingMessageSet" [Chat] Client (0, 4, 0) Offered, "the message is from the user and not empty, has not become a turn, and the queue is not full";
+    ChatPendingMessageRemoved "chat/pendingMessageRemoved" [Chat] Client (0, 4, 0) Offered, "the message is pending";
+    ChatQueuedMessagesReordered "chat/queuedMessagesReordered" [Chat] Client (0, 4, 0) Offered, "at least one message is queued";
     ChatDraftChanged "chat/draftChanged" [Chat] Client (0, 5, 0) Offered, "";
     ChatTruncated "chat/truncated" [Chat] Client (0, 4, 0) NotOffered("truncation of a chat"), "";
     ChatTurnsLoaded "chat/turnsLoaded" [Chat] Host (0, 5, 1) Offered, "";
@@ -166,16 +166,16 @@ actions! {
     ChangesetOperationStatusChanged "changeset/operationStatusChanged" [Changeset] Host (0, 3, 0) CHANGESETS, "";
     ChangesetCleared "changeset/cleared" [Changeset] Host (0, 2, 0) CHANGESETS, "";
 
-    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) Offered, "it has at least one entry";
-    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
-    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
-    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
-    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "the entry is there and not the only one";
+    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) Offered, "the annotation has at least one entry";
+    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) Offered, "the annotation exists";
+    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) Offered, "the annotation exists";
+    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "the annotation exists";
+    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "the entry exists and is not the only one";
 
     TerminalData "terminal/data" [Terminal] Host (0, 1, 0) Offered, "";
-    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) Offered, "the terminal is that of a shell, which runs and reads: at most 256 KiB wait for it. The echo does not say what was typed";
-    TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) Offered, "there are 1 to 2000 columns and rows";
-    TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) Offered, "the client holds the terminal, or nobody who is here does, or a session; it names the client itself, a client that the holder knows, or a chat of a session";
+    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) Offered, "the shell of the terminal is running, and at most 256 KiB of input are pending. The echo does not contain the input";
+    TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) Offered, "columns and rows are from 1 to 2000";
+    TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) Offered, "the client holds the terminal, or a session or a disconnected client does. It can claim the terminal for itself or for a chat of a session; the holder can also transfer it to another known client";
     TerminalTitleChanged "terminal/titleChanged" [Terminal] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";
     TerminalCwdChanged "terminal/cwdChanged" [Terminal] Host (0, 1, 0) Offered, "";
     TerminalExited "terminal/exited" [Terminal] Host (0, 1, 0) Offered, "";

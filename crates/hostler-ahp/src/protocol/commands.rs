@@ -66,7 +66,7 @@ commands! {
     "createChat" "session" "chat: the default chat" => "null" [-32001, -32602] Offered;
     "disposeChat" "chat" "" => "" [-32602] MULTIPLE_CHATS, INVALID_PARAMS;
     "moveChat" "chat" "destination" => "" [-32602] MULTIPLE_CHATS, INVALID_PARAMS;
-    "fetchTurns" "chat" "cursor?" => "{}, after `chat/turnsLoaded` for the asking connection only" [-32001, -32602] Offered;
+    "fetchTurns" "chat" "cursor?" => "{}, after `chat/turnsLoaded` to the requesting connection only" [-32001, -32602] Offered;
     "completions" "chat" "kind, text, offset" => "items" [-32001, -32602] Offered;
     "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
     "sessionConfigCompletions" "root" "provider?, workingDirectory?, config?, property, query?" => "items" [-32002] Offered;

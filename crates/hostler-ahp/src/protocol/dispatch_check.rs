@@ -56,7 +56,9 @@ pub(crate) enum DispatchError {
     #[error(transparent)]
     Limit(#[from] ActionLimitError),
     /// Too many dispatches of the client are queued.
-    #[error("too many actions of this client are queued behind its attachments; send this one again later")]
+    #[error(
+        "too many actions of this client wait for its attachments; dispatch again when the attachments are prepared"
+    )]
     QueueFull,
 }
 

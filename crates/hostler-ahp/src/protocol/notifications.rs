@@ -34,15 +34,15 @@ macro_rules! notifications {
 const TELEMETRY: HostSupport = NotOffered("telemetry beyond its log");
 
 notifications! {
-    DISPATCH_ACTION "dispatchAction" Client (0, 1, 0) Offered, "a wish to change something; the answer is an envelope";
-    UNSUBSCRIBE "unsubscribe" Client (0, 1, 0) Offered, "the client no longer hears a channel";
-    ACTION "action" Host (0, 1, 0) Offered, "an envelope";
-    SESSION_ADDED "root/sessionAdded" Host (0, 1, 0) Offered, "a session is there";
-    SESSION_REMOVED "root/sessionRemoved" Host (0, 1, 0) Offered, "a session is gone";
-    SESSION_SUMMARY_CHANGED "root/sessionSummaryChanged" Host (0, 1, 0) Offered, "a session's line in the list has changed";
-    PROGRESS "root/progress" Host (0, 5, 0) Offered, "how far something has come that this client waits for";
-    AUTH_REQUIRED "auth/required" Host (0, 1, 0) Offered, "a sign-in is not good any more";
-    EXPORT_LOGS "otlp/exportLogs" Host (0, 2, 0) Offered, "lines of the host's own log";
+    DISPATCH_ACTION "dispatchAction" Client (0, 1, 0) Offered, "dispatches an action; the host answers with an envelope";
+    UNSUBSCRIBE "unsubscribe" Client (0, 1, 0) Offered, "ends the subscription to a channel";
+    ACTION "action" Host (0, 1, 0) Offered, "publishes an envelope";
+    SESSION_ADDED "root/sessionAdded" Host (0, 1, 0) Offered, "a session was added to the list";
+    SESSION_REMOVED "root/sessionRemoved" Host (0, 1, 0) Offered, "a session was removed from the list";
+    SESSION_SUMMARY_CHANGED "root/sessionSummaryChanged" Host (0, 1, 0) Offered, "the summary of a session has changed";
+    PROGRESS "root/progress" Host (0, 5, 0) Offered, "progress of a request of this client";
+    AUTH_REQUIRED "auth/required" Host (0, 1, 0) Offered, "a sign-in has expired or was rejected";
+    EXPORT_LOGS "otlp/exportLogs" Host (0, 2, 0) Offered, "records of the host's own log";
     EXPORT_TRACES "otlp/exportTraces" Host (0, 2, 0) TELEMETRY, "";
     EXPORT_METRICS "otlp/exportMetrics" Host (0, 2, 0) TELEMETRY, "";
 }

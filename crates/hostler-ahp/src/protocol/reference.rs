@@ -8,27 +8,33 @@ use super::{
 };
 
 const INTRODUCTION: &str = "\
-# AHP as this host speaks it
+# AHP support
 
-This page is written from the table that the host itself uses (`crates/hostler-ahp/src/protocol`); a test fails when they differ.
+Read this page if you write a client. It lists the actions, commands and notifications of the Agent Host Protocol (AHP) that this
+host supports. The page is generated from the table that the host uses (`crates/hostler-ahp/src/protocol`); a test fails if they
+differ.
 
-The host speaks AHP 1.0 and 0.9. It picks the highest version that a client offers; a client without one of them is told which
-ones there are, and the connection ends. What a version does not know is not sent to its clients: neither actions nor fields of
-snapshots.
+The host supports AHP 1.0 and 0.9 and selects the highest version that a client offers. If a client offers neither, the host answers
+with the supported versions and closes the connection. Clients do not receive actions or fields of snapshots that their version
+does not define.
 
 ## Actions
 
-A client's wish that is refused comes back as an envelope with a `rejectionReason`, a sentence; nothing changes. *Who* says whose
-wishes are taken: *host* means that only the host says it, *itself* that a client speaks for itself only. *When* says what
-must hold besides; *not offered* says what this host lacks. The host says only what it offers.
+A rejected action changes nothing. The host answers it with an envelope that has a `rejectionReason`, a message for people, and
+`_meta.hostler.code`, a stable code for programs.
+
+*Sender* is who can dispatch an action: only the *host*, any *client*, or only the client that the action names (*own client*).
+*Support* is *yes*, a condition, or the feature that the host does not offer. The host does not dispatch actions of features that it
+does not offer.
 ";
 
 const HOST_REQUESTS_SECTION: &str = "
 ## Requests of the host
 
-The host asks a client for files that only the client has: what its messages attach (`resourceRead`, `resourceResolve`, `resourceList`),
-and whatever that client itself wants of URIs that begin with `vscode-agent-client://` and its id (all `resource*` commands, with
-the parameters that they have above). They are on the root channel. `createResourceWatch` is not asked for.
+The host sends requests to a client for files that only this client has: attachments of its messages (`resourceRead`,
+`resourceResolve`, `resourceList`), and files that the client itself requests with URIs that begin with `vscode-agent-client://` and
+its id (all `resource*` commands, with the parameters above). The requests are on the root channel. The host does not send
+`createResourceWatch`.
 ";
 
 /// The text of `docs/ahp.md`: which parts of the protocol this host supports.
@@ -38,8 +44,8 @@ pub fn protocol_reference() -> String {
     write_actions(&mut page);
     let _ = writeln!(
         page,
-        "\n### Sizes\n\nIds have 1 to {} bytes, titles 1 to 1000. A message has at most {} bytes of text and {} bytes of\n`_meta`; an order \
-         names at most {} messages; any other action has at most {} bytes.",
+        "\n### Sizes\n\nIds have 1 to {} bytes, titles 1 to 1000. A message has at most {} bytes of text and {} bytes of\n`_meta`; `order` \
+         has at most {} messages; any other action has at most {} bytes.",
         action_limits::MAX_ID_BYTES,
         action_limits::MAX_MESSAGE_TEXT_BYTES,
         action_limits::MAX_META_BYTES,
@@ -68,37 +74,37 @@ fn write_actions(page: &mut String) {
     ];
     for kind in kinds {
         let _ = writeln!(page, "\n### Channel: {}\n", kind.name());
-        page.push_str("| action | who | since | here |\n|---|---|---|---|\n");
+        page.push_str("| action | sender | since | support |\n|---|---|---|---|\n");
         for action in actions::ALL.iter().filter(|action| action.channels.contains(&kind)) {
-            let who = match action.allowed_sender {
+            let sender = match action.allowed_sender {
                 AllowedSender::Host => "host",
                 AllowedSender::Client => "client",
-                AllowedSender::OwnClient => "itself",
-                AllowedSender::ToolOwner => "host (no client runs tools here)",
+                AllowedSender::OwnClient => "own client",
+                AllowedSender::ToolOwner => "host (clients cannot run tools)",
             };
-            let here = match (action.support, action.precondition) {
+            let support = match (action.support, action.precondition) {
                 (HostSupport::NotOffered(what), _) => format!("not offered: {what}"),
                 (HostSupport::Offered, "") => "yes".to_owned(),
-                (HostSupport::Offered, when) => format!("when {when}"),
+                (HostSupport::Offered, condition) => format!("if {condition}"),
             };
-            let _ = writeln!(page, "| `{}` | {who} | {} | {here} |", action.name, format_version(action.since));
+            let _ = writeln!(page, "| `{}` | {sender} | {} | {support} |", action.name, format_version(action.since));
         }
     }
 }
 
 fn write_commands(page: &mut String) {
     page.push_str(
-        "\n## Commands\n\nAll of them are part of 0.9 already, but for those whose names begin with `hostler/`, which are this host's own. \
-         Unknown\nones are answered with -32601.\n\n",
+        "\n## Commands\n\nAll commands are part of AHP 0.9, except those that begin with `hostler/`, which are Hostler's own. Unknown \
+         commands are\nanswered with -32601. An error has a stable code for programs in `error.data.code`.\n\n",
     );
-    page.push_str("| command | channel | parameters | result | errors | here |\n|---|---|---|---|---|---|\n");
+    page.push_str("| command | channel | parameters | result | errors | support |\n|---|---|---|---|---|---|\n");
     for command in commands::ALL {
         let errors: Vec<String> = command.errors.iter().map(ToString::to_string).collect();
-        let here = describe_support(command.support);
+        let support = describe_support(command.support);
         let (params, result) = (command.params, command.result);
         let errors = errors.join(", ");
         let _ =
-            writeln!(page, "| `{}` | {} | {params} | {result} | {errors} | {here} |", command.name, command.channel);
+            writeln!(page, "| `{}` | {} | {params} | {result} | {errors} | {support} |", command.name, command.channel);
     }
 }
 
@@ -117,20 +123,25 @@ fn write_deprecated_names(page: &mut String) {
 }
 
 fn write_notifications(page: &mut String) {
-    page.push_str("\n## Notifications\n\n| notification | from | since | what | here |\n|---|---|---|---|---|\n");
+    page.push_str(
+        "\n## Notifications\n\n| notification | sender | since | purpose | support |\n|---|---|---|---|---|\n",
+    );
     for notification in notifications::ALL {
-        let from = match notification.sender {
+        let sender = match notification.sender {
             NotificationSender::Host => "host",
             NotificationSender::Client => "client",
         };
-        let (since, here) = (format_version(notification.since), describe_support(notification.support));
-        let _ =
-            writeln!(page, "| `{}` | {from} | {since} | {} | {here} |", notification.name, notification.description);
+        let (since, support) = (format_version(notification.since), describe_support(notification.support));
+        let _ = writeln!(
+            page,
+            "| `{}` | {sender} | {since} | {} | {support} |",
+            notification.name, notification.description
+        );
     }
 }
 
-fn describe_support(here: HostSupport) -> String {
-    match here {
+fn describe_support(support: HostSupport) -> String {
+    match support {
         HostSupport::Offered => "yes".to_owned(),
         HostSupport::NotOffered(what) => format!("not offered: {what}"),
     }

@@ -62,7 +62,7 @@ fn every_forbidden_action_is_rejected_with_a_reason() {
     for action in actions::ALL {
         // Support is checked before form, so the action may be malformed.
         let home = action.channels[0];
-        let reason = checked(home, json!({"type": action.name, "client": "nobody"}));
+        let reason = checked(home, json!({"type": action.name, "client": "unknown"}));
         match (action.allowed_sender, action.support) {
             (AllowedSender::Host, _) => assert!(reason.unwrap_err().contains("only hosts send it"), "{}", action.name),
             (AllowedSender::ToolOwner, _) => {

@@ -56,7 +56,7 @@ impl FileOpLimiter {
         let units = u32::try_from(request.size() / FILE_OP_UNIT_BYTES + 1).unwrap_or(u32::MAX);
         match Arc::clone(&self.budget).try_acquire_many_owned(units) {
             Ok(room) => Ok(FileOpPermit { _budget: room, running: Arc::clone(running) }),
-            Err(_) => Err(RpcError::new(-32603, "too much is under way with files; wait for some answers first")),
+            Err(_) => Err(RpcError::new(-32603, "too many concurrent file operations; wait for some answers first")),
         }
     }
 }

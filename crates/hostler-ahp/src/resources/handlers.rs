@@ -34,12 +34,12 @@ impl Request {
             Self::Grants => return Ok(json!({"items": resources.grants()})),
             Self::Write(params) => resources.write(to_write_resource(params)?).await?,
             Self::Copy(params) => {
-                let keep = params.fail_if_exists.unwrap_or_default();
-                resources.copy(&params.source, &params.destination, keep).await?;
+                let fail_if_exists = params.fail_if_exists.unwrap_or_default();
+                resources.copy(&params.source, &params.destination, fail_if_exists).await?;
             }
             Self::Move(params) => {
-                let keep = params.fail_if_exists.unwrap_or_default();
-                resources.rename(&params.source, &params.destination, keep).await?;
+                let fail_if_exists = params.fail_if_exists.unwrap_or_default();
+                resources.rename(&params.source, &params.destination, fail_if_exists).await?;
             }
             Self::Delete(params) => resources.remove(&params.uri, params.recursive.unwrap_or_default()).await?,
             Self::Mkdir(params) => resources.make_directory(&params.uri).await?,
@@ -106,10 +106,10 @@ fn to_write_resource(params: ResourceWriteParams) -> Result<WriteResource, RpcEr
         ContentEncoding::Utf8 => params.data.into_bytes(),
         ContentEncoding::Base64 => STANDARD
             .decode(params.data)
-            .map_err(|error| RpcError::invalid_params(format!("the data is no base64: {error}")))?,
+            .map_err(|error| RpcError::invalid_params(format!("data is not valid base64: {error}")))?,
     };
     let position = u64::try_from(params.position.unwrap_or_default())
-        .map_err(|_| RpcError::invalid_params("a position is not negative"))?;
+        .map_err(|_| RpcError::invalid_params("position must not be negative"))?;
     let mode = match params.mode {
         None | Some(ResourceWriteMode::Truncate) => WriteMode::Truncate,
         Some(ResourceWriteMode::Append) => WriteMode::Append,

@@ -83,10 +83,10 @@ impl Request {
             Self::Mkdir(mut params) => pass_on!(to, "resourceMkdir", params),
             Self::Ask(mut params) => pass_on!(to, "resourceRequest", params),
             Self::Watch(_) => {
-                Err(RpcError::invalid_params("this host does not watch files of clients; watch them there"))
+                Err(RpcError::invalid_params("this host does not watch clients' files; watch them on the client"))
             }
             Self::Grants | Self::Allow(_) | Self::Revoke(_) => {
-                Err(RpcError::invalid_params("grants are the host's own"))
+                Err(RpcError::invalid_params("grants belong to the host"))
             }
         };
         match done? {
@@ -125,13 +125,13 @@ async fn ask(to: &HostRequests, method: &'static str, params: &impl Serialize) -
         HostRequestError::Rejected(error) => error,
         HostRequestError::Disconnected => RpcError::new(
             ahp_error_codes::NOT_FOUND,
-            "the client that has these files has gone; connect it and try again",
+            "the client that owns these files has disconnected; connect it and try again",
         ),
         HostRequestError::TimedOut => {
-            internal_error("client_timed_out", "the client that has these files did not answer in time")
+            internal_error("client_timed_out", "the client that owns these files did not answer in time; try again")
         }
         HostRequestError::Busy => {
-            internal_error("client_busy", "the client that has these files is asked for too much; try again")
+            internal_error("client_busy", "the client that owns these files has too many pending requests; try again")
         }
     })
 }
@@ -141,7 +141,7 @@ fn parse_answer<T: DeserializeOwned>(answer: Value) -> Result<T, RpcError> {
 }
 
 fn malformed_answer() -> RpcError {
-    internal_error("client_answer_malformed", "the answer of the client that has these files cannot be read")
+    internal_error("client_answer_malformed", "the answer of the client that owns these files is malformed")
 }
 
 /// An error that is due neither to the requesting client nor to the file, with the reason as its name.

@@ -26,9 +26,9 @@ impl CloseReason {
     pub(crate) fn close_frame(self) -> Bytes {
         match self {
             Self::Finished => encoding::close_frame(1000, ""),
-            Self::GoingAway => encoding::close_frame(1001, "the host is going away"),
+            Self::GoingAway => encoding::close_frame(1001, "the host is stopping"),
             Self::NeverInitialized => encoding::close_frame(1008, "the client did not initialize in time"),
-            Self::SignedOut => encoding::close_frame(4001, "signed out; open another link"),
+            Self::SignedOut => encoding::close_frame(4001, "signed out; sign in with another link"),
             Self::TooSlow => encoding::close_frame(1013, "the client did not read fast enough; reconnect"),
         }
     }

@@ -27,21 +27,21 @@ pub(crate) enum FrameEvent {
 pub(crate) enum ProtocolError {
     #[error("the frames of a client must be masked")]
     Unmasked,
-    #[error("a reserved bit is set that nothing was agreed on for")]
+    #[error("a reserved bit is set without a negotiated extension")]
     ReservedBit,
     #[error("a frame has an unknown opcode")]
     Opcode,
-    #[error("a control frame must be whole and hold at most 125 bytes")]
+    #[error("a control frame must not be fragmented and has at most 125 bytes")]
     Control,
-    #[error("a frame continues a message that was not begun")]
+    #[error("a frame continues a message that has not started")]
     NothingToContinue,
-    #[error("a message begins before the last one has ended")]
+    #[error("a message starts before the previous one is complete")]
     Interleaved,
-    #[error("the close frame has a code that may not be sent")]
+    #[error("the close frame has an invalid code")]
     CloseCode,
     #[error("a text message is not UTF-8")]
     NotUtf8,
-    #[error("a message cannot be inflated")]
+    #[error("a message cannot be decompressed")]
     NotDeflate,
     #[error("a message is larger than this host accepts")]
     TooBig,

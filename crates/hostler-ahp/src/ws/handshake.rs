@@ -24,16 +24,16 @@ pub(crate) enum UpgradeError {
     #[error("This is a Hostler host. Connect with an AHP client over WebSocket.")]
     Plain,
     /// The method or the version of HTTP cannot be upgraded.
-    #[error("A WebSocket is opened with GET over HTTP/1.1.")]
+    #[error("Open a WebSocket with GET over HTTP/1.1.")]
     Method,
     /// `Connection` lacks `Upgrade`: most likely a proxy removed it.
-    #[error("The header `Connection: Upgrade` is missing; a proxy in between must pass it on.")]
+    #[error("The header `Connection: Upgrade` is missing. A proxy in between must forward it.")]
     Connection,
     /// A draft of the protocol.
-    #[error("This host speaks WebSocket version 13 only.")]
+    #[error("This host supports WebSocket version 13 only.")]
     Version,
     /// The key is not 16 bytes in base64, or there are several.
-    #[error("The header `Sec-WebSocket-Key` must be there once, with 16 bytes in base64.")]
+    #[error("The header `Sec-WebSocket-Key` must be present once, with 16 bytes in base64.")]
     Key,
 }
 

@@ -25,43 +25,43 @@ use super::outbox::{MAX_WRITE_SLICES, Outbox};
 /// Size of queued frames above which the writer applies backpressure.
 const WRITE_HIGH_WATER_BYTES: usize = 256 * 1024;
 
-/// Serves a socket: `talk` receives both directions. The socket ends when `talk` ends, or when the client is gone.
+/// Serves a socket: `exchange` receives both directions. The socket ends when `exchange` ends, or when the client is gone.
 pub(crate) async fn run_socket<T, F>(
     stream: T,
     early: Bytes,
     encoding: FrameEncoding,
     limits: &SocketLimits,
-    talk: impl FnOnce(Inbound<T>, Outbound<T>) -> F,
+    exchange: impl FnOnce(Inbound<T>, Outbound<T>) -> F,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
     F: Future<Output = CloseReason>,
 {
-    let line = SharedSocket::new(stream);
+    let socket = SharedSocket::new(stream);
     let decoder = FrameDecoder::new(encoding, limits.max_message_bytes, early);
-    let talk = talk(Inbound { socket: line.clone(), decoder }, Outbound { socket: line.clone() });
-    let goodbye = tokio::select! {
+    let exchange = exchange(Inbound { socket: socket.clone(), decoder }, Outbound { socket: socket.clone() });
+    let close_reason = tokio::select! {
         // The monitor is polled second and so sees at once what reader and writer left for it.
         biased;
-        goodbye = talk => goodbye,
-        loss = monitor_liveness(&line, limits) => {
-            tracing::debug!(%loss, "a client is gone");
+        close_reason = exchange => close_reason,
+        loss = monitor_liveness(&socket, limits) => {
+            tracing::debug!(%loss, "client connection lost");
             return;
         }
     };
-    // `talk` has dropped both directions: the stream has one owner again.
-    if let Some(shared) = Arc::into_inner(line.0) {
-        close_handshake(shared.into_inner().unwrap_or_else(PoisonError::into_inner), goodbye).await;
+    // `exchange` has dropped both directions: the stream has one owner again.
+    if let Some(shared) = Arc::into_inner(socket.0) {
+        close_handshake(shared.into_inner().unwrap_or_else(PoisonError::into_inner), close_reason).await;
     }
 }
 
 /// Why a client is gone without a close frame.
 #[derive(Debug, thiserror::Error)]
 enum DisconnectCause {
-    #[error("it did not answer a ping")]
+    #[error("no answer to a ping")]
     PongTimeout,
-    #[error("it took no more bytes")]
+    #[error("the client does not read")]
     WriteStalled,
-    #[error("the connection broke: {0}")]
+    #[error("connection failed: {0}")]
     Broken(io::Error),
 }
 
@@ -169,7 +169,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> SocketState<T> {
             }
             Poll::Ready(end) => {
                 if let Err(error) = end {
-                    tracing::debug!(%error, "a socket failed");
+                    tracing::debug!(%error, "socket failed");
                 }
                 self.end = Some(SocketEnd::Disconnected);
                 Poll::Ready(false)
@@ -195,24 +195,25 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for Inbound<T> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<String>> {
         let this = self.get_mut();
-        let mut line = this.socket.lock();
-        while line.end.is_none() {
+        let mut socket = this.socket.lock();
+        while socket.end.is_none() {
             match this.decoder.next() {
                 Ok(Some(FrameEvent::Text(text))) => return Poll::Ready(Some(text)),
                 // The monitor writes it.
-                Ok(Some(FrameEvent::Ping(payload))) => line.outbox.set_pong(encoding::pong_frame(&payload)),
+                Ok(Some(FrameEvent::Ping(payload))) => socket.outbox.set_pong(encoding::pong_frame(&payload)),
                 Ok(Some(FrameEvent::Pong)) => {}
                 Ok(Some(FrameEvent::Close(code))) => {
                     let echo =
                         code.map_or_else(encoding::close_frame_without_code, |code| encoding::close_frame(code, ""));
-                    line.end = Some(SocketEnd::CloseReceived(echo));
+                    socket.end = Some(SocketEnd::CloseReceived(echo));
                 }
                 Ok(None) => {
-                    ready!(line.poll_read(context, &mut this.decoder));
+                    ready!(socket.poll_read(context, &mut this.decoder));
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a client broke the protocol");
-                    line.end = Some(SocketEnd::ProtocolFault(encoding::close_frame(error.code(), &error.to_string())));
+                    tracing::debug!(%error, "client violated the WebSocket protocol");
+                    socket.end =
+                        Some(SocketEnd::ProtocolFault(encoding::close_frame(error.code(), &error.to_string())));
                 }
             }
         }
@@ -242,28 +243,28 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Sink<Bytes> for Outbound<T> {
     }
 
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut line = self.socket.lock();
-        line.outbox.close(CloseReason::GoingAway.close_frame());
-        line.poll_write(context, 0)
+        let mut socket = self.socket.lock();
+        socket.outbox.close(CloseReason::GoingAway.close_frame());
+        socket.poll_write(context, 0)
     }
 }
 
 /// Writes control frames while the writer is idle, pings a silent client, and ends when the client is gone.
 async fn monitor_liveness<T: AsyncRead + AsyncWrite + Unpin>(
-    line: &SharedSocket<T>,
+    socket: &SharedSocket<T>,
     limits: &SocketLimits,
 ) -> DisconnectCause {
     let mut timer = pin!(sleep_until(Instant::now() + limits.ping_after));
     poll_fn(|context| {
         loop {
-            let mut line = line.lock();
-            let due = match line.check_liveness(Instant::now(), limits) {
+            let mut socket = socket.lock();
+            let due = match socket.check_liveness(Instant::now(), limits) {
                 Ok(due) => due,
                 Err(loss) => return Poll::Ready(loss),
             };
             // A writer with further frames also flushes the stream; otherwise it is flushed here.
-            if (line.outbox.is_urgent() || (line.unflushed && line.outbox.is_empty()))
-                && let Poll::Ready(Err(error)) = line.poll_write(context, 0)
+            if (socket.outbox.is_urgent() || (socket.unflushed && socket.outbox.is_empty()))
+                && let Poll::Ready(Err(error)) = socket.poll_write(context, 0)
             {
                 return Poll::Ready(DisconnectCause::Broken(error));
             }
@@ -302,23 +303,23 @@ impl<T> SocketState<T> {
 }
 
 /// Sends the close frame and waits a moment for the client to close the connection.
-async fn close_handshake<T: AsyncRead + AsyncWrite + Unpin>(mut line: SocketState<T>, goodbye: CloseReason) {
-    let ending = line.end.take();
-    if ending.is_some() || !goodbye.should_flush() {
-        line.outbox.discard_queued();
+async fn close_handshake<T: AsyncRead + AsyncWrite + Unpin>(mut socket: SocketState<T>, close_reason: CloseReason) {
+    let ending = socket.end.take();
+    if ending.is_some() || !close_reason.should_flush() {
+        socket.outbox.discard_queued();
     }
-    let has_left = matches!(ending, Some(SocketEnd::CloseReceived(_)));
+    let has_closed = matches!(ending, Some(SocketEnd::CloseReceived(_)));
     let close = match ending {
         Some(SocketEnd::Disconnected) => return,
         Some(SocketEnd::CloseReceived(close) | SocketEnd::ProtocolFault(close)) => close,
-        None => goodbye.close_frame(),
+        None => close_reason.close_frame(),
     };
-    let patience = goodbye.close_timeout();
-    line.outbox.close(close);
-    let told = timeout(patience, poll_fn(|context| line.poll_write(context, 0))).await;
-    if matches!(told, Ok(Ok(()))) && !has_left {
+    let close_timeout = close_reason.close_timeout();
+    socket.outbox.close(close);
+    let sent = timeout(close_timeout, poll_fn(|context| socket.poll_write(context, 0))).await;
+    if matches!(sent, Ok(Ok(()))) && !has_closed {
         // A client that does not close, or breaks the connection, has received the close frame anyway.
-        let _ = timeout(patience, shut_down_and_drain(&mut line.stream)).await;
+        let _ = timeout(close_timeout, shut_down_and_drain(&mut socket.stream)).await;
     }
 }
 

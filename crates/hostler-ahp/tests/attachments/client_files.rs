@@ -8,11 +8,11 @@ use hostler_testkit::test_client::{MemoryTransport, TestClient};
 use serde_json::{Value, json};
 
 use crate::common::Raw;
-use crate::fixture::{SESSION, chat, hearing, remote, turn};
+use crate::fixture::{SESSION, chat, remote, subscribed_client, turn};
 
 #[tokio::test]
 async fn a_client_file_is_read_and_stored_by_the_host() {
-    let (mut rig, mut raw) = hearing().await;
+    let (mut rig, mut raw) = subscribed_client().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, params) = raw.asked().await;
     assert_eq!((&params["uri"], &params["encoding"]), (&remote("notes.txt")["uri"], &json!("base64")));
@@ -32,7 +32,7 @@ async fn a_client_file_is_read_and_stored_by_the_host() {
 
 /// Sends a message whose file the client answers with `answer`; returns the rejection.
 async fn refused(answer: Value) -> String {
-    let (rig, mut raw) = hearing().await;
+    let (rig, mut raw) = subscribed_client().await;
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
     let (id, _) = raw.asked().await;
     let mut message = json!({ "jsonrpc": "2.0", "id": id });
@@ -48,9 +48,9 @@ async fn refused(answer: Value) -> String {
 
 #[tokio::test]
 async fn every_bad_answer_of_a_client_has_its_reason() {
-    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
+    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/user/secret" } });
     let huge = "A".repeat(15 << 20);
-    for (answer, code, words) in [
+    for (answer, code, text) in [
         (error(-32008), "attachment_artifact_missing", "no such file"),
         (error(-32009), "attachment_transport_failed", "does not allow this host to read the file"),
         (error(-32603), "attachment_transport_failed", "failed to read the file"),
@@ -62,7 +62,7 @@ async fn every_bad_answer_of_a_client_has_its_reason() {
         (json!({ "result": { "data": huge, "encoding": "utf-8" } }), "attachment_too_large", "larger"),
     ] {
         let reason = refused(answer).await;
-        assert!(reason.contains(code) && reason.contains(words) && reason.contains("notes.txt"), "{code}: {reason}");
+        assert!(reason.contains(code) && reason.contains(text) && reason.contains("notes.txt"), "{code}: {reason}");
         assert!(!reason.contains("secret"), "{reason}");
     }
 }
@@ -89,12 +89,12 @@ async fn a_file_request_to_a_silent_client_times_out() {
 
 #[tokio::test]
 async fn a_client_that_disconnects_during_a_file_request_has_no_partial_effect() {
-    let (mut rig, mut raw) = hearing().await;
+    let (mut rig, mut raw) = subscribed_client().await;
     let mut other = Raw::connect(&rig);
     other.call("initialize", json!({ "protocolVersions": ["1.0.0"], "clientId": "other" })).await.unwrap();
     other.call("subscribe", json!({ "channel": chat() })).await.unwrap();
     raw.dispatch(&chat(), turn("t1", "look", &[remote("notes.txt")])).await;
-    raw.dispatch(&chat(), turn("t2", "plain words", &[])).await;
+    raw.dispatch(&chat(), turn("t2", "plain text", &[])).await;
     raw.asked().await;
     // The dispatch before the ping has been received.
     assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
@@ -104,13 +104,13 @@ async fn a_client_that_disconnects_during_a_file_request_has_no_partial_effect()
     assert!(reason.contains("is gone") && reason.contains("attachment_transport_failed"), "{reason}");
     let next = other.envelope("chat/turnStarted").await;
     assert_eq!((&next["action"]["turnId"], next.get("rejectionReason")), (&json!("t2"), None));
-    assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "plain words");
+    assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "plain text");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn a_plan_reads_client_files_and_stores_nothing() {
-    let (rig, mut raw) = hearing().await;
+    let (rig, mut raw) = subscribed_client().await;
     let attached = [remote("a.txt"), crate::fixture::embedded("b.bin", &[0xff, 0xfe, 0x00, 0x80, 0xc0])];
     let params = json!({ "channel": chat(), "attachments": attached });
     let request = json!({ "jsonrpc": "2.0", "id": "plan", "method": "hostler/planAttachments", "params": params });
@@ -137,7 +137,7 @@ async fn a_plan_reads_client_files_and_stores_nothing() {
 #[tokio::test]
 async fn the_reference_client_provides_its_files() {
     use ahp_types::commands::{ContentEncoding, ResourceReadResult};
-    let (mut rig, mut raw) = hearing().await;
+    let (mut rig, mut raw) = subscribed_client().await;
     let MemoryConnection { sender, receiver } = connect_in_memory(&rig.engine, AhpConnectionLimits::default());
     let client = TestClient::connect_over(MemoryTransport { sender, receiver }).await.client;
     client.set_server_request_handler(|method, params| async move {
@@ -163,7 +163,7 @@ fn directory() -> Value {
 #[tokio::test]
 async fn a_client_directory_is_listed_and_a_file_declared_as_one_is_read() {
     let uri = &directory()["uri"];
-    let (mut rig, mut raw) = hearing().await;
+    let (mut rig, mut raw) = subscribed_client().await;
     raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
     let id = raw.asked_to("resourceResolve", uri).await;
     raw.answer(&id, json!({ "uri": uri, "type": "directory" })).await;
@@ -178,7 +178,7 @@ async fn a_client_directory_is_listed_and_a_file_declared_as_one_is_read() {
     assert_eq!(rig.starts.next_start().await.succeed().next_full_prompt().await.blocks().len(), 1);
     rig.engine.shutdown().await;
 
-    let (mut rig, mut raw) = hearing().await;
+    let (mut rig, mut raw) = subscribed_client().await;
     raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
     let id = raw.asked_to("resourceResolve", uri).await;
     raw.answer(&id, json!({ "uri": uri, "type": "file", "size": 8 })).await;
@@ -193,8 +193,8 @@ async fn a_client_directory_is_listed_and_a_file_declared_as_one_is_read() {
 async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
     let uri = &directory()["uri"];
     let folder = json!({ "result": { "uri": uri, "type": "directory" } });
-    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
-    for (answers, code, words) in [
+    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/user/secret" } });
+    for (answers, code, text) in [
         (vec![error(-32008)], "attachment_artifact_missing", "no such file"),
         (vec![error(-32601)], "attachment_transport_failed", "failed to read the file"),
         (vec![json!({ "result": {} })], "attachment_corrupt", "cannot be read"),
@@ -205,7 +205,7 @@ async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
         ),
         (vec![folder.clone(), json!({ "result": { "entries": "none" } })], "attachment_corrupt", "cannot be read"),
     ] {
-        let (rig, mut raw) = hearing().await;
+        let (rig, mut raw) = subscribed_client().await;
         raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
         for (method, answer) in ["resourceResolve", "resourceList"].iter().zip(answers) {
             let id = raw.asked_to(method, uri).await;
@@ -215,7 +215,7 @@ async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
         }
         let refused = raw.envelope("chat/turnStarted").await;
         let reason = refused["rejectionReason"].as_str().unwrap();
-        assert!(reason.contains(code) && reason.contains(words) && !reason.contains("secret"), "{code}: {reason}");
+        assert!(reason.contains(code) && reason.contains(text) && !reason.contains("secret"), "{code}: {reason}");
         rig.engine.shutdown().await;
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn queued(id: &str, text: &str, attachments: &[Value]) -> Value {
 }
 
 /// A host with a session, and a client that subscribes to its chat.
-pub(crate) async fn hearing() -> (Rig, Raw) {
+pub(crate) async fn subscribed_client() -> (Rig, Raw) {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     raw.call("createSession", json!({ "channel": SESSION })).await.unwrap();
@@ -74,15 +74,15 @@ impl Raw {
     }
 
     /// The next envelopes of these types, in the order of arrival: type and, if rejected, the reason.
-    pub(crate) async fn heard_next(&mut self, count: usize, kinds: &[&str]) -> Vec<Value> {
-        let mut heard = Vec::new();
-        while heard.len() < count {
+    pub(crate) async fn next_envelopes(&mut self, count: usize, kinds: &[&str]) -> Vec<Value> {
+        let mut received = Vec::new();
+        while received.len() < count {
             let mut message = self.receive().await.expect("an envelope");
             let kind = message["params"]["action"]["type"].as_str().unwrap_or_default().to_owned();
             if message["method"] == "action" && kinds.contains(&kind.as_str()) {
-                heard.push(message["params"].take());
+                received.push(message["params"].take());
             }
         }
-        heard
+        received
     }
 }

@@ -39,7 +39,7 @@ impl ModelGateway for NoGateway {
 }
 
 /// A listener that accepts every program on this machine and has no HTTP handler.
-pub fn open_house() -> ServerConfig {
+pub fn open_server_config() -> ServerConfig {
     ServerConfig {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         tls: None,
@@ -117,7 +117,7 @@ pub struct Raw {
     next: u64,
     /// The client sequence number of the last dispatch.
     pub seq: i64,
-    pub heard: Vec<Value>,
+    pub received: Vec<Value>,
 }
 
 impl Raw {
@@ -126,7 +126,7 @@ impl Raw {
     }
 
     pub fn connect_with(rig: &Rig, limits: AhpConnectionLimits) -> Self {
-        Self { connection: connect_in_memory(&rig.engine, limits), next: 0, seq: 0, heard: Vec::new() }
+        Self { connection: connect_in_memory(&rig.engine, limits), next: 0, seq: 0, received: Vec::new() }
     }
 
     pub async fn initialized(rig: &Rig) -> Self {
@@ -162,9 +162,9 @@ impl Raw {
     /// The next message; `None` when the host has closed the connection.
     pub async fn receive(&mut self) -> Option<Value> {
         let wait = tokio::time::timeout(Duration::from_secs(30), self.connection.receiver.recv()).await;
-        let frame = wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard))?;
+        let frame = wait.unwrap_or_else(|_| panic!("nothing more was received after {:#?}", self.received))?;
         let value: Value = serde_json::from_slice(&frame).unwrap();
-        self.heard.push(value.clone());
+        self.received.push(value.clone());
         Some(value)
     }
 

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 pub(crate) use test_frames::client_frame;
 
 /// Maximum time that a test waits for a condition.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection with handmade bytes.
 pub struct Wire {
@@ -48,7 +48,7 @@ impl Wire {
     pub async fn read_head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(tokio::time::timeout(PATIENCE, self.stream.read_u8()).await.expect("an answer").unwrap());
+            head.push(tokio::time::timeout(ANSWER_TIMEOUT, self.stream.read_u8()).await.expect("an answer").unwrap());
         }
         String::from_utf8(head).unwrap()
     }
@@ -59,7 +59,7 @@ impl Wire {
 
     /// The next frame's first byte and payload; `None` when the host has closed the connection.
     pub async fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
-        tokio::time::timeout(PATIENCE, self.receive_frame()).await.expect("a frame")
+        tokio::time::timeout(ANSWER_TIMEOUT, self.receive_frame()).await.expect("a frame")
     }
 
     async fn receive_frame(&mut self) -> Option<(u8, Vec<u8>)> {
@@ -107,7 +107,7 @@ impl Wire {
     /// Everything until the host closes the connection.
     pub async fn rest(&mut self) -> String {
         let mut rest = Vec::new();
-        tokio::time::timeout(PATIENCE, self.stream.read_to_end(&mut rest)).await.expect("an end").unwrap();
+        tokio::time::timeout(ANSWER_TIMEOUT, self.stream.read_to_end(&mut rest)).await.expect("an end").unwrap();
         String::from_utf8(rest).unwrap()
     }
 }

@@ -5,24 +5,24 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::common::{Raw, rig};
-use crate::{Desk, VERSIONS};
+use crate::{FileFixture, VERSIONS};
 
 #[tokio::test]
 async fn session_files_are_read_listed_and_resolved() {
     let rig = rig().await;
     for version in VERSIONS {
-        let mut desk = Desk::new(&rig, version).await;
-        let read = desk.ask("resourceRead", "work/file", json!({})).await.unwrap();
+        let mut fixture = FileFixture::new(&rig, version).await;
+        let read = fixture.ask("resourceRead", "work/file", json!({})).await.unwrap();
         assert_eq!(read, json!({"data": "work/file", "encoding": "utf-8"}));
-        let read = desk.ask("resourceRead", "work/file", json!({"encoding": "base64"})).await.unwrap();
+        let read = fixture.ask("resourceRead", "work/file", json!({"encoding": "base64"})).await.unwrap();
         assert_eq!(read, json!({"data": STANDARD.encode("work/file"), "encoding": "base64"}));
-        std::fs::write(desk.path("work/bytes"), [0xff, 0]).unwrap();
-        let read = desk.ask("resourceRead", "work/bytes", json!({"encoding": "utf-8"})).await.unwrap();
+        std::fs::write(fixture.path("work/bytes"), [0xff, 0]).unwrap();
+        let read = fixture.ask("resourceRead", "work/bytes", json!({"encoding": "utf-8"})).await.unwrap();
         assert_eq!(read["encoding"], "base64", "what is no text cannot be sent as text");
 
-        std::os::unix::fs::symlink("sub", desk.path("work/link")).unwrap();
-        std::os::unix::fs::symlink("../beside", desk.path("work/out")).unwrap();
-        let list = desk.ask("resourceList", "work", json!({})).await.unwrap();
+        std::os::unix::fs::symlink("sub", fixture.path("work/link")).unwrap();
+        std::os::unix::fs::symlink("../beside", fixture.path("work/out")).unwrap();
+        let list = fixture.ask("resourceList", "work", json!({})).await.unwrap();
         let entry = |name: &str, kind: &str| json!({"name": name, "type": kind});
         let expected = [
             entry("bytes", "file"),
@@ -33,14 +33,14 @@ async fn session_files_are_read_listed_and_resolved() {
         ];
         assert_eq!(list, json!({ "entries": expected }));
 
-        let facts = desk.ask("resourceResolve", "work/link/file", json!({})).await.unwrap();
+        let facts = fixture.ask("resourceResolve", "work/link/file", json!({})).await.unwrap();
         assert_eq!((&facts["type"], &facts["size"]), (&json!("file"), &json!(13)));
-        let real = std::fs::canonicalize(desk.path("work/sub/file")).unwrap();
+        let real = std::fs::canonicalize(fixture.path("work/sub/file")).unwrap();
         assert_eq!(facts["uri"], url::Url::from_file_path(real).unwrap().as_str());
         assert!(facts["mtime"].as_str().unwrap().ends_with('Z') && !facts["etag"].as_str().unwrap().is_empty());
-        let facts = desk.ask("resourceResolve", "work/link", json!({"followSymlinks": false})).await.unwrap();
-        assert_eq!((&facts["type"], &facts["uri"]), (&json!("symlink"), &json!(desk.uri("work/link"))));
-        let facts = desk.ask("resourceResolve", "work", json!({})).await.unwrap();
+        let facts = fixture.ask("resourceResolve", "work/link", json!({"followSymlinks": false})).await.unwrap();
+        assert_eq!((&facts["type"], &facts["uri"]), (&json!("symlink"), &json!(fixture.uri("work/link"))));
+        let facts = fixture.ask("resourceResolve", "work", json!({})).await.unwrap();
         assert_eq!(facts["type"], "directory");
         assert!(facts.get("size").is_none());
     }
@@ -51,27 +51,27 @@ async fn session_files_are_read_listed_and_resolved() {
 async fn session_files_are_changed() {
     let rig = rig().await;
     for version in VERSIONS {
-        let mut desk = Desk::new(&rig, version).await;
-        assert_eq!(desk.put("work/new", "text").await, Ok(json!({})));
+        let mut fixture = FileFixture::new(&rig, version).await;
+        assert_eq!(fixture.put("work/new", "text").await, Ok(json!({})));
         let bytes = json!({"data": STANDARD.encode("XY"), "encoding": "base64", "mode": "append", "position": 1});
-        desk.ask("resourceWrite", "work/new", bytes).await.unwrap();
-        assert_eq!(desk.text("work/new"), "texXYt");
+        fixture.ask("resourceWrite", "work/new", bytes).await.unwrap();
+        assert_eq!(fixture.text("work/new"), "texXYt");
         let insert = json!({"data": "_", "encoding": "utf-8", "mode": "insert", "position": 1});
-        desk.ask("resourceWrite", "work/new", insert).await.unwrap();
+        fixture.ask("resourceWrite", "work/new", insert).await.unwrap();
         let truncate = json!({"data": "!", "encoding": "utf-8", "mode": "truncate", "position": 3});
-        desk.ask("resourceWrite", "work/new", truncate).await.unwrap();
-        assert_eq!(desk.text("work/new"), "t_e!");
+        fixture.ask("resourceWrite", "work/new", truncate).await.unwrap();
+        assert_eq!(fixture.text("work/new"), "t_e!");
 
-        assert_eq!(desk.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
-        assert_eq!(desk.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
-        assert_eq!(desk.between("resourceCopy", "work/sub", "work/a/b", false).await, Ok(json!({})));
-        assert_eq!(desk.text("work/a/b/file"), "work/sub/file", "replaced by default");
-        assert_eq!(desk.between("resourceMove", "work/a/b", "work/moved", true).await, Ok(json!({})));
-        assert_eq!(desk.text("work/moved/file"), "work/sub/file");
-        assert_eq!(desk.ask("resourceDelete", "work/new", json!({})).await, Ok(json!({})));
-        assert_eq!(desk.code("resourceDelete", "work/moved", json!({})).await, -32602);
-        assert_eq!(desk.ask("resourceDelete", "work/moved", json!({"recursive": true})).await, Ok(json!({})));
-        assert!(!desk.path("work/new").exists() && !desk.path("work/moved").exists());
+        assert_eq!(fixture.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
+        assert_eq!(fixture.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
+        assert_eq!(fixture.between("resourceCopy", "work/sub", "work/a/b", false).await, Ok(json!({})));
+        assert_eq!(fixture.text("work/a/b/file"), "work/sub/file", "replaced by default");
+        assert_eq!(fixture.between("resourceMove", "work/a/b", "work/moved", true).await, Ok(json!({})));
+        assert_eq!(fixture.text("work/moved/file"), "work/sub/file");
+        assert_eq!(fixture.ask("resourceDelete", "work/new", json!({})).await, Ok(json!({})));
+        assert_eq!(fixture.code("resourceDelete", "work/moved", json!({})).await, -32602);
+        assert_eq!(fixture.ask("resourceDelete", "work/moved", json!({"recursive": true})).await, Ok(json!({})));
+        assert!(!fixture.path("work/new").exists() && !fixture.path("work/moved").exists());
     }
     rig.engine.shutdown().await;
 }
@@ -80,7 +80,7 @@ async fn session_files_are_changed() {
 async fn every_refusal_has_its_code() {
     let rig = rig().await;
     for version in VERSIONS {
-        let mut desk = Desk::new(&rig, version).await;
+        let mut fixture = FileFixture::new(&rig, version).await;
         let data = json!({"data": "x", "encoding": "utf-8"});
         let with = |more: serde_json::Value| {
             let mut data = data.clone();
@@ -115,7 +115,7 @@ async fn every_refusal_has_its_code() {
             ("resourceWrite", "work/file", json!({"data": "x"}), -32602),
             ("createResourceWatch", "work", json!({"includes": ["*"]}), -32602),
         ] {
-            assert_eq!(desk.code(method, name, more.clone()).await, code, "{method} {name} {more}");
+            assert_eq!(fixture.code(method, name, more.clone()).await, code, "{method} {name} {more}");
         }
         for (from, to, code) in [
             ("work/missing", "work/new", -32008),
@@ -125,16 +125,19 @@ async fn every_refusal_has_its_code() {
             ("work/sub", "work/sub/below", -32602),
         ] {
             for method in ["resourceCopy", "resourceMove"] {
-                assert_eq!(desk.between(method, from, to, true).await, Err(code), "{method} {from} {to}");
+                assert_eq!(fixture.between(method, from, to, true).await, Err(code), "{method} {from} {to}");
             }
         }
         for uri in ["file://elsewhere/x", "file:///x?y", "file:///x%2fy", "https://example.com/x", "x", ""] {
             for method in ["resourceRead", "resourceList", "resourceResolve", "resourceDelete", "resourceRequest"] {
-                let error = desk.ask_uri(method, uri, json!({})).await.unwrap_err();
+                let error = fixture.ask_uri(method, uri, json!({})).await.unwrap_err();
                 assert_eq!(error["code"], -32602, "{method} {uri}");
             }
         }
-        assert_eq!((desk.text("work/file").as_str(), desk.text("beside/file").as_str()), ("work/file", "beside/file"));
+        assert_eq!(
+            (fixture.text("work/file").as_str(), fixture.text("beside/file").as_str()),
+            ("work/file", "beside/file")
+        );
     }
     rig.engine.shutdown().await;
 }
@@ -142,11 +145,11 @@ async fn every_refusal_has_its_code() {
 #[tokio::test]
 async fn a_permission_error_names_the_access_to_request() {
     let rig = rig().await;
-    let mut desk = Desk::new(&rig, "1.0.0").await;
-    let uri = desk.uri("beside/file");
-    let error = desk.ask("resourceRead", "beside/file", json!({})).await.unwrap_err();
+    let mut fixture = FileFixture::new(&rig, "1.0.0").await;
+    let uri = fixture.uri("beside/file");
+    let error = fixture.ask("resourceRead", "beside/file", json!({})).await.unwrap_err();
     assert_eq!(error["data"]["request"], json!({"channel": "ahp-root://", "uri": uri, "read": true}));
-    let error = desk.put("beside/file", "x").await.unwrap_err();
+    let error = fixture.put("beside/file", "x").await.unwrap_err();
     assert_eq!(error["data"]["request"], json!({"channel": "ahp-root://", "uri": uri, "write": true}));
     let sentence = error["message"].as_str().unwrap();
     assert!(sentence.contains(&uri) && sentence.contains("resourceRequest"), "{sentence}");
@@ -176,41 +179,41 @@ async fn the_state_directory_is_never_reachable() {
 #[tokio::test]
 async fn session_directories_are_reachable_while_the_session_has_them() {
     let rig = rig().await;
-    let mut desk = Desk::new(&rig, "1.0.0").await;
-    let (session, beside) = (desk.session.clone(), desk.uri("beside"));
-    assert_eq!(desk.code("resourceRead", "beside/file", json!({})).await, -32009);
-    desk.raw.call("subscribe", json!({"channel": session})).await.unwrap();
-    desk.raw.dispatch(&session, json!({"type": "session/workingDirectorySet", "directory": beside})).await;
-    assert!(desk.raw.envelope("session/workingDirectorySet").await.get("rejectionReason").is_none());
-    desk.ask("resourceRead", "beside/file", json!({})).await.unwrap();
-    desk.raw.dispatch(&session, json!({"type": "session/workingDirectoryRemoved", "directory": beside})).await;
-    desk.raw.envelope("session/workingDirectoryRemoved").await;
-    assert_eq!(desk.code("resourceRead", "beside/file", json!({})).await, -32009);
-    desk.ask("resourceRead", "work/file", json!({})).await.unwrap();
-    desk.raw.call("disposeSession", json!({"channel": session})).await.unwrap();
-    assert_eq!(desk.code("resourceRead", "work/file", json!({})).await, -32009);
+    let mut fixture = FileFixture::new(&rig, "1.0.0").await;
+    let (session, beside) = (fixture.session.clone(), fixture.uri("beside"));
+    assert_eq!(fixture.code("resourceRead", "beside/file", json!({})).await, -32009);
+    fixture.raw.call("subscribe", json!({"channel": session})).await.unwrap();
+    fixture.raw.dispatch(&session, json!({"type": "session/workingDirectorySet", "directory": beside})).await;
+    assert!(fixture.raw.envelope("session/workingDirectorySet").await.get("rejectionReason").is_none());
+    fixture.ask("resourceRead", "beside/file", json!({})).await.unwrap();
+    fixture.raw.dispatch(&session, json!({"type": "session/workingDirectoryRemoved", "directory": beside})).await;
+    fixture.raw.envelope("session/workingDirectoryRemoved").await;
+    assert_eq!(fixture.code("resourceRead", "beside/file", json!({})).await, -32009);
+    fixture.ask("resourceRead", "work/file", json!({})).await.unwrap();
+    fixture.raw.call("disposeSession", json!({"channel": session})).await.unwrap();
+    assert_eq!(fixture.code("resourceRead", "work/file", json!({})).await, -32009);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn file_operations_do_not_delay_other_requests() {
     let rig = rig().await;
-    let mut desk = Desk::new(&rig, "1.0.0").await;
-    let file = desk.uri("work/file");
+    let mut fixture = FileFixture::new(&rig, "1.0.0").await;
+    let file = fixture.uri("work/file");
     for id in 0..200 {
         let params = json!({"uri": file, "data": id.to_string(), "encoding": "utf-8"});
         let request = json!({"jsonrpc": "2.0", "id": format!("w{id}"), "method": "resourceWrite", "params": params});
-        desk.raw.send(&request.to_string()).await;
+        fixture.raw.send(&request.to_string()).await;
     }
-    desk.raw.call("ping", json!({})).await.unwrap();
+    fixture.raw.call("ping", json!({})).await.unwrap();
     let mut answered: std::collections::HashSet<String> = std::collections::HashSet::new();
-    let before: Vec<_> = desk.raw.heard.clone();
+    let before: Vec<_> = fixture.raw.received.clone();
     for message in before {
         answered.extend(message["id"].as_str().map(str::to_owned));
     }
     assert!(answered.len() < 200, "the answer to the ping did not wait for all of them");
     while answered.len() < 200 {
-        let message = desk.raw.receive().await.unwrap();
+        let message = fixture.raw.receive().await.unwrap();
         assert_eq!(message["result"], json!({}));
         answered.insert(message["id"].as_str().unwrap().to_owned());
     }

@@ -11,10 +11,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::VERSIONS;
-use crate::common::{Rig, open_house, rig};
+use crate::common::{Rig, open_server_config, rig};
 
 /// Maximum time that a test waits for a condition.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Client {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -39,7 +39,7 @@ impl Client {
 
     async fn receive(&mut self) -> Value {
         loop {
-            let next = tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a message");
+            let next = tokio::time::timeout(ANSWER_TIMEOUT, self.socket.next()).await.expect("a message");
             if let Message::Text(text) = next.unwrap().unwrap() {
                 let message: Value = serde_json::from_str(&text).unwrap();
                 if message["method"].is_string() && message.get("id").is_some() {
@@ -102,13 +102,13 @@ struct Pair {
 
 impl Pair {
     async fn new(version: &str) -> Self {
-        Self::patient(version, AhpConnectionLimits::default().host_request_timeout).await
+        Self::with_timeout(version, AhpConnectionLimits::default().host_request_timeout).await
     }
 
-    async fn patient(version: &str, reverse: Duration) -> Self {
+    async fn with_timeout(version: &str, timeout: Duration) -> Self {
         let rig = rig().await;
-        let limits = AhpConnectionLimits { host_request_timeout: reverse, ..AhpConnectionLimits::default() };
-        let config = ServerConfig { limits, ..open_house() };
+        let limits = AhpConnectionLimits { host_request_timeout: timeout, ..AhpConnectionLimits::default() };
+        let config = ServerConfig { limits, ..open_server_config() };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         let older = Client::connect(address, version, "Laptop").await;
@@ -245,7 +245,7 @@ async fn an_oversized_file_is_not_relayed() {
 #[tokio::test]
 async fn a_relayed_request_times_out_and_a_late_answer_is_ignored() {
     for version in VERSIONS {
-        let mut pair = Pair::patient(version, Duration::from_millis(50)).await;
+        let mut pair = Pair::with_timeout(version, Duration::from_millis(50)).await;
         let error = pair.older.call("resourceMkdir", of("a", json!({}))).await.unwrap_err();
         assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32603), &json!("client_timed_out")));
         let (late, _, _) = pair.newer.is_asked().await;
@@ -274,7 +274,7 @@ async fn a_disconnect_fails_relayed_requests_and_the_previous_connection_is_newe
         drop(pair.older);
         let mut other = Client::connect(pair.address, version, "other").await;
         let mut clients = pair.server.watch_client_count();
-        tokio::time::timeout(PATIENCE, clients.wait_for(|count| *count == 1)).await.unwrap().unwrap();
+        tokio::time::timeout(ANSWER_TIMEOUT, clients.wait_for(|count| *count == 1)).await.unwrap().unwrap();
         let error = other.call("resourceMkdir", of("a", json!({}))).await.unwrap_err();
         assert_eq!(error["code"], -32008, "{error}");
         pair.server.stop().await;
@@ -298,8 +298,8 @@ async fn files_of_other_clients_and_copies_between_machines_are_refused() {
             let error = other.call(method, params).await.unwrap_err();
             assert_eq!((&error["code"], error.get("data")), (&json!(-32009), None), "{method}: {error}");
         }
-        for nobody in ["vscode-agent-client://nobody/x", "vscode-agent-client:///x"] {
-            let error = other.call("resourceRead", json!({"uri": nobody})).await.unwrap_err();
+        for unknown in ["vscode-agent-client://unknown/x", "vscode-agent-client:///x"] {
+            let error = other.call("resourceRead", json!({"uri": unknown})).await.unwrap_err();
             assert_eq!(error["code"], -32008, "{error}");
         }
         let (here, theirs) = ("file:///tmp/x", "vscode-agent-client://other/x");

@@ -109,7 +109,7 @@ export interface ConfigState {
 }
 
 /**
- * A status is one activity (bits 0 to 4) and flags above it. Bits that this client does not know are kept.
+ * A status is one activity (bits 0 to 4) and flags above it. Bits that this client does not know are retained.
  * `inputNeeded` includes `inProgress`.
  */
 export const StatusFlag = {

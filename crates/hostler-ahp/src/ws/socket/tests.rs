@@ -11,24 +11,24 @@ use crate::ws::test_frames::{MASK, client_frame};
 
 /// The host's end of the socket.
 struct Host {
-    heard: mpsc::Receiver<String>,
-    tell: mpsc::Sender<Bytes>,
+    received: mpsc::Receiver<String>,
+    outgoing: mpsc::Sender<Bytes>,
     end: tokio::task::JoinHandle<()>,
 }
 
-/// A socket whose host end passes everything on. It ends when the client does, or when `tell` is dropped.
+/// A socket whose host end passes everything on. It ends when the client does, or when `outgoing` is dropped.
 fn open(buffer: usize, limits: SocketLimits) -> (DuplexStream, Host) {
     let (client, stream) = duplex(buffer);
-    let (hear, heard) = mpsc::channel(16);
-    let (tell, mut told) = mpsc::channel::<Bytes>(16);
-    let talk = move |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
+    let (receive, received) = mpsc::channel(16);
+    let (outgoing, mut frames) = mpsc::channel::<Bytes>(16);
+    let exchange = move |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
         let reader = async {
             while let Some(text) = inbound.next().await {
-                hear.send(text).await.unwrap();
+                receive.send(text).await.unwrap();
             }
         };
         let writer = async {
-            while let Some(frame) = told.recv().await {
+            while let Some(frame) = frames.recv().await {
                 outbound.send(frame).await.unwrap();
             }
             outbound.close().await.unwrap();
@@ -36,8 +36,9 @@ fn open(buffer: usize, limits: SocketLimits) -> (DuplexStream, Host) {
         tokio::select! { () = reader => {}, () = writer => {} }
         CloseReason::Finished
     };
-    let end = tokio::spawn(async move { run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk).await });
-    (client, Host { heard, tell, end })
+    let end =
+        tokio::spawn(async move { run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, exchange).await });
+    (client, Host { received, outgoing, end })
 }
 
 async fn expect(client: &mut DuplexStream, bytes: &[u8]) {
@@ -56,9 +57,9 @@ async fn rest(client: &mut DuplexStream) -> Vec<u8> {
 async fn messages_pass_in_both_directions_and_a_ping_is_answered_at_once() {
     let (mut client, mut host) = open(1024, SocketLimits::default());
     client.write_all(&[client_frame(0x81, b"hello"), client_frame(0x89, b"?")].concat()).await.unwrap();
-    assert_eq!(host.heard.recv().await.as_deref(), Some("hello"));
+    assert_eq!(host.received.recv().await.as_deref(), Some("hello"));
     expect(&mut client, b"\x8a\x01?").await;
-    host.tell.send(FrameEncoding::Plain.frame(b"hi")).await.unwrap();
+    host.outgoing.send(FrameEncoding::Plain.frame(b"hi")).await.unwrap();
     expect(&mut client, b"\x81\x02hi").await;
     client.write_all(&client_frame(0x88, &1000u16.to_be_bytes())).await.unwrap();
     assert_eq!(rest(&mut client).await, b"\x88\x02\x03\xe8");
@@ -88,7 +89,7 @@ async fn an_active_client_is_not_pinged() {
     for _ in 0..10 {
         tokio::time::advance(Duration::from_secs(15)).await;
         client.write_all(&client_frame(0x81, b"x")).await.unwrap();
-        host.heard.recv().await.unwrap();
+        host.received.recv().await.unwrap();
     }
     client.write_all(&client_frame(0x88, b"")).await.unwrap();
     assert_eq!(rest(&mut client).await, b"\x88\x00");
@@ -98,14 +99,14 @@ async fn an_active_client_is_not_pinged() {
 async fn a_busy_host_does_not_count_as_client_silence() {
     let (mut client, stream) = duplex(1024);
     let limits = SocketLimits::default();
-    let talk = |mut inbound: Inbound<DuplexStream>, _outbound| async move {
+    let exchange = |mut inbound: Inbound<DuplexStream>, _outbound| async move {
         inbound.next().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1000)).await;
         assert_eq!(inbound.next().await.as_deref(), Some("two"));
         CloseReason::Finished
     };
     client.write_all(&[client_frame(0x81, b"one"), client_frame(0x81, b"two")].concat()).await.unwrap();
-    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, exchange);
     let (bytes, ()) = tokio::join!(rest(&mut client), socket);
     assert_eq!(bytes, b"\x88\x02\x03\xe8");
 }
@@ -115,7 +116,7 @@ async fn a_client_that_accepts_no_bytes_is_disconnected() {
     let limits = SocketLimits { ping_after: Duration::from_secs(3600), ..SocketLimits::default() };
     let (client, host) = open(64, limits);
     let start = Instant::now();
-    host.tell.send(FrameEncoding::Plain.frame(&[b'x'; 1000])).await.unwrap();
+    host.outgoing.send(FrameEncoding::Plain.frame(&[b'x'; 1000])).await.unwrap();
     host.end.await.unwrap();
     assert_eq!(start.elapsed().as_secs(), 30);
     drop(client);
@@ -124,7 +125,7 @@ async fn a_client_that_accepts_no_bytes_is_disconnected() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_slowly_stays_connected() {
     let (mut client, host) = open(64, SocketLimits::default());
-    host.tell.send(FrameEncoding::Plain.frame(&[b'x'; 640])).await.unwrap();
+    host.outgoing.send(FrameEncoding::Plain.frame(&[b'x'; 640])).await.unwrap();
     let mut read = 0;
     while read < 644 {
         tokio::time::advance(Duration::from_secs(10)).await;
@@ -137,13 +138,13 @@ async fn a_client_that_reads_slowly_stays_connected() {
 #[tokio::test(start_paused = true)]
 async fn only_the_last_ping_is_answered_after_the_current_frame() {
     let (mut client, stream) = duplex(64);
-    let (hear, mut heard) = mpsc::channel(1);
+    let (receive, mut received) = mpsc::channel(1);
     let large = FrameEncoding::Plain.frame(&[b'x'; 100]);
     let (frame_under_way, next) = (large.clone(), FrameEncoding::Plain.frame(b"next"));
-    let talk = |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
+    let exchange = |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
         let reader = async {
             while let Some(text) = inbound.next().await {
-                hear.send(text).await.unwrap();
+                receive.send(text).await.unwrap();
             }
         };
         let writer = async {
@@ -154,13 +155,13 @@ async fn only_the_last_ping_is_answered_after_the_current_frame() {
         CloseReason::Finished
     };
     let limits = SocketLimits::default();
-    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, exchange);
     let client = async {
         expect(&mut client, &large[..1]).await;
         let pings: Vec<u8> = [b"1", b"2", b"3"].into_iter().flat_map(|payload| client_frame(0x89, payload)).collect();
         client.write_all(&pings).await.unwrap();
         client.write_all(&client_frame(0x81, b"after the pings")).await.unwrap();
-        assert_eq!(heard.recv().await.as_deref(), Some("after the pings"));
+        assert_eq!(received.recv().await.as_deref(), Some("after the pings"));
         expect(&mut client, &[&large[1..], b"\x8a\x013\x81\x04next"].concat()).await;
         drop(client);
     };
@@ -190,8 +191,8 @@ async fn a_protocol_violation_ends_with_a_close_frame_and_reason() {
 #[tokio::test(start_paused = true)]
 async fn closing_the_writer_sends_the_close_frame_last() {
     let (mut client, host) = open(1024, SocketLimits::default());
-    host.tell.send(FrameEncoding::Plain.frame(b"last")).await.unwrap();
-    drop(host.tell);
+    host.outgoing.send(FrameEncoding::Plain.frame(b"last")).await.unwrap();
+    drop(host.outgoing);
     let bytes = rest(&mut client).await;
     let bytes = bytes.strip_prefix(b"\x81\x04last").unwrap();
     assert_eq!(bytes[2..4], 1001u16.to_be_bytes());
@@ -202,7 +203,7 @@ async fn closing_the_writer_sends_the_close_frame_last() {
 #[tokio::test(start_paused = true)]
 async fn a_too_slow_client_receives_the_close_frame_instead_of_queued_frames() {
     let (mut client, stream) = duplex(64);
-    let talk = |_inbound, mut outbound: Outbound<DuplexStream>| async move {
+    let exchange = |_inbound, mut outbound: Outbound<DuplexStream>| async move {
         for _ in 0..10 {
             outbound.feed(FrameEncoding::Plain.frame(&[b'x'; 38])).await.unwrap();
         }
@@ -211,7 +212,7 @@ async fn a_too_slow_client_receives_the_close_frame_instead_of_queued_frames() {
         CloseReason::TooSlow
     };
     let limits = SocketLimits::default();
-    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, talk);
+    let socket = run_socket(stream, Bytes::new(), FrameEncoding::Plain, &limits, exchange);
     let client = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let bytes = rest(&mut client).await;

@@ -39,7 +39,7 @@ async fn damage_is_named(build: &str) {
     let healthy = run(&home, build, &["sessions", "doctor"]).await;
     let said = text(&healthy.stderr);
     assert_eq!((healthy.status.code(), text(&healthy.stdout).as_str()), (Some(0), ""), "{said}");
-    assert!(said.contains("1 conversation was read; nothing is wrong."), "{said}");
+    assert!(said.contains("Checked 1 conversation: no problems."), "{said}");
 
     let path = record(&home);
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -66,7 +66,7 @@ async fn damage_is_named(build: &str) {
     }
     let healthy = path.file_stem().unwrap().to_str().unwrap();
     assert!(!out.contains(healthy), "its neighbour is healthy: {out}");
-    assert!(said.contains("2 conversations were read; 4 things are wrong."), "{out}{said}");
+    assert!(said.contains("Checked 2 conversations: 4 problems."), "{out}{said}");
     assert!(!out.contains("hello there"), "nothing that was said is printed");
 
     // A session of this host whose transcript is missing.

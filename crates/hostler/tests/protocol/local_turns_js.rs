@@ -2,7 +2,7 @@
 
 use super::harness::*;
 
-area! { HostFixture::with_claude("js", &[("HOSTLER_NO_COMMANDS", "false")]);
+area! { HostFixture::with_claude("js", &[("HOSTLER_NO_SHELL_COMMANDS", "false")]);
     command_runs_beside_the_js_build,
     rename_beside_the_js_build_keeps_the_conversation,
 }

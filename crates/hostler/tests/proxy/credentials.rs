@@ -88,10 +88,10 @@ async fn login_and_logout_apply_at_once_and_the_key_is_in_a_private_file_only() 
 
     let output = run_to_end(home.hostler_command(&["doctor"])).await;
     let report = text(&output.stdout);
-    assert!(report.contains(&format!("has a key, in {}.", file.display())) && !report.contains(key), "{report}");
+    assert!(report.contains(&format!("has a key in {}.", file.display())) && !report.contains(key), "{report}");
 
     let output = with_stdin(&home, &["agents", "logout", "work"], "").await;
-    assert!(text(&output.stderr).contains("was removed from"), "{output:?}");
+    assert!(text(&output.stderr).contains("Removed the key of work from"), "{output:?}");
     proxy.answer_text("m", "hi").await;
     assert_eq!(last_key(&server), None);
     proxy.wait_for_log("POST /v1/messages", 3).await;
@@ -115,7 +115,7 @@ async fn file_is_used_and_reported_without_a_keyring() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(
-        said.starts_with("The system keyring cannot be used: ") && said.contains("A file is used instead."),
+        said.starts_with("The system keyring cannot be used: ") && said.contains("Using a file instead."),
         "{said}"
     );
     assert!(home.path("state").join("hostler").join("credentials").join("anthropic").is_file());
@@ -151,7 +151,7 @@ async fn typed_key_is_not_echoed() {
         // Linux ends a terminal that no process has open with an error.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
-            if shown.contains("(not shown as you type): ") && !typed {
+            if shown.contains("(hidden): ") && !typed {
                 typed = true;
                 typing.write_all(format!("{key}\n").as_bytes()).unwrap();
             }
@@ -161,7 +161,7 @@ async fn typed_key_is_not_echoed() {
     let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it ends").unwrap();
     let shown = tokio::time::timeout(TEST_TIMEOUT, shown).await.expect("the terminal ends").unwrap();
     assert_eq!(status.code(), Some(0), "{shown}");
-    assert!(shown.contains("The key of anthropic is in ") && !shown.contains(key), "{shown}");
+    assert!(shown.contains("Saved the key of anthropic in ") && !shown.contains(key), "{shown}");
     let kept = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
     assert_eq!(kept.unwrap(), key);
 }
@@ -222,7 +222,7 @@ async fn copilot_login_prints_the_code_and_saves_the_token() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("https://github.example/device") && said.contains("WDJB-MJHT"), "{said}");
-    assert!(said.contains("The GitHub token of copilot is in ") && !said.contains("gho_"), "{said}");
+    assert!(said.contains("Saved the GitHub token of copilot in ") && !said.contains("gho_"), "{said}");
     let kept = home.path("state").join("hostler").join("credentials").join("copilot");
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "gho_planted_by_the_test");
     server.abort();

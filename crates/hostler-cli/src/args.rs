@@ -1,4 +1,4 @@
-//! The command line's grammar and its help. Values are text here; `settings` reads them.
+//! Arguments of the command line and their help. Values are text here; `settings` parses them.
 
 mod redacted;
 mod rules;
@@ -18,10 +18,10 @@ pub(crate) use trust::TrustCommand;
 
 use crate::settings::{SettingKey, SettingValue};
 
-/// Keeps coding agents running on this machine, for any number of clients.
+/// Runs coding agents on this machine for any number of clients.
 ///
-/// Hostler hosts the real Claude Code and speaks the Agent Host Protocol: editors, browsers, terminals and scripts drive
-/// the same sessions.
+/// Hostler runs Claude Code and speaks the Agent Host Protocol (AHP). Editors, browsers, terminals and scripts share the same
+/// sessions.
 #[derive(Debug, Parser)]
 #[command(
     name = "hostler",
@@ -29,23 +29,26 @@ use crate::settings::{SettingKey, SettingValue};
     max_term_width = 100,
     after_long_help = "\
 Examples:
-  hostler demo                          see the whole way of a message, offline
-  hostler agents install claude         install the tested Claude Code
-  hostler run \"what is in here?\"       ask once, the answer streams to stdout
-  hostler sessions list                 what was said, and where
-  hostler rules test 'Bash(rm -rf x)'   may an agent do that, and why?
-  hostler trust check                   what does this folder bring, and does it apply?
-  hostler serve                         keep agents running for other clients
-  hostler link                          open the web page, here or on a phone
-  hostler proxy                         the gateway alone, for SDKs, curl and a claude of your own
-  hostler doctor                        what is missing, and how to fix it
+  hostler demo                          Run a demo offline
+  hostler agents install claude         Install the tested build of Claude Code
+  hostler run \"what is in here?\"       Send a message and stream the answer
+  hostler sessions list                 List sessions
+  hostler rules test 'Bash(rm -rf x)'   Check whether a tool call is allowed
+  hostler trust check                   Show the configuration of this folder
+  hostler serve                         Run the host for other clients
+  hostler link                          Create a sign-in link for the web page
+  hostler proxy                         Run the gateway for SDKs, curl and your own claude
+  hostler doctor                        Report problems and how to fix them
 
-Settings: a flag beats its HOSTLER_… variable (--state-dir: HOSTLER_STATE_DIR) beats its key in
-$XDG_CONFIG_HOME/hostler/config.toml (state-dir) beats the default. The upstream's key is taken from
-HOSTLER_UPSTREAM_KEY, from where the file says, from ANTHROPIC_API_KEY, GITHUB_TOKEN or
-OPENAI_API_KEY as the upstream has it, or from `hostler agents login`; never from the command line.
+Settings: a flag (--state-dir) overrides the variable (HOSTLER_STATE_DIR), which overrides the key in
+$XDG_CONFIG_HOME/hostler/config.toml (state-dir), which overrides the default. The upstream's key
+comes from HOSTLER_UPSTREAM_KEY, from the source that the file names, from ANTHROPIC_API_KEY,
+GITHUB_TOKEN or OPENAI_API_KEY, or from `hostler agents login`; never from the command line.
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 agent missing, 4 upstream refused, 130 interrupted."
+With --json, a failed command prints {\"error\":{\"code\":…,\"message\":…}} as its last line on stdout.
+
+Exit codes: 0 success, 1 failure, 2 usage error, 3 agent missing, 4 upstream rejected the credential,
+130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -56,10 +59,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Where the host keeps its state [default: $XDG_STATE_HOME/hostler]
+    /// State directory [default: $XDG_STATE_HOME/hostler]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The configuration file [default: $XDG_CONFIG_HOME/hostler/config.toml]
+    /// Configuration file [default: $XDG_CONFIG_HOME/hostler/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -79,7 +82,7 @@ pub(crate) enum CliCommand {
     #[command(subcommand)]
     Grants(GrantsCommand),
     Link(LinkArgs),
-    /// Lists and installs the agents that Hostler manages, and logs in to the upstreams that answer them.
+    /// Lists and installs agents, and manages keys of upstreams.
     #[command(subcommand)]
     Agents(AgentsCommand),
     Doctor(DoctorArgs),
@@ -89,15 +92,15 @@ Examples:
   hostler completions bash > ~/.local/share/bash-completion/completions/hostler
   hostler completions fish > ~/.config/fish/completions/hostler.fish")]
     Completions {
-        /// The shell
+        /// Shell
         shell: Shell,
     },
 }
 
-/// Runs the host until it is told to stop.
+/// Runs the host until it is stopped.
 ///
-/// Prints READY:<port> on stdout once it accepts connections; everything else goes to stderr. SIGTERM or SIGINT end it:
-/// turns end as cancelled, agents are closed, nothing is left. A second signal ends it at once.
+/// Prints READY:<port> on stdout when it accepts connections; everything else goes to stderr. SIGTERM and SIGINT stop it:
+/// turns are canceled and agents are closed. A second signal stops it at once. SIGHUP reloads the configuration file.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -106,101 +109,102 @@ Examples:
   hostler serve --token-file ~/.hostler-token --claude js
   hostler serve --listen 0.0.0.0:8137 --tls-cert box.pem --tls-key box.key
 
-Settings without a flag, as HOSTLER_… variable or key of the configuration file:
-  handshake-timeout    seconds that an agent may take to become ready [default: 60]
-  idle                 seconds that an agent is kept after its last turn [default: 300]
-  idle-max             seconds that it is kept at most, if work in the background or an open
-                       question keeps it [default: 7200]
-  stall                seconds of silence after which a turn is shown as stalled [default: 120]
-  max-agents           how many agents may live at a time; more turns wait [default: 16]
-  warm                 open an agent when a client looks at a session, before its first message
-                       [default: false]
-  max-warm             how many agents may be opened like that [default: 2]
-  max-queue            how many messages may wait in one chat [default: 100]
-  turns-in-memory      how many ended turns of an open chat stay in memory [default: 50]
-  interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
-  background-on-stop   what becomes of work in the background when a turn is stopped: keep, stop
-                       or ask [default: keep]
-  show-external-sessions
-                       which sessions are listed that were led elsewhere, whatever clients say:
-                       none, recent, last24Hours, last7Days, last30Days or all
-  absence              seconds that a client may be away before it leaves its sessions
+Settings without a flag (HOSTLER_… variable, or key of the configuration file):
+  handshake-timeout    Seconds that an agent may take to become ready [default: 60]
+  idle-timeout         Seconds that an idle agent is kept running [default: 300]
+  idle-timeout-max     Maximum if background work or an open question keeps it running
+                       [default: 7200]
+  stall-timeout        Seconds without output after which a turn is shown as stalled; 0: never
+                       [default: 120]
+  client-timeout       Seconds after which a disconnected client is removed from its sessions
                        [default: 30]
-  session-roots        directories that sessions may work in or below; the host's own are never
-                       among them [default: all that the user may use]
-  allow-bypass         let clients choose the permission mode that asks nothing [default: false]
-  no-commands          let nobody run `!commands` on this machine [default: false]
-  no-terminals         let nobody open terminals on this machine [default: false]
-  terminal-shell       the shell of terminals [default: the user's own]
-  max-terminals        how many terminals there may be [default: 32]
-  terminal-scrollback  bytes that are kept of what each of them shows [default: 512 KiB]
-  install-agents       install the agent when a session first needs it [default: false]
-  no-announce          do not tell the editors on this machine where the host is [default: false]
-  announce-to          the editors' user data directories, in place of the usual ones
-  unattended           what becomes of requests that nobody answers: wait, deny or allow
+  interrupt-grace      Seconds that an agent may take to stop before it is killed [default: 2]
+  max-agents           Maximum number of agents; further turns wait [default: 16]
+  prewarm              Start an agent when a client opens a session [default: false]
+  max-prewarmed        Maximum number of agents that are started ahead [default: 2]
+  max-queued-messages  Maximum number of queued messages in a chat [default: 100]
+  turns-in-memory      Completed turns of an open chat that stay in memory [default: 50]
+  background-on-stop   What happens to background work when a turn is stopped: keep, stop or ask
+                       [default: keep]
+  show-external-sessions
+                       External sessions that are listed, regardless of clients: none, recent,
+                       last24Hours, last7Days, last30Days or all
+  session-roots        Directories that sessions may work in, with their subdirectories
+                       [default: every directory that the user can access]
+  allow-bypass-permissions
+                       Let clients choose the mode bypassPermissions [default: false]
+  no-shell-commands    Disable `!` commands [default: false]
+  no-terminals         Disable terminals [default: false]
+  terminal-shell       Shell of terminals [default: the user's shell]
+  max-terminals        Maximum number of terminals [default: 32]
+  terminal-scrollback  Output that is stored per terminal [default: 512 KiB]
+  install-agents       Install the agent when a session first needs it [default: false]
+  no-editor-announcement
+                       Do not announce the host to editors on this machine [default: false]
+  editor-data-dirs     User data directories of those editors
+  unattended           What happens to requests without an answer: wait, deny or allow
                        [default: wait]
-  unattended-after     seconds after which they are denied [default: at once]
-  durability           full: accepted messages survive a power failure too, at the price of a disk
-                       sync each [default: normal]
-  allowed-origins      web pages that may connect beside the built-in ones
-  allowed-hosts        Host headers that are accepted beside loopback
-  public-url           where browsers find the page, if not where the host listens, such as
-                       https://box.example; its name is accepted as a Host header, too
-  trusted-proxies      addresses of proxies that are believed when they say that a browser speaks
-                       TLS; those on this machine are
-  allowed-betas        betas that upstreams which take only some are told
-  credential-store     where `hostler agents login` keeps keys: auto, keyring or file
+  unattended-after     Seconds after which they are denied [default: at once]
+  durability           full: accepted messages also survive a power failure, at the cost of a disk
+                       sync for each [default: normal]
+  allowed-origins      Web origins that may connect, in addition to the built-in ones
+  allowed-hosts        Host headers that are accepted, in addition to loopback
+  public-url           URL of the web page for browsers, such as https://box.example
+  trusted-proxies      Addresses of proxies whose X-Forwarded-Proto header is trusted
+                       [default: proxies on this machine]
+  allowed-betas        Beta headers for upstreams that accept only some of them
+  credential-store     Where `hostler agents login` stores keys: auto, keyring or file
                        [default: auto]
-  trusted-folders      folders whose own configuration applies without a question, with their
-                       subfolders, for machines without people
-  log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]
+  trusted-folders      Folders whose own configuration applies without a question, with their
+                       subfolders
+  log                  Log filter for stderr, such as info or hostler_engine=debug [default: warn]")]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
+    /// Address to listen on; port 0 picks a free port [default: 127.0.0.1:8137]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<OsString>,
-    /// The token that clients must show; other users may see it in the process list, a file is safer
+    /// Token that clients must send; visible in the process list, so a file is safer
     #[arg(long, value_name = "TOKEN")]
     token: Option<RedactedArg<OsString>>,
-    /// A file that holds the token [default: one made in the state directory]
+    /// File that contains the token [default: created in the state directory]
     #[arg(long, value_name = "FILE")]
     token_file: Option<OsString>,
-    /// Let every program on this machine in; refused with any address or name but loopback
+    /// Accept every program on this machine without a token; loopback only
     #[arg(long)]
     no_token: bool,
-    /// Speak TLS with this certificate and those behind it, as PEM; read again when the file changes
+    /// Certificate chain (PEM) for TLS; reloaded when the file changes
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tls_cert: Option<OsString>,
-    /// The certificate's key, as PEM
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tls_key: Option<OsString>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// Which Claude Code: a managed build (native, js), or the path of an executable or cli.js [default: the managed
+    /// Claude Code to run: a managed build (native, js), or the path of an executable or cli.js [default: the managed
     /// native build, then `claude` on the PATH]
     #[arg(long, value_name = "native|js|PATH")]
     claude: Option<OsString>,
-    /// Stop when stdin ends, as a child of another program wants it
+    /// Stop when stdin ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UpstreamArgs {
-    /// Who answers the model calls: a name from [upstreams] of the configuration file, or anthropic, copilot, openai or
-    /// scripted [default: anthropic]
+    /// Default upstream: a name from [upstreams] in the configuration file, or anthropic, copilot, openai or scripted
+    /// [default: anthropic]
     #[arg(long, value_name = "NAME")]
     upstream: Option<OsString>,
-    /// Where that upstream is, if not at its usual address
+    /// URL of that upstream, if not the provider's own
     #[arg(long, value_name = "URL")]
     upstream_url: Option<RedactedArg<OsString>>,
 }
 
-/// Runs the gateway alone: one address and one bearer in front of all upstreams.
+/// Runs the gateway without a host: one address and one bearer for all upstreams.
 ///
-/// Speaks the Anthropic Messages API to SDKs, curl and agents that you start yourself. Prints READY:<port> and
-/// NONCE:<nonce> on stdout once it accepts connections; clients send `Authorization: Bearer <nonce>.<any word>`. A model
-/// of an upstream other than the default is asked for as @NAME:MODEL. SIGTERM or SIGINT end it, SIGHUP reads the
-/// configuration again, which also happens when the file changes.
+/// Offers the Anthropic Messages API to SDKs, curl and your own agents. Prints READY:<port> and NONCE:<nonce> on stdout when
+/// it accepts connections; clients send `Authorization: Bearer <nonce>.<any text>`. @NAME:MODEL selects a model of another
+/// upstream than the default. SIGTERM and SIGINT stop it; SIGHUP reloads the configuration file, as does a change of the
+/// file.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -211,27 +215,27 @@ Examples:
 Keys of the configuration file: proxy-listen, allowed-hosts, log-requests, metrics, and the tables
 [upstreams.NAME], [limits] and [prices.\"MODEL\"].")]
 pub(crate) struct ProxyArgs {
-    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:0]
+    /// Address to listen on; port 0 picks a free port [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<OsString>,
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// Print a line per request on stderr: what was asked of whom and how it ended, nothing of its content
+    /// Print a line per request on stderr, without its contents
     #[arg(long)]
     log_requests: bool,
-    /// Serve /metrics and /healthz to whoever can connect, without a bearer
+    /// Serve /metrics and /healthz without a bearer
     #[arg(long)]
     metrics: bool,
-    /// Stop when stdin ends, as a child of another program wants it
+    /// Stop when stdin ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
 }
 
-/// Sends one message to a session, a new one unless it is named, and streams the answer to stdout.
+/// Sends one message to a new or existing session and streams the answer to stdout.
 ///
-/// Uses the host of the state directory; where none runs, one is started for the time being. Ctrl-C interrupts the turn.
-/// On a terminal you are asked about what needs your word, as long as no other client answers first; a tool's input can be
-/// changed in $VISUAL or $EDITOR before it runs. Elsewhere it is denied.
+/// Uses the running host of the state directory, or starts one for the duration of the command. Ctrl-C cancels the turn. On
+/// a terminal, you are asked to approve tool calls unless another client answers first; the input of a tool can be edited
+/// in $VISUAL or $EDITOR. Without a terminal, such calls are denied.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -243,41 +247,40 @@ Examples:
   hostler run --session 1f0c \"and the tests?\"
   hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
 pub(crate) struct RunArgs {
-    /// The message; - reads it from stdin
+    /// Message; - reads it from stdin
     pub(crate) prompt: RedactedArg<String>,
-    /// The folder that the agent works in [default: the current one]
+    /// Working directory of the session [default: the current directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<OsString>,
-    /// Continue this session, in its own folder: its id, the beginning of the id, or its URI
+    /// Continue this session, given by its id, the beginning of its id, or its URI
     #[arg(long, value_name = "SESSION", conflicts_with = "cwd")]
     pub(crate) session: Option<String>,
-    /// Send this file with the message, again for more, in this order; a directory is sent as its place, and - is stdin
+    /// Attach a file; can be repeated. A directory is attached as its path, and - is stdin
     ///
-    /// Pictures are shrunk where they have to be, and what else is done to files is told on stderr. If one of them cannot be
-    /// sent, nothing is.
+    /// Large images are shrunk; changes to files are reported on stderr. If a file cannot be sent, the message is not sent.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
     pub(crate) attach: Vec<OsString>,
-    /// Print each envelope as one line of JSON instead of the answer, and before them a line for each attachment
+    /// Print each attachment and each envelope as a line of JSON instead of the answer
     #[arg(long)]
     json: bool,
-    /// Trust the folder's own configuration as it is now, without a question, and remember that
+    /// Trust the folder's current configuration without a question
     ///
-    /// Otherwise the question is asked on a terminal, and elsewhere the configuration is ignored. The home folder and / are
+    /// Otherwise you are asked on a terminal, and without a terminal the configuration is ignored. The home folder and / are
     /// trusted only if --cwd gives their full path.
     #[arg(long, conflicts_with = "session")]
     pub(crate) trust: bool,
-    /// The model's id [default: the host's]
+    /// Model id [default: the default of the agent]
     #[arg(long, value_name = "MODEL")]
     model: Option<OsString>,
-    /// The agent's permission mode: default, acceptEdits, plan, … [default: default]
+    /// Permission mode: default, acceptEdits, plan, … [default: default]
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<OsString>,
 }
 
-/// Shows the whole way of a message, step by step.
+/// Runs a demo: shows how a message travels, step by step.
 ///
-/// Installs Claude Code if it is missing, starts a host with scratch directories on the built-in scripted model (no
-/// account, no network), runs two turns, shows what happened at each hop, and keeps serving so that you can connect.
+/// Installs Claude Code if it is missing, starts a host with temporary directories and the built-in scripted model (no
+/// account, no network), runs two turns, prints each step, and keeps running so that you can connect.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -285,48 +288,48 @@ Examples:
   hostler demo --once
   ANTHROPIC_API_KEY=… hostler demo --upstream anthropic")]
 pub(crate) struct DemoArgs {
-    /// Exit after the turns and leave nothing behind
+    /// Exit after the turns and remove the temporary directories
     #[arg(long)]
     pub(crate) once: bool,
-    /// Who answers the model calls: a name from [upstreams] of the configuration file, or anthropic, copilot, openai or
-    /// scripted [default: scripted]
+    /// Default upstream: a name from [upstreams] in the configuration file, or anthropic, copilot, openai or scripted
+    /// [default: scripted]
     #[arg(long, value_name = "NAME")]
     upstream: Option<OsString>,
 }
 
-/// What clients were granted beyond the directories of the sessions.
+/// Manages access of clients to files outside the sessions' directories.
 ///
-/// Clients reach the files of the sessions' directories and nothing else, unless the configuration lets them ask for more
-/// (`grant` in `[files]`). What they asked for stays granted until it is revoked.
+/// Clients can access only files in the sessions' directories, unless the configuration lets them ask for more (`grant` in
+/// `[files]`). A grant stays until it is revoked.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:
   hostler grants list
-  hostler grants allow 3f2a         what waits for a person, by the beginning of its id
-  hostler grants revoke ~/notes     or by what it is about")]
+  hostler grants allow 3f2a
+  hostler grants revoke ~/notes")]
 pub(crate) enum GrantsCommand {
-    /// Lists what was granted, and what waits to be.
+    /// Lists grants and pending requests.
     List {
         /// Print the grants as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Allows what a client has asked for.
+    /// Allows a pending request.
     Allow {
-        /// The grant's id, the beginning of it, or the file or directory
+        /// Id of the grant, the beginning of the id, or the file or directory
         grant: String,
     },
-    /// Takes back what was granted, or refuses what waits.
+    /// Revokes a grant or rejects a pending request.
     Revoke {
-        /// The grant's id, the beginning of it, or the file or directory
+        /// Id of the grant, the beginning of the id, or the file or directory
         grant: String,
     },
 }
 
-/// Prints a link that opens the web page in one browser, and a QR code of it for a phone.
+/// Creates a link that signs in one browser to the web page, with a QR code for a phone.
 ///
-/// The link works once and for a few minutes; the browser stays signed in until it was away for 90 days or is signed out. Whoever
-/// opens it first can do everything that you can, so show it to nobody else. Needs a host that runs: `hostler serve`.
+/// The link works once, for a few minutes. The browser stays signed in until it is signed out or not used for 90 days. Anyone
+/// who opens the link has full access: do not share it. Requires a running host (`hostler serve`).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -335,78 +338,77 @@ Examples:
   hostler link --list
   hostler link --revoke 3f2a
 
-A link is for the address that the host listens on. Where browsers reach it by another one, through
-a proxy or a tunnel, say so with --url, or for all links with `public-url` in the configuration
-file.")]
+The link uses the address that the host listens on. If browsers connect through a proxy or a tunnel,
+pass their address with --url, or set `public-url` in the configuration file.")]
 pub(crate) struct LinkArgs {
-    /// How long the link works, up to a day [default: 10]
+    /// Validity of the link in minutes, up to 1440 [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub(crate) minutes: Option<u64>,
-    /// What to call the browser in the list [default: what it says about itself]
+    /// Label of the browser in the list [default: its own description]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Where browsers find the page, such as https://box.example [default: where the host listens]
+    /// URL of the web page for browsers, such as https://box.example [default: the address of the host]
     #[arg(long, value_name = "BASE")]
     url: Option<OsString>,
-    /// Print the QR code, also where stdout is no terminal or a phone could not follow it
+    /// Print the QR code even without a terminal or for a loopback address
     #[arg(long, conflicts_with = "no_qr")]
     pub(crate) qr: bool,
-    /// Print no QR code
+    /// Do not print a QR code
     #[arg(long)]
     pub(crate) no_qr: bool,
-    /// Print the link, or the list, as JSON
+    /// Print the link or the list as JSON
     #[arg(long, conflicts_with_all = ["qr", "revoke", "revoke_all"])]
     json: bool,
-    /// List the browsers that have signed in, in place of making a link
+    /// List the signed-in browsers
     #[arg(long, conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr"])]
     pub(crate) list: bool,
-    /// Sign one of them out: its id, or the beginning of it
+    /// Sign out a browser, given by its id or the beginning of its id
     #[arg(long, value_name = "ID", conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr", "list"])]
     pub(crate) revoke: Option<String>,
-    /// Sign all of them out; links that were not opened yet work no more
+    /// Sign out all browsers and invalidate unused links
     #[arg(long, conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr", "list", "revoke"])]
     pub(crate) revoke_all: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
-    /// Lists the builds on offer and what is installed.
+    /// Lists the available and the installed builds.
     List,
-    /// Installs the tested build of an agent through npm, into the cache directory.
+    /// Installs the tested build of an agent with npm into the cache directory.
     #[command(after_long_help = "\
 Examples:
   hostler agents install claude
   hostler agents install claude --build js")]
     Install {
-        /// The agent: claude
+        /// Agent: claude
         agent: String,
-        /// The build: native or js [default: native]
+        /// Build: native or js [default: native]
         #[arg(long)]
         build: Option<String>,
     },
-    /// Takes the key of an upstream and keeps it for the hosts of this user.
+    /// Saves the key of an upstream.
     ///
-    /// It goes into the system keyring, or into a private file of the state directory where there is none. A key is
-    /// typed without being shown, or read from stdin; GitHub Copilot shows a code to type on a web page instead.
+    /// The key is saved in the system keyring, or in a private file of the state directory if there is no keyring. It is
+    /// typed without echo, or read from stdin. For GitHub Copilot, you enter a code on a web page instead.
     #[command(after_long_help = "\
 Examples:
   hostler agents login copilot
   hostler agents login anthropic
   hostler agents login work < work.key")]
     Login {
-        /// The upstream: a name from [upstreams] of the configuration file, or anthropic, copilot or openai
+        /// Upstream: a name from [upstreams] in the configuration file, or anthropic, copilot or openai
         upstream: String,
     },
-    /// Forgets the key that `login` was given.
+    /// Removes the saved key of an upstream.
     Logout {
-        /// The upstream
+        /// Upstream
         upstream: String,
     },
 }
 
-/// Reports what is missing and how to fix it.
+/// Reports problems and how to fix them.
 ///
-/// Looks and changes nothing. Exits with 0 if Hostler is usable, 3 if the agent is missing, 1 for other problems.
+/// Changes nothing. Exits with 0 if Hostler is usable, 3 if the agent is missing, 1 for other problems.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Print the findings as JSON
@@ -505,7 +507,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::settings::SETTINGS;
+    use crate::settings::{FORMER_NAMES, FormerSettingName, SETTINGS};
 
     #[test]
     fn clap_definition_is_valid() {
@@ -521,8 +523,8 @@ mod tests {
             "sessions search planted",
             "sessions rename 1f0c planted",
         ] {
-            let typed = Cli::try_parse_from(["hostler"].into_iter().chain(line.split(' '))).unwrap();
-            let shown = format!("{typed:?}");
+            let cli = Cli::try_parse_from(["hostler"].into_iter().chain(line.split(' '))).unwrap();
+            let shown = format!("{cli:?}");
             assert!(shown.contains("[hidden]") && !shown.contains("planted"), "{shown}");
         }
     }
@@ -569,7 +571,21 @@ mod tests {
             commands.extend(command.get_subcommands().cloned());
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
                 let known = SETTINGS.iter().any(|setting| setting.name == flag) || not_settings.contains(&flag);
-                assert!(known, "--{flag} of {} is no setting", command.get_name());
+                assert!(known, "--{flag} of {} is not a setting", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn former_names_are_not_flags() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let is_renamed = |former: &FormerSettingName| {
+                    former.name == flag || SETTINGS.iter().any(|it| it.key == former.key && it.name == flag)
+                };
+                assert!(!FORMER_NAMES.iter().any(is_renamed), "--{flag} needs an alias for its former name");
             }
         }
     }

@@ -107,7 +107,7 @@ async fn changed_config_is_applied_and_invalid_config_is_reported() {
     let mut configured = stage.proxy_launcher.configured.subscribe();
     std::fs::write(&path, "upstream = 'toy'\n[upstreams.toy]\nkind = 'scripted'\n").unwrap();
     configured.wait_for(|all| all.len() == 1).await.unwrap();
-    stage.err.wait_for("Upstreams: toy.").await;
+    stage.err.wait_for("config.toml. Upstreams: toy.").await;
     std::fs::write(&path, "upstream = \n").unwrap();
     stage.err.wait_for("The configuration is unchanged.").await;
     // SIGHUP reloads at once; another error gives another message.

@@ -22,7 +22,7 @@ use timed_model::TimedModel;
 const RUNS: usize = 15;
 
 /// Short, so that agents close soon, and long enough to observe them once.
-const SHORT_IDLE_CONFIG: &str = "idle = 0.5";
+const SHORT_IDLE_CONFIG: &str = "idle-timeout = 0.5";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {

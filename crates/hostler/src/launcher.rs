@@ -135,7 +135,7 @@ async fn launch(
         max_queued_messages: options.agent_pool.max_queued_messages.unwrap_or(DEFAULT_MAX_QUEUED_MESSAGES),
         turns_in_memory: options.agent_pool.max_turns_in_memory.unwrap_or(DEFAULT_TURNS_IN_MEMORY),
         permissions: permission_config(&options),
-        client_absence_timeout: options.agent_pool.client_disconnect_grace.unwrap_or(DEFAULT_CLIENT_ABSENCE_TIMEOUT),
+        client_absence_timeout: options.agent_pool.client_timeout.unwrap_or(DEFAULT_CLIENT_ABSENCE_TIMEOUT),
         clock: Arc::new(SystemClock::default()),
         agent_pool: agent_pool_config(&options.agent_pool),
         attachment_limits: options.attachment_limits.clone(),
@@ -234,13 +234,13 @@ fn agent_pool_config(options: &AgentPoolOptions) -> AgentPoolConfig {
     let max_agents = options.max_agents.unwrap_or(defaults.limits.max_agents);
     AgentPoolConfig {
         idle_timeout,
-        max_idle_timeout: options.max_idle_timeout.unwrap_or(defaults.max_idle_timeout).max(idle_timeout),
+        max_idle_timeout: options.idle_timeout_max.unwrap_or(defaults.max_idle_timeout).max(idle_timeout),
         stall_timeout: options.stall_timeout.unwrap_or(defaults.stall_timeout),
         limits: AgentPoolLimits {
             max_agents,
-            max_prewarmed: options.max_prewarmed_agents.unwrap_or(defaults.limits.max_prewarmed).min(max_agents),
+            max_prewarmed: options.max_prewarmed.unwrap_or(defaults.limits.max_prewarmed).min(max_agents),
         },
-        prewarm: options.prewarm_agents,
+        prewarm: options.prewarm,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keeps the models that clients are offered in sync with the upstreams.
+//! Refreshes the list of models that clients can choose, from the upstreams.
 
 use std::sync::Arc;
 use std::time::Duration;

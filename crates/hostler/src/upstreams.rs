@@ -24,7 +24,7 @@ const ANTHROPIC_API_URL: &str = "https://api.anthropic.com";
 /// Default URL of chat completions.
 const OPENAI_API_URL: &str = "https://api.openai.com/v1";
 
-/// Upstreams of one gateway with their settings: an unchanged upstream is reused and keeps its connections, tokens
+/// Upstreams of one gateway with their settings: an unchanged upstream is reused with its connections, tokens
 /// and lists.
 pub(crate) struct ConfiguredUpstreams {
     vault: CredentialVault,

@@ -71,7 +71,7 @@ async fn ten_sessions_share_three_agents_and_each_has_its_context() {
 async fn idle_agent_is_closed_with_its_process_tree_and_the_next_message_resumes() {
     for build in BUILDS {
         let home = TestHome::new();
-        home.write_config("idle = 0.2");
+        home.write_config("idle-timeout = 0.2");
         let host = home.serve(build).await;
         let mut peer = host.connect().await;
         let uris = peer.create_session(&home.work()).await;
@@ -124,7 +124,7 @@ async fn turn_waits_for_a_free_agent_slot_and_shows_it() {
 async fn prewarmed_agent_answers_the_first_message() {
     for build in BUILDS {
         let home = TestHome::new();
-        home.write_config("warm = true");
+        home.write_config("prewarm = true");
         let host = home.serve(build).await;
         let mut peer = host.connect().await;
         let uris = peer.create_session(&home.work()).await;

@@ -190,11 +190,11 @@ async fn run_prompts_for_tool_approval_on_a_terminal() {
     let user = CliUser::new();
     let made = user.home.work().join("made");
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
-    let prompt = "denies it: ";
+    let prompt = "denies the call: ";
     let (code, shown) = on_a_terminal(user.hostler(&["run", script]), vec![(prompt, "not today\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("touch made") && shown.contains("1  Allow once") && shown.contains("done"), "{shown}");
-    assert!(shown.contains("refused: not today") && !made.exists(), "{shown}");
+    assert!(shown.contains("denied: not today") && !made.exists(), "{shown}");
 
     let (code, shown) = on_a_terminal(user.hostler(&["run", script]), vec![(prompt, "1\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
@@ -219,13 +219,13 @@ async fn tool_input_can_be_edited_before_it_runs() {
     let user = CliUser::new();
     let (made, other) = (user.home.work().join("made"), user.home.work().join("other"));
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
-    let prompt = "denies it: ";
+    let prompt = "denies the call: ";
     let editor = editor(&user, &["{ \"command\": ", "{\"command\":\"touch other\",\"description\":\"y\"}"]);
     let mut command = user.hostler(&["run", script]);
     command.env("VISUAL", &editor).env("EDITOR", "false");
     let (code, shown) = on_a_terminal(command, vec![(prompt, "e\n"), (prompt, "e\n"), (prompt, "1\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("That is not JSON: ") && shown.contains("Allow it with the changed input"), "{shown}");
+    assert!(shown.contains("not valid JSON: ") && shown.contains("Allow with the changed input"), "{shown}");
     assert!(other.exists() && !made.exists(), "{shown}");
     let left = list_files(&user.home.path("run"));
     assert!(!left.iter().any(|file| file.ends_with("input.json")), "{left:?}");
@@ -235,12 +235,12 @@ async fn tool_input_can_be_edited_before_it_runs() {
     command.env_remove("VISUAL").env("EDITOR", "false");
     let (code, shown) = on_a_terminal(command, vec![(prompt, "e\n"), (prompt, "n\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("The editor false failed") && !made.exists(), "{shown}");
+    assert!(shown.contains("The editor `false` failed") && !made.exists(), "{shown}");
 
     let mut command = user.hostler(&["run", script]);
     command.env_remove("VISUAL").env_remove("EDITOR");
     let typed = "{\"command\":\"touch other\",\n\"description\":\"y\"}\n.\n";
-    let steps = vec![(prompt, "e\n"), ("as it is.", typed), (prompt, "1\n")];
+    let steps = vec![(prompt, "e\n"), ("changes nothing.", typed), (prompt, "1\n")];
     let (code, shown) = on_a_terminal(command, steps).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(other.exists() && !made.exists(), "{shown}");
@@ -253,7 +253,7 @@ async fn run_prompts_for_the_agents_questions_on_a_terminal() {
     let question = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
         "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }] }] });
     let script = format!("!tool AskUserQuestion {question}\n!say done");
-    let (code, shown) = on_a_terminal(user.hostler(&["run", &script]), vec![("skips it: ", "2\n")]).await;
+    let (code, shown) = on_a_terminal(user.hostler(&["run", &script]), vec![("line to skip: ", "2\n")]).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("? Which colour?") && shown.contains("2  Blue: cold") && shown.contains("done"), "{shown}");
     let (sessions, _) = user.run_expecting(0, &["sessions", "list", "--json"]).await;
@@ -285,8 +285,8 @@ async fn terminal_prompt_is_withdrawn_when_another_client_answers_first() {
     peer.dispatch(&uris.chat, serde_json::from_value(answer).unwrap()).await;
     let (code, shown) = run.await.unwrap();
     assert_eq!(code, Some(0), "{shown}");
-    let (_, after) = shown.split_once("denies it: ").unwrap_or_else(|| panic!("it was asked: {shown}"));
-    assert!(after.contains("Somebody else has answered.") && after.contains("done"), "{shown}");
+    let (_, after) = shown.split_once("denies the call: ").unwrap_or_else(|| panic!("it was asked: {shown}"));
+    assert!(after.contains("Answered by another client.") && after.contains("done"), "{shown}");
     assert!(user.home.work().join("made").exists(), "{shown}");
     host.stop().await;
     user.assert_nothing_left();
@@ -390,7 +390,7 @@ async fn invalid_command_line_exits_with_2_and_explains_the_error() {
         (&["run", "--colour", "hi"], "--colour"),
         (&["serve", "--listen", "everywhere"], "--listen"),
         (&["serve", "--listen", "0.0.0.0:0", "--no-token"], "loopback"),
-        (&["serve", "--token", "a", "--no-token"], "exclude each other"),
+        (&["serve", "--token", "a", "--no-token"], "cannot be used together"),
         (&["serve", "--upstream", "abacus"], "anthropic"),
         (&["--config", "nowhere.toml", "doctor"], "nowhere.toml"),
         (&["agents", "install", "unknown"], "unknown"),

@@ -54,11 +54,11 @@ async fn settings_choose_or_disable_editor_directories() {
     for editor in ["Code", "Mine"] {
         std::fs::create_dir_all(home.path("config").join(editor)).unwrap();
     }
-    let host = serve(&home, &[("HOSTLER_NO_ANNOUNCE", "true")]).await;
+    let host = serve(&home, &[("HOSTLER_NO_EDITOR_ANNOUNCEMENT", "true")]).await;
     assert!(found(&home, "Code").is_empty());
     host.stop().await;
     let mine = home.path("config").join("Mine");
-    let host = serve(&home, &[("HOSTLER_ANNOUNCE_TO", mine.to_str().unwrap())]).await;
+    let host = serve(&home, &[("HOSTLER_EDITOR_DATA_DIRS", mine.to_str().unwrap())]).await;
     assert_eq!((found(&home, "Code").len(), found(&home, "Mine").len()), (0, 1));
     host.stop().await;
     assert!(found(&home, "Mine").is_empty());

@@ -286,10 +286,10 @@ async fn unusable_executable_prevents_the_host_start() {
     set_mode(&plain, 0o644);
     let script = home.path("missing.js");
     for (path, reason) in [
-        (&missing, "There is no Claude Code at"),
-        (&script, "There is no Claude Code at"),
-        (&plain, "is not an executable file"),
-        (&home.work(), "is not an executable file"),
+        (&missing, "Claude Code not found at"),
+        (&script, "Claude Code not found at"),
+        (&plain, "is not executable"),
+        (&home.work(), "is not executable"),
     ] {
         let path = path.to_str().unwrap();
         let mut command = home.serve_command(&["--claude", path, "--upstream", "scripted"], &[]);

@@ -99,7 +99,7 @@ async fn no_client_setting_names_a_program() {
     std::fs::write(&script, format!("#!/bin/sh\necho ran >> {}\nexec cat\n", marker.display())).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let evil = script.to_str().unwrap();
-    let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
+    let host = home.serve_fake(&[("HOSTLER_NO_SHELL_COMMANDS", "false")]).await;
     let (mut raw, answer) = hello(&host.url(), json!({"initialSubscriptions": [ROOT], "clientId": "me"})).await;
 
     // None of the offered settings is about programs.

@@ -35,7 +35,7 @@ async fn found(home: &TestHome, build: &str, args: &[&str]) -> Vec<Value> {
 
 async fn assert_nothing_found(home: &TestHome, build: &str, args: &[&str]) {
     let (out, err) = expect(1, home, build, &[&["sessions", "search"], args].concat()).await;
-    assert_eq!((out.as_str(), err.trim()), ("", "Nothing was found."), "{args:?}");
+    assert_eq!((out.as_str(), err.trim()), ("", "No matching sessions."), "{args:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,7 @@ async fn search_command_finds_own_and_external_sessions() {
         assert_nothing_found(&home, build, &["--workspace", "/nowhere", "pears"]).await;
         assert_nothing_found(&home, build, &["--tool", "Bash", "pears"]).await;
         let (_, err) = expect(2, &home, build, &["sessions", "search", "--since", "lunch", "pears"]).await;
-        assert!(err.contains("say it as 7d"), "{err}");
+        assert!(err.contains("use a time such as 7d"), "{err}");
 
         let (out, _) = expect(0, &home, build, &["sessions", "search", "pears"]).await;
         let id = here[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap().to_owned();
@@ -105,7 +105,7 @@ async fn search_all_finds_unlisted_sessions_which_can_be_opened() {
         run_elsewhere(&home, build, "!say the medlars are ripe").await;
         assert_nothing_found(&home, build, &["quinces"]).await;
         let (out, _) = expect(0, &home, build, &["sessions", "search", "--all", "quinces"]).await;
-        assert!(out.contains("not in the list"), "{out}");
+        assert!(out.contains("not listed"), "{out}");
         let hidden = found(&home, build, &["--all", "ripe"]).await;
         assert!(hidden.len() == 2 && hidden.iter().all(|item| item["listed"] == false), "{hidden:?}");
 

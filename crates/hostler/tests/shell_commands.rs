@@ -8,7 +8,7 @@ use hostler_testkit::raw_client::RawClient;
 use serde_json::{Value, json};
 
 /// Enables commands of people.
-const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_COMMANDS", "false");
+const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_SHELL_COMMANDS", "false");
 
 async fn client(host: &HostProcess) -> RawClient {
     RawClient::connect_and_initialize(&host.url()).await

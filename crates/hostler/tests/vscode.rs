@@ -284,7 +284,7 @@ async fn session_list_shows_and_clears_activity() {
 async fn shell_command_runs_with_the_editors_attached_file() {
     let home = TestHome::new();
     std::fs::write(home.work().join("open.txt"), "x").unwrap();
-    let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
+    let host = home.serve_fake(&[("HOSTLER_NO_SHELL_COMMANDS", "false")]).await;
     let (mut raw, _) = editor(&host.url()).await;
     let (_, chat) = raw.create_session(&home.work()).await;
     let open = format!("file://{}", home.work().join("open.txt").display());

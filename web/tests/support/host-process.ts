@@ -93,7 +93,7 @@ export class HostProcess {
         XDG_RUNTIME_DIR: path('run'),
         CLAUDE_CONFIG_DIR: path('claude'),
         // Model scripts start with the same prefix as shell commands.
-        HOSTLER_NO_COMMANDS: 'true',
+        HOSTLER_NO_SHELL_COMMANDS: 'true',
         IS_SANDBOX: '1',
       },
     });

@@ -1,25 +1,25 @@
-//! `hostler rules`: the grammar.
+//! Arguments of `hostler rules`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Lists, changes and tests the rules that say what agents may do.
+/// Lists, changes and tests permission rules.
 ///
-/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on, and decides what
-/// waits for a person by them. Deny beats ask beats allow, over all rules.
+/// The rules are in rules.toml in the state directory. A running host applies changes from the next tool call on, also to
+/// pending requests. Deny overrides ask, and ask overrides allow.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
-A RULE names a tool, and what it is about in parentheses:
-  Bash(git status)             this command
-  Bash(npm run:*)              commands that begin like this
-  Read(~/secrets/**)           files, also by searches; Edit(src/**) stands for all that write
-  WebFetch(domain:example.com) a host on the web
-  mcp__github                  all tools of an MCP server; mcp__github__get_* some of them
-  KillShell                    a tool, whatever it is about; * is every tool")]
+A RULE names a tool, with an optional pattern in parentheses:
+  Bash(git status)             This command
+  Bash(npm run:*)              Commands with this prefix
+  Read(~/secrets/**)           Files, also for searches; Edit(src/**) matches all tools that write
+  WebFetch(domain:example.com) A web host
+  mcp__github                  All tools of an MCP server; mcp__github__get_* matches some of them
+  KillShell                    Every call of a tool; * matches every tool")]
 pub(crate) enum RulesCommand {
-    /// Lists the rules, those for all sessions first.
+    /// Lists the rules, global ones first.
     List {
         /// Print the rules as JSON
         #[arg(long)]
@@ -38,11 +38,11 @@ Examples:
   hostler rules remove ask 'Bash(git push:*)'
   hostler rules remove allow 'Bash(npm run:*)' --workspace ~/project")]
     Remove(RuleArgs),
-    /// Says what would become of a tool call, and why.
+    /// Shows how a tool call would be decided, and why.
     ///
-    /// Nothing is run. The rules for all sessions and those of the directory count; what a session allows itself does not.
+    /// Runs nothing. Uses the global rules and those of the directory, not those of a single session.
     ///
-    /// Exits with 0 whatever the decision is, with 2 if this is not a call, and with 1 if the rules cannot be read.
+    /// Exits with 0 for every decision, with 2 if the call is invalid, and with 1 if the rules cannot be read.
     #[command(after_long_help = "\
 Examples:
   hostler rules test 'Bash(rm -rf x)'
@@ -52,15 +52,15 @@ Examples:
   hostler rules test 'WebFetch(https://example.com/a)'
   hostler rules test mcp__github__create_issue")]
     Test {
-        /// The call: a tool, and in parentheses its command line, file or address
+        /// Tool call: a tool, with its command, file or URL in parentheses
         call: String,
-        /// The folder that the agent works in [default: the current one]
+        /// Working directory of the session [default: the current directory]
         #[arg(long, value_name = "DIR")]
         cwd: Option<OsString>,
-        /// The session's permission mode [default: default]
+        /// Permission mode of the session [default: default]
         #[arg(long, value_parser = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"])]
         mode: Option<String>,
-        /// Print `{"decision": "allow"|"ask"|"deny", "reason": …, "rule": …}`; `rule` is null where no rule decided
+        /// Print `{"decision": "allow"|"ask"|"deny", "reason": …, "rule": …}`; `rule` is null if no rule decided
         #[arg(long)]
         json: bool,
     },
@@ -68,21 +68,21 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
-    /// What it does about the calls that it matches
+    /// Effect on the calls that the rule matches
     pub(crate) effect: RuleEffect,
-    /// The rule, as in `Bash(git status)`
+    /// Rule, such as `Bash(git status)`
     pub(crate) rule: String,
-    /// Only for sessions in this folder [default: for all]
+    /// Apply only to sessions in this folder [default: all sessions]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RuleEffect {
-    /// They run without a question
+    /// Run without asking
     Allow,
-    /// A person is asked, whatever other rules allow
+    /// Ask a person, even if another rule allows the call
     Ask,
-    /// They do not run, whatever other rules say
+    /// Do not run, even if another rule allows the call
     Deny,
 }

@@ -1,4 +1,4 @@
-//! `hostler sessions`: the grammar.
+//! Arguments of `hostler sessions`.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 
 use super::RedactedArg;
 
-/// Lists, shows and tidies the sessions of the host.
+/// Lists, searches, shows and manages sessions.
 ///
-/// Uses the host of the state directory; where none runs, one is started for the time being. A SESSION is named by its
-/// id, by the beginning of its id as long as no other begins like it, or by its URI.
+/// Uses the running host of the state directory, or starts one for the duration of the command. A SESSION is given by its
+/// id, a unique prefix of its id, or its URI.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// Lists the sessions, the most recently changed first; ● marks the unread ones.
+    /// Lists sessions, the most recently changed first. ● marks unread ones.
     #[command(after_long_help = "\
 Examples:
   hostler sessions list
@@ -20,23 +20,23 @@ Examples:
   hostler sessions list --tag later
   hostler sessions list --json | jq -r '.[].title'")]
     List {
-        /// The archived ones too
+        /// Include archived sessions
         #[arg(long)]
         all: bool,
-        /// Only those with this tag
+        /// List only sessions with this tag
         #[arg(long, value_name = "TAG")]
         tag: Option<String>,
-        /// At most so many
+        /// Maximum number of sessions
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
         /// Print the summaries as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Finds sessions by what was said in them, here or with the agent's own command.
+    /// Searches the messages of all sessions, including external ones.
     ///
-    /// All words have to be in one turn. "Phrases" stand in quotation marks, -word must not be there, begin* may go on.
-    /// Filters: workspace:, tool:, file:, after:, before:, from:person, from:agent, session:. Ends with 1 if nothing is found.
+    /// All terms must occur in one turn. Use "quotation marks" for phrases, -term to exclude a term, and prefix* for a prefix.
+    /// Filters: workspace:, tool:, file:, after:, before:, from:person, from:agent, session:. Exits with 1 if nothing matches.
     #[command(after_long_help = "\
 Examples:
   hostler sessions search login bcrypt
@@ -44,137 +44,137 @@ Examples:
   hostler sessions search --workspace . --since 7d --tool Bash migrate
   hostler sessions search --json from:person deploy | jq -r .session")]
     Search(SearchArgs),
-    /// Shows what was said in a session.
+    /// Shows the messages of a session.
     Show {
-        /// The session
+        /// Session
         session: String,
-        /// With what the agent thought
+        /// Include the reasoning of the agent
         #[arg(long)]
         reasoning: bool,
-        /// Print the session's and its chat's state as JSON
+        /// Print the state of the session and its chat as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Gives a session another title.
+    /// Renames a session.
     Rename {
-        /// The session
+        /// Session
         session: String,
-        /// The new title
+        /// New title
         title: RedactedArg<String>,
     },
-    /// Puts a tag on a session, where the agent's own command keeps tags, too.
+    /// Sets or removes the tag of a session. Claude Code uses the same tags.
     #[command(after_long_help = "\
 Examples:
   hostler sessions tag 1f0c later
   hostler sessions tag 1f0c --remove")]
     Tag {
-        /// The session
+        /// Session
         session: String,
-        /// The tag, which replaces the one it has
+        /// Tag; replaces the current one
         #[arg(required_unless_present = "remove", conflicts_with = "remove")]
         tag: Option<String>,
-        /// Take the tag off
+        /// Remove the tag
         #[arg(long)]
         remove: bool,
     },
-    /// Hides a session from the list; nothing is lost.
+    /// Archives a session: hides it from the list.
     Archive {
-        /// The session
+        /// Session
         session: String,
-        /// Bring it back
+        /// Restore the session
         #[arg(long)]
         undo: bool,
     },
-    /// Writes what the host keeps about a session to stdout.
+    /// Exports the audit log of a session to stdout.
     ///
-    /// The audit log says who decided what about which tool call, when and why: one entry a line, as JSON, the oldest
-    /// first. It goes with its session: export it before you delete that.
+    /// The audit log records who decided what about which tool call, when and why: one JSON object per line, the oldest
+    /// first. It is deleted with its session.
     #[command(after_long_help = "\
 Examples:
   hostler sessions export 1f0c --audit > audit.jsonl
   hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.decidedBy, .tool, .input] | @tsv'
 
-Of an entry, who is a client's id, rule, mode, unattended or host; decision is allow, ask, deny or withdrawn; atMs counts
-milliseconds since 1970; why is the rule, or the reason.")]
+Fields of an entry: `who` is a client id, rule, mode, unattended or host; `decision` is allow, ask, deny or withdrawn; `atMs` is
+in milliseconds since 1970; `why` is the rule or the reason.")]
     Export {
-        /// The session
+        /// Session
         session: String,
-        /// Its audit log
+        /// Export the audit log
         #[arg(long)]
         audit: bool,
     },
-    /// Takes pictures out of what the agent remembers, so that a session goes on whose model refuses one of them.
+    /// Removes images from the agent's transcript, for example if the model rejects one of them.
     ///
-    /// Without --all it is the last one. What people see of the session stays as it is.
+    /// Removes the last image, or all with --all. The session as displayed does not change.
     #[command(name = "drop-images")]
     RemoveImages {
-        /// The session
+        /// Session
         session: String,
-        /// All of them
+        /// Remove all images
         #[arg(long)]
         all: bool,
     },
-    /// Says what is wrong with the agents' own records of conversations; nothing is changed.
+    /// Checks the transcripts of all sessions and reports problems. Changes nothing.
     ///
-    /// Every record is read: what is damaged in it, whether it can be read at all, whether a session's record is gone, and
-    /// whether the record of a deleted session is still there. Ends with 1 if something is wrong.
+    /// Reports damaged, unreadable and missing transcripts, and transcripts of deleted sessions that still exist. Exits with
+    /// 1 if there are problems.
     #[command(after_long_help = "\
 Examples:
   hostler sessions doctor
   hostler sessions doctor --json | jq -r '.findings[] | select(.kind == \"damaged\") | .session'")]
     Doctor {
-        /// Print what was found as JSON
+        /// Print the findings as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Removes sessions for good: what the host keeps, their audit logs, and the agent's own records of them.
+    /// Deletes sessions permanently, with their audit logs and transcripts.
     ///
-    /// The agent's own command does not list them any more, and cannot continue them. The project's files are not touched.
+    /// Claude Code no longer lists them and cannot continue them. The project's files are not changed.
     #[command(after_long_help = "\
 Examples:
   hostler sessions delete 1f0c
   hostler sessions delete --yes 1f0c 27aa")]
     Delete {
-        /// The sessions
+        /// Sessions
         #[arg(required = true, value_name = "SESSION")]
         sessions: Vec<String>,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// What is looked for.
+/// Arguments of a search.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// What to look for
+    /// Search terms
     #[arg(required = true, value_name = "QUERY")]
     pub(crate) query: Vec<RedactedArg<String>>,
-    /// Only sessions of this directory and those below it, or with this in their directory's name
+    /// Search only sessions in this directory or below it, or whose directory contains this text
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
-    /// Only what was said since then: 7d, 12h, yesterday, 2026-11-01
+    /// Search only messages after this time: 7d, 12h, yesterday, 2026-11-01
     #[arg(long, value_name = "TIME", value_parser = parse_time_filter)]
     pub(crate) since: Option<String>,
-    /// Only what was said until then
+    /// Search only messages before this time
     #[arg(long, value_name = "TIME", value_parser = parse_time_filter)]
     pub(crate) until: Option<String>,
-    /// Only turns in which this tool was called
+    /// Search only turns that called this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// Only turns in which this file was read, written or attached
+    /// Search only turns that read, wrote or attached this file
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     pub(crate) file: Option<String>,
-    /// At most so many sessions
+    /// Maximum number of sessions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Also conversations that were led elsewhere, where the host is set not to list any
+    /// Include external sessions that the host does not list
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do not wait until everything new was read
+    /// Do not wait until new messages are indexed
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Print each session found as a line of JSON
+    /// Print each matching session as a line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

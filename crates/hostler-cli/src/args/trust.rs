@@ -1,23 +1,23 @@
-//! `hostler trust`: the grammar.
+//! Arguments of `hostler trust`.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-/// Lists, adds, removes and checks the folders whose own configuration is trusted.
+/// Manages trusted folders: those whose own configuration applies.
 ///
-/// A folder can bring settings, commands, skills, environment variables and permission rules for agents. None of that applies until
-/// a person trusts the folder. Trust holds for the configuration as it is at that moment: when it changes, you are asked
-/// again. CLAUDE.md is always read. The decisions are in trust.toml of the state directory; a running host follows them.
+/// A folder can contain settings, commands, skills, environment variables and permission rules for agents. They apply only
+/// after a person trusts the folder. Trust covers the current configuration: after a change you are asked again. CLAUDE.md is
+/// always read. The decisions are in trust.toml in the state directory; a running host applies changes.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 Examples:
-  hostler trust check                    what this folder brings, and whether it applies
+  hostler trust check
   hostler trust add ~/project
   hostler trust add ~/work --subfolders
   hostler trust remove ~/project
 
-On machines without people, name the folders in the configuration file:
+On machines without a user, set trusted folders in the configuration file:
   trusted-folders = [\"/ci/work\"]")]
 pub(crate) enum TrustCommand {
     /// Lists the decisions.
@@ -26,37 +26,37 @@ pub(crate) enum TrustCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Trusts a folder, after showing what it brings.
+    /// Shows the configuration of a folder and trusts it.
     ///
-    /// The home folder and / are trusted only if their full path is given, and never with their subfolders.
+    /// The home folder and / can be trusted only by their full path, and never with their subfolders.
     Add {
-        /// The folder
+        /// Folder
         #[arg(value_hint = clap::ValueHint::DirPath)]
         path: PathBuf,
-        /// Trust the folders below it, too
+        /// Also trust its subfolders
         #[arg(long)]
         subfolders: bool,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Removes the decision about a folder, and what its subfolders inherited from it.
+    /// Removes the decision about a folder, including what its subfolders inherited.
     Remove {
-        /// The folder
+        /// Folder
         #[arg(value_hint = clap::ValueHint::DirPath)]
         path: PathBuf,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Shows what a folder brings and whether it applies.
+    /// Shows the configuration of a folder and whether it is trusted.
     ///
-    /// Exits with 0 if the folder is trusted or brings nothing, and with 1 otherwise.
+    /// Exits with 0 if the folder is trusted or has no configuration, and with 1 otherwise.
     Check {
-        /// The folder [default: the current one]
+        /// Folder [default: the current directory]
         #[arg(value_hint = clap::ValueHint::DirPath)]
         path: Option<PathBuf>,
         /// Print the result as JSON

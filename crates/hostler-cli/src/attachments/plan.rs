@@ -104,7 +104,7 @@ impl FilePlanResponse {
         })
     }
 
-    /// Describes type and size in a few words.
+    /// Describes type and size briefly.
     pub(crate) fn describe(&self) -> Vec<String> {
         let edges = self.width.zip(self.height).map(|(width, height)| format!("{width} × {height}"));
         let pages = self.pages.map(|pages| if pages == 1 { "1 page".to_owned() } else { format!("{pages} pages") });

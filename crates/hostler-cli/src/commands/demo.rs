@@ -56,7 +56,7 @@ pub(crate) async fn run_demo_command(
         shown = show_page_link(&host, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
     }
     match &mut shown {
-        Ok(_) if !once => keep_serving(&host, &settings, io).await,
+        Ok(_) if !once => serve_until_stopped(&host, &settings, io).await,
         Ok(_) => {}
         Err(failure) => failure.report(&mut io.console),
     }
@@ -324,7 +324,7 @@ fn print_hop(name: &str, text: &str, console: &mut Console) -> std::io::Result<(
     console.write_out_line(&format!("{name:>9} │ {text}"), TextStyle::Plain)
 }
 
-async fn keep_serving(host: &InProcessHost, settings: &Settings, io: &mut Io) {
+async fn serve_until_stopped(host: &InProcessHost, settings: &Settings, io: &mut Io) {
     io.console.write_note("", TextStyle::Plain);
     serve::print_connection_help(host, &mut io.console);
     let state = settings.state_dir.display();

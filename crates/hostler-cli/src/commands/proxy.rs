@@ -147,13 +147,13 @@ fn format_request(line: &FinishedRequestRecord, time: &str) -> String {
     let status = line.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
     let (read, written) = line.tokens;
     format!(
-        "{time} {method} {path} model={model} upstream={upstream} status={status} ms={ms} in={read} out={written} {ending}",
+        "{time} {method} {path} model={model} upstream={upstream} status={status} ms={ms} in={read} out={written} {outcome}",
         method = name(&line.method),
         path = name(&line.path),
         model = or_dash(line.model.as_deref()),
         upstream = or_dash(line.upstream.as_deref()),
         ms = line.duration.as_millis(),
-        ending = line.outcome,
+        outcome = line.outcome,
     )
 }
 

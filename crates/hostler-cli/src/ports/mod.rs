@@ -173,8 +173,8 @@ pub enum FileGrantSetting {
 pub struct AgentPoolOptions {
     /// Idle window after the last turn.
     pub idle_timeout: Option<Duration>,
-    /// Maximum idle window, if background work or a pending request keeps the agent.
-    pub max_idle_timeout: Option<Duration>,
+    /// Maximum idle window, if background work or a pending request prevents closing the agent.
+    pub idle_timeout_max: Option<Duration>,
     /// How long a working agent may be silent before its turn is shown as stalled.
     pub stall_timeout: Option<Duration>,
     /// Time in which an agent must react to an interrupt.
@@ -184,17 +184,17 @@ pub struct AgentPoolOptions {
     /// Which external sessions are listed; the client decides if absent.
     pub external_session_filter: Option<&'static str>,
     /// How long a client may be disconnected before it is removed from its sessions.
-    pub client_disconnect_grace: Option<Duration>,
+    pub client_timeout: Option<Duration>,
     /// Maximum number of agents.
     pub max_agents: Option<usize>,
     /// Maximum number of prewarmed agents.
-    pub max_prewarmed_agents: Option<usize>,
+    pub max_prewarmed: Option<usize>,
     /// Maximum number of queued messages per chat.
     pub max_queued_messages: Option<usize>,
     /// Maximum number of completed turns of an open chat in memory.
     pub max_turns_in_memory: Option<usize>,
     /// Whether agents are prewarmed when a client opens a session.
-    pub prewarm_agents: bool,
+    pub prewarm: bool,
 }
 
 /// Options of terminals; absent values are defaults.
@@ -266,7 +266,7 @@ pub trait RunningHost: Send + Sync {
     fn page(&self) -> Option<PageEndpoint> {
         None
     }
-    /// Replaces upstreams, limits, prices and betas of the running host; an unchanged upstream is kept.
+    /// Replaces upstreams, limits, prices and betas of the running host; an unchanged upstream is reused.
     ///
     /// # Errors
     /// If the options are invalid; then nothing has changed.

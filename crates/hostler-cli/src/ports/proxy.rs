@@ -70,7 +70,7 @@ pub struct FinishedRequestRecord {
     pub duration: Duration,
     /// Input tokens, cached ones included, and output tokens.
     pub tokens: (u64, u64),
-    /// Outcome in one word.
+    /// Short name of the outcome.
     pub outcome: &'static str,
 }
 
@@ -80,7 +80,7 @@ pub trait RunningProxy: Send + Sync {
     fn local_addr(&self) -> SocketAddr;
     /// Part of its bearers before the dot.
     fn nonce(&self) -> SecretString;
-    /// Replaces upstreams, limits, prices and betas of the running gateway; an unchanged upstream is kept.
+    /// Replaces upstreams, limits, prices and betas of the running gateway; an unchanged upstream is reused.
     ///
     /// # Errors
     /// If the options are invalid; then nothing has changed.

@@ -16,9 +16,11 @@ impl SettingLayers {
             file_bytes: bytes(SettingKey::AttachmentFileSize, defaults.file_bytes)?,
             total_bytes: bytes(SettingKey::AttachmentTotalSize, defaults.total_bytes)?,
             image_pixels: self
-                .text(SettingKey::AttachmentPixels, parse_positive_count)?
+                .text(SettingKey::AttachmentImagePixels, parse_positive_count)?
                 .map_or(defaults.image_pixels, |pixels| pixels as u64),
-            image_edge_pixels: self.text(SettingKey::AttachmentEdge, parse_edge)?.unwrap_or(defaults.image_edge_pixels),
+            image_edge_pixels: self
+                .text(SettingKey::AttachmentImageEdge, parse_edge)?
+                .unwrap_or(defaults.image_edge_pixels),
             image_bytes: bytes(SettingKey::AttachmentImageSize, defaults.image_bytes)?,
             pdf_pages: count(SettingKey::AttachmentPdfPages, defaults.pdf_pages)?,
             images_per_request: count(SettingKey::AttachmentImages, defaults.images_per_request)?,
@@ -82,8 +84,8 @@ mod tests {
             files = 3
             file-size = '2 MiB'
             total-size = 4000000
-            pixels = 1000
-            edge = 2000
+            image-pixels = 1000
+            image-edge = 2000
             image-size = '500KB'
             pdf-pages = 7
             images = 8
@@ -115,8 +117,8 @@ mod tests {
             ("files", "0", "a whole number above 0"),
             ("files", "-1", "a whole number above 0"),
             ("files", "1.5", "a whole number"),
-            ("edge", "2001", "a number of pixels from 1 to 2000"),
-            ("edge", "0", "a number of pixels from 1 to 2000"),
+            ("image-edge", "2001", "a number of pixels from 1 to 2000"),
+            ("image-edge", "0", "a number of pixels from 1 to 2000"),
             ("file-size", "0", SIZE),
             ("file-size", "'ten'", SIZE),
             ("file-size", "'10 MiBs'", SIZE),
@@ -130,8 +132,8 @@ mod tests {
             let error = check(&[], &[], &format!("[attachments]\n{name} = {value}")).unwrap_err().to_string();
             assert_eq!(error, format!("{CONFIG} line 2: `attachments.{name}` must be {expected}."));
         }
-        let error = check(&[], &[("HOSTLER_ATTACHMENTS_EDGE", "wide")], "").unwrap_err().to_string();
-        assert_eq!(error, "HOSTLER_ATTACHMENTS_EDGE must be a number of pixels from 1 to 2000.");
+        let error = check(&[], &[("HOSTLER_ATTACHMENTS_IMAGE_EDGE", "wide")], "").unwrap_err().to_string();
+        assert_eq!(error, "HOSTLER_ATTACHMENTS_IMAGE_EDGE must be a number of pixels from 1 to 2000.");
         assert!(
             check(&[], &[], "attachments = 5").unwrap_err().to_string().ends_with("`attachments` must be a table.")
         );

@@ -8,7 +8,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::config_sections::{SectionParser, UpstreamSection};
 use super::{
-    EXPECTED_COUNT, EXPECTED_SECONDS, EXPECTED_SIZE, SETTINGS, SettingKey, SettingKind, SettingValue, SettingsError,
+    EXPECTED_COUNT, EXPECTED_SECONDS, EXPECTED_SIZE, FormerNameUse, SETTINGS, SettingKey, SettingKind, SettingValue,
+    SettingsError, find_setting,
 };
 use crate::ports::{LimitSettings, PriceSettings};
 
@@ -20,6 +21,8 @@ pub(crate) struct ConfigFile {
     pub(super) upstreams: Vec<UpstreamSection>,
     pub(super) limits: LimitSettings,
     pub(super) prices: Vec<PriceSettings>,
+    /// Uses of former names.
+    pub(super) former_names: Vec<FormerNameUse>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ impl ConfigFile {
                     let full = format!("{below}{}", name.get_ref());
                     let origin = format!("{}: `{full}`", at(name.span().start));
                     if !file.set_value(&full, value.get_ref(), &origin, path)? {
-                        file.warnings.push(format!("{origin} is not a setting; ignored."));
+                        file.warnings.push(format!("{origin} is not a setting. Ignored."));
                     }
                 }
             } else if name.get_ref() == "agent" {
@@ -64,7 +67,7 @@ impl ConfigFile {
                     "upstreams" => file.upstreams = sections.parse_upstreams(value, &origin)?,
                     "limits" => file.limits = sections.parse_limits(value, &origin)?,
                     "prices" => file.prices = sections.parse_prices(value, &origin)?,
-                    _ => file.warnings.push(format!("{origin} is not a setting; ignored.")),
+                    _ => file.warnings.push(format!("{origin} is not a setting. Ignored.")),
                 }
             }
         }
@@ -73,11 +76,17 @@ impl ConfigFile {
 
     /// Stores a setting of the table; returns whether the name is a setting.
     fn set_value(&mut self, name: &str, value: &DeValue<'_>, origin: &str, path: &Path) -> Result<bool, SettingsError> {
-        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else { return Ok(false) };
+        let Some((setting, is_former)) = find_setting(name) else { return Ok(false) };
         let expected = || expected_value(setting.kind).to_owned();
         let invalid = || SettingsError::Invalid { origin: origin.to_owned(), expected: expected() };
         let value = read_value(value, setting.kind, path).ok_or_else(invalid)?;
-        self.values.insert(setting.key, (value, origin.to_owned()));
+        // A key cannot occur twice in the file, so the other value has another name of the same setting.
+        if let Some((_, first)) = self.values.insert(setting.key, (value, origin.to_owned())) {
+            return Err(SettingsError::Conflict { first, second: origin.to_owned() });
+        }
+        if is_former {
+            self.former_names.push(FormerNameUse { origin: origin.to_owned(), current: format!("`{}`", setting.name) });
+        }
         Ok(true)
     }
 
@@ -85,7 +94,7 @@ impl ConfigFile {
         for (name, value) in table {
             let origin = format!("{}: `agent.{}`", at(name.span().start), name.get_ref());
             if name.get_ref() != "env" {
-                self.warnings.push(format!("{origin} is not a setting; ignored."));
+                self.warnings.push(format!("{origin} is not a setting. Ignored."));
                 continue;
             }
             let invalid =

@@ -77,7 +77,7 @@ impl TableField<'_> {
             DeValue::Float(number) => DollarAmount::parse(number.as_str()),
             _ => None,
         };
-        dollars.ok_or_else(|| self.invalid("an amount of dollars such as 2.5"))
+        dollars.ok_or_else(|| self.invalid("an amount in dollars such as 2.5"))
     }
 }
 
@@ -105,9 +105,9 @@ impl SectionParser<'_> {
     ) -> Result<UpstreamSection, SettingsError> {
         let invalid =
             |expected: &str| SettingsError::Invalid { origin: origin.to_owned(), expected: expected.to_owned() };
-        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || !name.bytes().all(fits) {
-            return Err(invalid("named in lower-case letters, digits and dashes"));
+        let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || !name.bytes().all(is_allowed) {
+            return Err(invalid("named with lowercase letters, digits and dashes"));
         }
         let fields = self.fields(as_table(value, origin)?, &format!("upstreams.{name}"));
         let kind = match fields.iter().find(|field| field.name == "kind") {
@@ -116,7 +116,7 @@ impl SectionParser<'_> {
                 kind.ok_or_else(|| field.invalid(&format!("one of {}", upstream_kind_names())))?
             }
             None => UpstreamKind::from_name(name)
-                .ok_or_else(|| invalid(&format!("a table with a `kind`, which is one of {}", upstream_kind_names())))?,
+                .ok_or_else(|| invalid(&format!("a table with a `kind`: one of {}", upstream_kind_names())))?,
         };
         let mut section = UpstreamSection {
             name: name.to_owned(),
@@ -138,7 +138,7 @@ impl SectionParser<'_> {
                 section.key_source = Some(key);
             } else if !apply_field(&mut section.settings, field)? {
                 self.warnings
-                    .push(format!("{} is not a setting of upstreams of the kind {kind}; ignored.", field.origin));
+                    .push(format!("{} is not a setting of upstreams of the kind {kind}. Ignored.", field.origin));
             } else {
                 section.has_custom_url |= field.name.ends_with("url");
             }
@@ -182,7 +182,7 @@ impl SectionParser<'_> {
         for field in self.fields(as_table(value, origin)?, "limits") {
             let positive = || match field.dollars() {
                 Ok(dollars) if dollars.nanos > 0 => Ok(dollars),
-                _ => Err(field.invalid("an amount of dollars above 0 such as 2.5")),
+                _ => Err(field.invalid("an amount in dollars above 0 such as 2.5")),
             };
             match field.name {
                 "concurrent" => limits.concurrent = Some(field.count()?),
@@ -209,9 +209,9 @@ impl SectionParser<'_> {
         for (model, value) in as_table(value, origin)? {
             let model_name = model.get_ref().to_string();
             let origin = format!("{}: `prices.{model_name}`", (self.locate)(model.span().start));
-            let begins = model_name.strip_suffix('*').unwrap_or(&model_name);
-            if begins.trim().is_empty() || begins.contains('*') {
-                let expected = "named by a model's id, or by the beginning of one and a `*`".to_owned();
+            let prefix = model_name.strip_suffix('*').unwrap_or(&model_name);
+            if prefix.trim().is_empty() || prefix.contains('*') {
+                let expected = "named by a model id, or by the beginning of one followed by `*`".to_owned();
                 return Err(SettingsError::Invalid { origin, expected });
             }
             let (mut input, mut output, mut cache_read, mut cache_write) = (None, None, None, None);
@@ -243,7 +243,7 @@ impl SectionParser<'_> {
     }
 
     fn warn_unknown(&mut self, field: &TableField<'_>) {
-        self.warnings.push(format!("{} is not a setting; ignored.", field.origin));
+        self.warnings.push(format!("{} is not a setting. Ignored.", field.origin));
     }
 }
 

@@ -15,15 +15,15 @@ pub(crate) enum SettingKey {
     Claude,
     HandshakeTimeout,
     IdleTimeout,
-    MaxIdleTimeout,
+    IdleTimeoutMax,
     StallTimeout,
     InterruptGrace,
     BackgroundOnStop,
     ShowExternalSessions,
-    ClientDisconnectGrace,
+    ClientTimeout,
     MaxAgents,
-    MaxPrewarmedAgents,
-    PrewarmAgents,
+    MaxPrewarmed,
+    Prewarm,
     MaxQueuedMessages,
     MaxTurnsInMemory,
     Durability,
@@ -54,8 +54,8 @@ pub(crate) enum SettingKey {
     AttachmentFiles,
     AttachmentFileSize,
     AttachmentTotalSize,
-    AttachmentPixels,
-    AttachmentEdge,
+    AttachmentImagePixels,
+    AttachmentImageEdge,
     AttachmentImageSize,
     AttachmentPdfPages,
     AttachmentImages,
@@ -126,17 +126,17 @@ pub(crate) const SETTINGS: [SettingDefinition; 63] = [
     on_restart(SettingKey::CredentialStore, "credential-store", SettingKind::Text),
     on_restart(SettingKey::Claude, "claude", SettingKind::Text),
     on_restart(SettingKey::HandshakeTimeout, "handshake-timeout", SettingKind::Seconds),
-    on_restart(SettingKey::IdleTimeout, "idle", SettingKind::Seconds),
-    on_restart(SettingKey::MaxIdleTimeout, "idle-max", SettingKind::Seconds),
-    on_restart(SettingKey::StallTimeout, "stall", SettingKind::Seconds),
+    on_restart(SettingKey::IdleTimeout, "idle-timeout", SettingKind::Seconds),
+    on_restart(SettingKey::IdleTimeoutMax, "idle-timeout-max", SettingKind::Seconds),
+    on_restart(SettingKey::StallTimeout, "stall-timeout", SettingKind::Seconds),
     on_restart(SettingKey::InterruptGrace, "interrupt-grace", SettingKind::Seconds),
     on_restart(SettingKey::BackgroundOnStop, "background-on-stop", SettingKind::Text),
     on_restart(SettingKey::ShowExternalSessions, "show-external-sessions", SettingKind::Text),
-    on_restart(SettingKey::ClientDisconnectGrace, "absence", SettingKind::Seconds),
+    on_restart(SettingKey::ClientTimeout, "client-timeout", SettingKind::Seconds),
     on_restart(SettingKey::MaxAgents, "max-agents", SettingKind::Count),
-    on_restart(SettingKey::MaxPrewarmedAgents, "max-warm", SettingKind::Count),
-    on_restart(SettingKey::PrewarmAgents, "warm", SettingKind::Flag),
-    on_restart(SettingKey::MaxQueuedMessages, "max-queue", SettingKind::Count),
+    on_restart(SettingKey::MaxPrewarmed, "max-prewarmed", SettingKind::Count),
+    on_restart(SettingKey::Prewarm, "prewarm", SettingKind::Flag),
+    on_restart(SettingKey::MaxQueuedMessages, "max-queued-messages", SettingKind::Count),
     on_restart(SettingKey::MaxTurnsInMemory, "turns-in-memory", SettingKind::Count),
     on_restart(SettingKey::Durability, "durability", SettingKind::Text),
     per_command(SettingKey::ExitOnStdinEof, "exit-on-stdin-eof", SettingKind::Flag),
@@ -152,22 +152,22 @@ pub(crate) const SETTINGS: [SettingDefinition; 63] = [
     on_restart(SettingKey::Log, "log", SettingKind::Text),
     per_command(SettingKey::Model, "model", SettingKind::Text),
     on_restart(SettingKey::PermissionMode, "permission-mode", SettingKind::Text),
-    on_restart(SettingKey::AllowBypassPermissions, "allow-bypass", SettingKind::Flag),
-    on_restart(SettingKey::DisableShellCommands, "no-commands", SettingKind::Flag),
+    on_restart(SettingKey::AllowBypassPermissions, "allow-bypass-permissions", SettingKind::Flag),
+    on_restart(SettingKey::DisableShellCommands, "no-shell-commands", SettingKind::Flag),
     on_restart(SettingKey::DisableTerminals, "no-terminals", SettingKind::Flag),
     on_restart(SettingKey::TerminalShell, "terminal-shell", SettingKind::Path),
     on_restart(SettingKey::MaxTerminals, "max-terminals", SettingKind::Count),
     on_restart(SettingKey::TerminalScrollback, "terminal-scrollback", SettingKind::Size),
     on_restart(SettingKey::InstallAgents, "install-agents", SettingKind::Flag),
-    on_restart(SettingKey::DisableEditorAnnouncement, "no-announce", SettingKind::Flag),
-    on_restart(SettingKey::EditorDataDirs, "announce-to", SettingKind::List),
+    on_restart(SettingKey::DisableEditorAnnouncement, "no-editor-announcement", SettingKind::Flag),
+    on_restart(SettingKey::EditorDataDirs, "editor-data-dirs", SettingKind::List),
     on_restart(SettingKey::Unattended, "unattended", SettingKind::Text),
     on_restart(SettingKey::UnattendedAfter, "unattended-after", SettingKind::Seconds),
     on_restart(SettingKey::AttachmentFiles, "attachments.files", SettingKind::Count),
     on_restart(SettingKey::AttachmentFileSize, "attachments.file-size", SettingKind::Size),
     on_restart(SettingKey::AttachmentTotalSize, "attachments.total-size", SettingKind::Size),
-    on_restart(SettingKey::AttachmentPixels, "attachments.pixels", SettingKind::Count),
-    on_restart(SettingKey::AttachmentEdge, "attachments.edge", SettingKind::Count),
+    on_restart(SettingKey::AttachmentImagePixels, "attachments.image-pixels", SettingKind::Count),
+    on_restart(SettingKey::AttachmentImageEdge, "attachments.image-edge", SettingKind::Count),
     on_restart(SettingKey::AttachmentImageSize, "attachments.image-size", SettingKind::Size),
     on_restart(SettingKey::AttachmentPdfPages, "attachments.pdf-pages", SettingKind::Count),
     on_restart(SettingKey::AttachmentImages, "attachments.images", SettingKind::Count),
@@ -179,6 +179,44 @@ pub(crate) const SETTINGS: [SettingDefinition; 63] = [
     per_command(SettingKey::Cwd, "cwd", SettingKind::Path),
     per_command(SettingKey::Json, "json", SettingKind::Flag),
 ];
+
+/// Former name of a setting. It still works, with a warning, in the configuration file and as a variable; none of
+/// these settings has a flag.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormerSettingName {
+    pub(crate) key: SettingKey,
+    pub(crate) name: &'static str,
+}
+
+/// All former names.
+pub(crate) const FORMER_NAMES: [FormerSettingName; 13] = [
+    former(SettingKey::ClientTimeout, "absence"),
+    former(SettingKey::IdleTimeout, "idle"),
+    former(SettingKey::IdleTimeoutMax, "idle-max"),
+    former(SettingKey::StallTimeout, "stall"),
+    former(SettingKey::Prewarm, "warm"),
+    former(SettingKey::MaxPrewarmed, "max-warm"),
+    former(SettingKey::MaxQueuedMessages, "max-queue"),
+    former(SettingKey::AllowBypassPermissions, "allow-bypass"),
+    former(SettingKey::DisableShellCommands, "no-commands"),
+    former(SettingKey::DisableEditorAnnouncement, "no-announce"),
+    former(SettingKey::EditorDataDirs, "announce-to"),
+    former(SettingKey::AttachmentImagePixels, "attachments.pixels"),
+    former(SettingKey::AttachmentImageEdge, "attachments.edge"),
+];
+
+/// Finds a setting by its name, or by a former one; returns whether the name is a former one.
+pub(crate) fn find_setting(name: &str) -> Option<(SettingDefinition, bool)> {
+    if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) {
+        return Some((*setting, false));
+    }
+    let former = FORMER_NAMES.iter().find(|former| former.name == name)?;
+    SETTINGS.iter().find(|setting| setting.key == former.key).map(|setting| (*setting, true))
+}
+
+const fn former(key: SettingKey, name: &'static str) -> FormerSettingName {
+    FormerSettingName { key, name }
+}
 
 const fn immediate(key: SettingKey, name: &'static str, kind: SettingKind) -> SettingDefinition {
     SettingDefinition { key, name, kind, takes_effect: TakesEffect::Immediately }

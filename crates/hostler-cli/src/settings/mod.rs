@@ -29,8 +29,12 @@ use crate::ports::{
 };
 
 pub(crate) use config_file::ConfigFile;
-use definitions::{EXPECTED_COUNT, EXPECTED_SECONDS, EXPECTED_SIZE, SettingDefinition, SettingKind, TakesEffect};
-pub(crate) use definitions::{SETTINGS, SettingKey};
+#[cfg(test)]
+pub(crate) use definitions::FormerSettingName;
+use definitions::{
+    EXPECTED_COUNT, EXPECTED_SECONDS, EXPECTED_SIZE, SettingDefinition, SettingKind, TakesEffect, find_setting,
+};
+pub(crate) use definitions::{FORMER_NAMES, SETTINGS, SettingKey};
 pub(crate) use resolve::resolve_settings;
 pub(crate) use source::{ConfigFileStamp, SettingsSource};
 pub(crate) use upstreams::unconfigured_upstream;
@@ -96,6 +100,8 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     /// Warnings about ignored input.
     pub(crate) warnings: Vec<String>,
+    /// Uses of former names; also among the warnings.
+    pub(crate) former_names: Vec<FormerNameUse>,
     /// Settings that take effect after a restart only, by name.
     pub(crate) restart_settings: BTreeMap<&'static str, SettingValue>,
     /// Source to reload from, if the host follows the file.
@@ -125,6 +131,21 @@ pub(crate) enum TokenChoice {
     File(PathBuf),
     /// No token.
     Disabled,
+}
+
+/// Use of a setting's former name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FormerNameUse {
+    /// Where the former name is.
+    pub(crate) origin: String,
+    /// The current name.
+    pub(crate) current: String,
+}
+
+impl fmt::Display for FormerNameUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is now called {}.", self.origin, self.current)
+    }
 }
 
 /// Returns the environment variable of a setting.

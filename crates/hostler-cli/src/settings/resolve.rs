@@ -16,8 +16,8 @@ use super::parse_values::{
 };
 use super::upstreams::{self, DefaultUpstreamChoice};
 use super::{
-    ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, SETTINGS, SettingDefinition, SettingKey, SettingKind,
-    SettingValue, Settings, SettingsError, TakesEffect, TokenChoice,
+    ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, FORMER_NAMES, FormerNameUse, SETTINGS, SettingDefinition,
+    SettingKey, SettingKind, SettingValue, Settings, SettingsError, TakesEffect, TokenChoice, find_setting,
 };
 use crate::environment::HostEnvironment;
 use crate::ports::{
@@ -32,8 +32,10 @@ pub(crate) fn resolve_settings(
     environment: &HostEnvironment,
     file: ConfigFile,
 ) -> Result<Settings, SettingsError> {
-    let ConfigFile { values, agent_env, upstreams, limits, prices, mut warnings } = file;
-    let layers = SettingLayers { flags: flag_layer(flags), variables: variable_layer(environment)?, file: values };
+    let ConfigFile { values, agent_env, upstreams, limits, prices, mut former_names, warnings: file_warnings } = file;
+    let variables = variable_layer(environment, &mut former_names)?;
+    let mut warnings: Vec<String> = former_names.iter().map(ToString::to_string).chain(file_warnings).collect();
+    let layers = SettingLayers { flags: flag_layer(flags), variables, file: values };
     let listen = layers.text(SettingKey::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
     let token = layers.token(environment)?;
     if matches!(token, TokenChoice::Disabled) && !listen.ip().is_loopback() {
@@ -52,11 +54,11 @@ pub(crate) fn resolve_settings(
     let state_dir = layers.path(SettingKey::StateDir, environment);
     let state_dir_given = state_dir.is_some();
     let state_dir = state_dir.unwrap_or_else(|| environment.xdg_state.join("hostler"));
-    let patience = layers.text(SettingKey::UnattendedAfter, parse_seconds)?;
+    let deny_after = layers.text(SettingKey::UnattendedAfter, parse_seconds)?;
     let unattended = match layers.text(SettingKey::Unattended, parse_unattended)?.unwrap_or_default() {
-        UnattendedSetting::Deny(_) => UnattendedSetting::Deny(patience),
+        UnattendedSetting::Deny(_) => UnattendedSetting::Deny(deny_after),
         // A timeout without an action is a mistake.
-        other if patience.is_some() => {
+        other if deny_after.is_some() => {
             warnings.push("`unattended-after` has no effect without `unattended = \"deny\"`.".to_owned());
             other
         }
@@ -104,6 +106,7 @@ pub(crate) fn resolve_settings(
         cwd: layers.path(SettingKey::Cwd, environment).unwrap_or_else(|| environment.current_dir.clone()),
         json: layers.flag(SettingKey::Json),
         warnings,
+        former_names,
         source: None,
         config_stamp: None,
     })
@@ -211,15 +214,15 @@ impl SettingLayers {
 
     /// Returns certificate and key; both or neither must be given.
     fn tls(&self, environment: &HostEnvironment) -> Result<Option<TlsFiles>, SettingsError> {
-        let alone = |key: SettingKey, other: &str| {
+        let missing_other = |key: SettingKey, other: &str| {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
             SettingsError::Invalid { origin, expected: format!("given together with {other}") }
         };
         match (self.path(SettingKey::TlsCert, environment), self.path(SettingKey::TlsKey, environment)) {
             (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(alone(SettingKey::TlsCert, "tls-key")),
-            (None, Some(_)) => Err(alone(SettingKey::TlsKey, "tls-cert")),
+            (Some(_), None) => Err(missing_other(SettingKey::TlsCert, "tls-key")),
+            (None, Some(_)) => Err(missing_other(SettingKey::TlsKey, "tls-cert")),
         }
     }
 
@@ -244,7 +247,7 @@ impl SettingLayers {
             return Err(SettingsError::Invalid { origin: origin(SettingKey::Upstream), expected });
         };
         if url_ignored {
-            warnings.push(format!("{} means nothing to the scripted model; ignored.", origin(SettingKey::UpstreamUrl)));
+            warnings.push(format!("{} has no effect on the scripted model. Ignored.", origin(SettingKey::UpstreamUrl)));
         }
         Ok(specs)
     }
@@ -252,32 +255,32 @@ impl SettingLayers {
     /// Returns idle window and limits of the agent pool.
     fn agent_pool(&self, warnings: &mut Vec<String>) -> Result<AgentPoolOptions, SettingsError> {
         let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
-        let fleet = AgentPoolOptions {
+        let pool = AgentPoolOptions {
             idle_timeout: self.text(SettingKey::IdleTimeout, parse_seconds)?,
-            max_idle_timeout: self.text(SettingKey::MaxIdleTimeout, parse_seconds)?,
+            idle_timeout_max: self.text(SettingKey::IdleTimeoutMax, parse_seconds)?,
             stall_timeout: self.text(SettingKey::StallTimeout, parse_seconds_or_zero)?,
             interrupt_grace: self.text(SettingKey::InterruptGrace, parse_seconds)?,
             background_on_stop: self.text(SettingKey::BackgroundOnStop, parse_background_on_stop)?.unwrap_or_default(),
             external_session_filter: self.text(SettingKey::ShowExternalSessions, parse_external_session_filter)?,
-            client_disconnect_grace: self.text(SettingKey::ClientDisconnectGrace, parse_seconds)?,
+            client_timeout: self.text(SettingKey::ClientTimeout, parse_seconds)?,
             max_agents: self.text(SettingKey::MaxAgents, parse_positive_count)?,
-            max_prewarmed_agents: self.text(SettingKey::MaxPrewarmedAgents, parse_count)?,
-            prewarm_agents: self.flag(SettingKey::PrewarmAgents),
+            max_prewarmed: self.text(SettingKey::MaxPrewarmed, parse_count)?,
+            prewarm: self.flag(SettingKey::Prewarm),
             max_queued_messages: self.text(SettingKey::MaxQueuedMessages, parse_positive_count)?,
             max_turns_in_memory: self.text(SettingKey::MaxTurnsInMemory, parse_positive_count)?,
         };
-        if fleet.max_idle_timeout.zip(fleet.idle_timeout).is_some_and(|(most, idle)| most < idle) {
+        if pool.idle_timeout_max.zip(pool.idle_timeout).is_some_and(|(max, idle)| max < idle) {
             let expected = format!("at least as long as {}", origin(SettingKey::IdleTimeout));
-            return Err(SettingsError::Invalid { origin: origin(SettingKey::MaxIdleTimeout), expected });
+            return Err(SettingsError::Invalid { origin: origin(SettingKey::IdleTimeoutMax), expected });
         }
-        if fleet.max_prewarmed_agents.zip(fleet.max_agents).is_some_and(|(warm, all)| warm > all) {
-            let expected = format!("not more than {}", origin(SettingKey::MaxAgents));
-            return Err(SettingsError::Invalid { origin: origin(SettingKey::MaxPrewarmedAgents), expected });
+        if pool.max_prewarmed.zip(pool.max_agents).is_some_and(|(prewarmed, all)| prewarmed > all) {
+            let expected = format!("at most {}", origin(SettingKey::MaxAgents));
+            return Err(SettingsError::Invalid { origin: origin(SettingKey::MaxPrewarmed), expected });
         }
-        if fleet.prewarm_agents && fleet.max_prewarmed_agents == Some(0) {
-            warnings.push("`warm` has no effect with `max-warm = 0`.".to_owned());
+        if pool.prewarm && pool.max_prewarmed == Some(0) {
+            warnings.push("`prewarm` has no effect with `max-prewarmed = 0`.".to_owned());
         }
-        Ok(fleet)
+        Ok(pool)
     }
 
     /// Returns the terminal options.
@@ -347,13 +350,23 @@ fn flag_layer(flags: Vec<(SettingKey, SettingValue)>) -> SettingLayer {
     flags.into_iter().map(|(key, value)| (key, (value, format!("--{}", name(key))))).collect()
 }
 
-fn variable_layer(environment: &HostEnvironment) -> Result<SettingLayer, SettingsError> {
+/// Reads the variables of all settings, and those of former names.
+fn variable_layer(
+    environment: &HostEnvironment,
+    former_names: &mut Vec<FormerNameUse>,
+) -> Result<SettingLayer, SettingsError> {
     let mut layer = SettingLayer::new();
-    for SettingDefinition { key, name, kind, .. } in SETTINGS {
+    let current = SETTINGS.iter().map(|setting| setting.name);
+    for name in current.chain(FORMER_NAMES.iter().map(|former| former.name)) {
         let variable = super::environment_variable(name);
-        let Some(text) = environment.var(&variable) else {
+        let (Some(text), Some((setting, is_former))) = (environment.var(&variable), find_setting(name)) else {
             continue;
         };
+        let SettingDefinition { key, kind, .. } = setting;
+        if is_former {
+            let current = super::environment_variable(setting.name);
+            former_names.push(FormerNameUse { origin: variable.clone(), current });
+        }
         let value = match kind {
             SettingKind::Text | SettingKind::Path | SettingKind::Seconds | SettingKind::Count | SettingKind::Size => {
                 SettingValue::Text(text.to_owned())
@@ -367,7 +380,9 @@ fn variable_layer(environment: &HostEnvironment) -> Result<SettingLayer, Setting
                 }
             },
         };
-        layer.insert(key, (value, variable));
+        if let Some((_, first)) = layer.insert(key, (value, variable.clone())) {
+            return Err(SettingsError::Conflict { first, second: variable });
+        }
     }
     Ok(layer)
 }
@@ -378,12 +393,12 @@ fn split_list(text: &std::ffi::OsStr) -> Vec<String> {
 
 /// Returns every variable that contains, or may contain, a credential.
 fn credential_variables(sections: &[UpstreamSection]) -> Vec<String> {
-    let usual = UpstreamKind::ALL.iter().filter_map(|kind| kind.default_key_variable()).map(str::to_owned);
+    let default = UpstreamKind::ALL.iter().filter_map(|kind| kind.default_key_variable()).map(str::to_owned);
     let named = sections.iter().filter_map(|section| match &section.key_source {
         Some(UpstreamKeySource::Variable { name, .. }) => Some(name.clone()),
         _ => None,
     });
-    usual.chain([upstreams::KEY_VARIABLE.to_owned()]).chain(named).collect()
+    default.chain([upstreams::KEY_VARIABLE.to_owned()]).chain(named).collect()
 }
 
 fn to_secret(text: &OsString) -> SecretString {

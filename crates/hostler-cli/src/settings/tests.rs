@@ -5,6 +5,7 @@ use std::time::Duration;
 use hostler_redact::SafeUrl;
 use secrecy::ExposeSecret as _;
 
+use super::super::FormerSettingName;
 use super::*;
 use crate::ports::{BackgroundOnStopSetting, ClaudeChoice, DurabilitySetting, UnattendedSetting, UpstreamSettings};
 
@@ -57,7 +58,7 @@ fn every_setting_has_a_variable_and_a_file_key() {
         };
         let variables = [(super::super::environment_variable(name).into(), variable.into())];
         let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
-        assert!(variable_layer(&environment).unwrap().contains_key(&key), "{name}");
+        assert!(variable_layer(&environment, &mut Vec::new()).unwrap().contains_key(&key), "{name}");
         let file = ConfigFile::parse(&format!("{name} = {written}"), Path::new(CONFIG)).unwrap();
         assert!(file.values.contains_key(&key) && file.warnings.is_empty(), "{name}");
     }
@@ -87,7 +88,7 @@ fn values_are_parsed_by_type() {
         allowed-origins = ['https://a.example', 'https://b.example']
         state-dir = 'state'
         handshake-timeout = 90
-        allow-bypass = true
+        allow-bypass-permissions = true
         unattended = 'deny'
         unattended-after = 30
         durability = 'full'
@@ -116,6 +117,9 @@ fn configuration_docs_list_every_setting_and_their_example_is_valid() {
     let page = include_str!("../../../../docs/configuration.md");
     let mut listed: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     listed.retain(|name| *name != "[agent.env]");
+    for FormerSettingName { name, .. } in FORMER_NAMES {
+        assert!(page.contains(&format!("`{name}`")), "the page does not mention the former name `{name}`");
+    }
     let mut known = SETTINGS.map(|setting| setting.name);
     listed.sort_unstable();
     known.sort_unstable();
@@ -129,51 +133,118 @@ fn configuration_docs_list_every_setting_and_their_example_is_valid() {
     );
 }
 
+/// Returns a value of a kind, as a variable and as written in the file.
+fn sample_value(kind: SettingKind) -> (&'static str, &'static str) {
+    match kind {
+        SettingKind::Flag => ("1", "true"),
+        SettingKind::List => ("/a,/b", "['/a', '/b']"),
+        SettingKind::Text | SettingKind::Path => ("a", "'a'"),
+        SettingKind::Seconds | SettingKind::Count => ("30", "30"),
+        SettingKind::Size => ("3", "'3 MiB'"),
+    }
+}
+
+#[test]
+fn former_names_work_with_one_warning() {
+    for FormerSettingName { key, name: former } in FORMER_NAMES {
+        let SettingDefinition { name, kind, .. } = SETTINGS.into_iter().find(|setting| setting.key == key).unwrap();
+        assert!(!SETTINGS.iter().any(|setting| setting.name == former), "{former} is also a current name");
+        let (value, written) = sample_value(kind);
+
+        let file = ConfigFile::parse(&format!("{former} = {written}"), Path::new(CONFIG)).unwrap();
+        let expected = ConfigFile::parse(&format!("{name} = {written}"), Path::new(CONFIG)).unwrap();
+        assert!(file.values[&key].0 == expected.values[&key].0, "{former}");
+        let settings = check(&[], &[], &format!("{former} = {written}")).unwrap();
+        let warning = format!("{CONFIG} line 1: `{former}` is now called `{name}`.");
+        assert!(settings.warnings.starts_with(std::slice::from_ref(&warning)), "{:?}", settings.warnings);
+        assert_eq!(settings.warnings.iter().filter(|text| text.contains("is now called")).count(), 1);
+
+        let (old, new) = (super::super::environment_variable(former), super::super::environment_variable(name));
+        let settings = check(&[], &[(&old, value)], "").unwrap();
+        let warning = format!("{old} is now called {new}.");
+        assert!(settings.warnings.starts_with(std::slice::from_ref(&warning)), "{:?}", settings.warnings);
+        let sentences: Vec<String> = settings.former_names.iter().map(ToString::to_string).collect();
+        assert_eq!(sentences, [warning]);
+        let mut variables = Vec::new();
+        let environment =
+            |name: &str| HostEnvironment::from_vars([(name.into(), value.into())], "/here".into(), "/scratch".into());
+        let layer = variable_layer(&environment(&old), &mut variables).unwrap();
+        let current = variable_layer(&environment(&new), &mut variables).unwrap();
+        assert!(layer[&key].0 == current[&key].0, "{former}");
+    }
+    let pool = check(&[], &[("HOSTLER_MAX_WARM", "3")], "idle = 60\nwarm = true").unwrap().agent_pool;
+    assert_eq!((pool.idle_timeout, pool.prewarm, pool.max_prewarmed), (Some(Duration::from_secs(60)), true, Some(3)));
+}
+
+#[test]
+fn former_and_current_name_together_are_an_error_that_names_both() {
+    for FormerSettingName { key, name: former } in FORMER_NAMES {
+        let SettingDefinition { name, kind, .. } = SETTINGS.into_iter().find(|setting| setting.key == key).unwrap();
+        let (value, written) = sample_value(kind);
+        let (old, new) = (super::super::environment_variable(former), super::super::environment_variable(name));
+        let error = check(&[], &[(&old, value), (&new, value)], "").unwrap_err();
+        assert_eq!(error.code(), "conflictingSettings");
+        assert_eq!(error.to_string(), format!("{new} and {old} cannot be used together. Remove one of them."));
+        let error = check(&[], &[], &format!("{name} = {written}\n{former} = {written}")).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{name}`")) && error.contains(&format!("`{former}`")), "{error}");
+    }
+    // The sources have a precedence; a former name in one of them does not conflict with another source.
+    let settings = check(&[], &[("HOSTLER_IDLE_TIMEOUT", "5")], "idle = 60").unwrap();
+    assert_eq!(settings.agent_pool.idle_timeout, Some(Duration::from_secs(5)));
+}
+
 #[test]
 fn agent_idle_windows_and_limits_are_parsed_and_checked() {
     let file = "
-        idle = 60
-        idle-max = 600
-        stall = 30
+        idle-timeout = 60
+        idle-timeout-max = 600
+        stall-timeout = 30
         interrupt-grace = 0.5
         background-on-stop = 'ask'
         show-external-sessions = 'last7Days'
-        absence = 10
+        client-timeout = 10
         max-agents = 4
-        max-queue = 7
-        warm = true
+        max-queued-messages = 7
+        prewarm = true
     ";
-    let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().agent_pool;
+    let pool = check(&[], &[("HOSTLER_MAX_PREWARMED", "1")], file).unwrap().agent_pool;
     let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
     assert_eq!(
-        (fleet.idle_timeout, fleet.max_idle_timeout, fleet.stall_timeout),
+        (pool.idle_timeout, pool.idle_timeout_max, pool.stall_timeout),
         (seconds(60.0), seconds(600.0), seconds(30.0))
     );
-    assert_eq!((fleet.interrupt_grace, fleet.client_disconnect_grace), (seconds(0.5), seconds(10.0)));
-    assert_eq!((fleet.max_agents, fleet.max_prewarmed_agents, fleet.prewarm_agents), (Some(4), Some(1), true));
-    assert_eq!((fleet.max_queued_messages, fleet.background_on_stop), (Some(7), BackgroundOnStopSetting::Ask));
-    assert_eq!(fleet.external_session_filter, Some("last7Days"));
+    assert_eq!((pool.interrupt_grace, pool.client_timeout), (seconds(0.5), seconds(10.0)));
+    assert_eq!((pool.max_agents, pool.max_prewarmed, pool.prewarm), (Some(4), Some(1), true));
+    assert_eq!((pool.max_queued_messages, pool.background_on_stop), (Some(7), BackgroundOnStopSetting::Ask));
+    assert_eq!(pool.external_session_filter, Some("last7Days"));
     assert_eq!(check(&[], &[], "").unwrap().agent_pool, crate::ports::AgentPoolOptions::default());
 
     let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err().to_string();
     let policy = refused(&[("HOSTLER_BACKGROUND_ON_STOP", "kill")], "");
     assert_eq!(policy, "HOSTLER_BACKGROUND_ON_STOP must be keep, stop or ask.");
     assert_eq!(refused(&[("HOSTLER_MAX_AGENTS", "0")], ""), "HOSTLER_MAX_AGENTS must be a whole number above 0.");
-    assert_eq!(refused(&[("HOSTLER_MAX_WARM", "two")], ""), "HOSTLER_MAX_WARM must be a whole number.");
-    assert_eq!(refused(&[("HOSTLER_IDLE", "0")], ""), "HOSTLER_IDLE must be a number of seconds above 0.");
+    assert_eq!(refused(&[("HOSTLER_MAX_PREWARMED", "two")], ""), "HOSTLER_MAX_PREWARMED must be a whole number.");
     assert_eq!(
-        refused(&[("HOSTLER_IDLE", "700")], "idle-max = 600"),
-        format!("{CONFIG} line 1: `idle-max` must be at least as long as HOSTLER_IDLE.")
+        refused(&[("HOSTLER_IDLE_TIMEOUT", "0")], ""),
+        "HOSTLER_IDLE_TIMEOUT must be a number of seconds above 0."
     );
     assert_eq!(
-        refused(&[], "max-agents = 2\nmax-warm = 3"),
-        format!("{CONFIG} line 2: `max-warm` must be not more than {CONFIG} line 1: `max-agents`.")
+        refused(&[("HOSTLER_IDLE_TIMEOUT", "700")], "idle-timeout-max = 600"),
+        format!("{CONFIG} line 1: `idle-timeout-max` must be at least as long as HOSTLER_IDLE_TIMEOUT.")
     );
-    assert_eq!(check(&[], &[], "stall = 0").unwrap().agent_pool.stall_timeout, Some(Duration::ZERO), "for ever");
-    let stall = refused(&[("HOSTLER_STALL", "-1")], "");
-    assert_eq!(stall, "HOSTLER_STALL must be a number of seconds, or 0 for ever.");
-    let warnings = check(&[], &[], "warm = true\nmax-warm = 0").unwrap().warnings;
-    assert_eq!(warnings, ["`warm` has no effect with `max-warm = 0`."]);
+    assert_eq!(
+        refused(&[], "max-agents = 2\nmax-prewarmed = 3"),
+        format!("{CONFIG} line 2: `max-prewarmed` must be at most {CONFIG} line 1: `max-agents`.")
+    );
+    assert_eq!(
+        check(&[], &[], "stall-timeout = 0").unwrap().agent_pool.stall_timeout,
+        Some(Duration::ZERO),
+        "no limit"
+    );
+    let stall = refused(&[("HOSTLER_STALL_TIMEOUT", "-1")], "");
+    assert_eq!(stall, "HOSTLER_STALL_TIMEOUT must be a number of seconds, or 0 for no limit.");
+    let warnings = check(&[], &[], "prewarm = true\nmax-prewarmed = 0").unwrap().warnings;
+    assert_eq!(warnings, ["`prewarm` has no effect with `max-prewarmed = 0`."]);
 }
 
 #[test]
@@ -192,9 +263,9 @@ fn unknown_key_warns_with_key_and_line() {
     assert_eq!(
         warnings,
         [
-            "/etc/hostler/config.toml line 2: `listn` is not a setting; ignored.",
-            "/etc/hostler/config.toml line 5: `agent.envy` is not a setting; ignored.",
-            "/etc/hostler/config.toml line 6: `other` is not a setting; ignored.",
+            "/etc/hostler/config.toml line 2: `listn` is not a setting. Ignored.",
+            "/etc/hostler/config.toml line 5: `agent.envy` is not a setting. Ignored.",
+            "/etc/hostler/config.toml line 6: `other` is not a setting. Ignored.",
         ]
     );
 }

@@ -70,8 +70,8 @@ fn resolve_credential(section: &UpstreamSection, is_default: bool, environment: 
         let key = environment.var(variable)?.to_string_lossy().into_owned();
         Some(CredentialSpec::Variable { name: variable.to_owned(), key: key.into() })
     };
-    // The usual key is sent to the usual address only, not to one that a table names.
-    let usual = section_kind(section).default_key_variable().filter(|_| !section.has_custom_url);
+    // The key of the default variable is sent to the default address only, not to one that a table names.
+    let default_variable = section_kind(section).default_key_variable().filter(|_| !section.has_custom_url);
     if section_kind(section) == UpstreamKind::Scripted {
         return CredentialSpec::None;
     }
@@ -81,7 +81,7 @@ fn resolve_credential(section: &UpstreamSection, is_default: bool, environment: 
     match &section.key_source {
         Some(UpstreamKeySource::Variable { name, origin }) => from(name).unwrap_or_else(|| {
             let sentence =
-                format!("the variable {name} is not set: {origin} says that it holds the key of {}", section.name);
+                format!("the variable {name} is not set, which {origin} names for the key of {}", section.name);
             CredentialSpec::Missing(sentence)
         }),
         Some(UpstreamKeySource::File(path)) => CredentialSpec::File(path.clone()),
@@ -89,10 +89,10 @@ fn resolve_credential(section: &UpstreamSection, is_default: bool, environment: 
             keyring: true,
             missing_message: Some(missing_credential_message(section, is_default, None)),
         },
-        None => usual.and_then(from).unwrap_or_else(|| CredentialSpec::Stored {
+        None => default_variable.and_then(from).unwrap_or_else(|| CredentialSpec::Stored {
             keyring: false,
             missing_message: needs_credential(&section.settings)
-                .then(|| missing_credential_message(section, is_default, usual)),
+                .then(|| missing_credential_message(section, is_default, default_variable)),
         }),
     }
 }
@@ -120,10 +120,10 @@ fn needs_credential(settings: &UpstreamSettings) -> bool {
 }
 
 /// Explains how to provide a missing credential.
-fn missing_credential_message(section: &UpstreamSection, is_default: bool, usual: Option<&str>) -> String {
+fn missing_credential_message(section: &UpstreamSection, is_default: bool, default_variable: Option<&str>) -> String {
     let what = if section_kind(section) == UpstreamKind::Copilot { "GitHub token" } else { "key" };
-    let variables: Vec<&str> = is_default.then_some(KEY_VARIABLE).into_iter().chain(usual).collect();
+    let variables: Vec<&str> = is_default.then_some(KEY_VARIABLE).into_iter().chain(default_variable).collect();
     let name = &section.name;
-    let login = format!("there is no {what} for the upstream {name}: run `hostler agents login {name}`");
+    let login = format!("no {what} for the upstream {name}. Run `hostler agents login {name}`");
     if variables.is_empty() { login } else { format!("{login}, or start Hostler with {}", variables.join(" or ")) }
 }

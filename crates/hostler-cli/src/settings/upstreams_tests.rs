@@ -18,7 +18,7 @@ fn names(settings: &Settings) -> Vec<&str> {
 
 /// Describes where each upstream's credential comes from.
 fn credentials(settings: &Settings) -> Vec<String> {
-    let told = settings.gateway.upstreams.iter().map(|spec| {
+    let sources = settings.gateway.upstreams.iter().map(|spec| {
         let from = match &spec.credential {
             CredentialSpec::None => "none".to_owned(),
             CredentialSpec::Variable { name, key } => format!("{name}={}", key.expose_secret()),
@@ -34,7 +34,7 @@ fn credentials(settings: &Settings) -> Vec<String> {
         };
         format!("{}: {from}", spec.name)
     });
-    told.collect()
+    sources.collect()
 }
 
 const TWO: &str = "
@@ -116,7 +116,7 @@ fn url_flag_applies_to_the_default_upstream() {
     assert_eq!(settings.gateway.upstreams[0].settings, expected);
     let scripted =
         check(&[(SettingKey::UpstreamUrl, "http://127.0.0.1:1"), (SettingKey::Upstream, "scripted")], &[], "").unwrap();
-    assert_eq!(scripted.warnings, ["--upstream-url means nothing to the scripted model; ignored."]);
+    assert_eq!(scripted.warnings, ["--upstream-url has no effect on the scripted model. Ignored."]);
 }
 
 #[test]
@@ -173,13 +173,13 @@ fn missing_credential_message_explains_the_fix() {
     };
     assert_eq!(
         missing(""),
-        "there is no key for the upstream anthropic: run `hostler agents login anthropic`, or start Hostler with \
+        "no key for the upstream anthropic. Run `hostler agents login anthropic`, or start Hostler with \
          HOSTLER_UPSTREAM_KEY or ANTHROPIC_API_KEY"
     );
-    assert!(missing("upstream = 'copilot'").starts_with("there is no GitHub token for the upstream copilot: run"));
+    assert!(missing("upstream = 'copilot'").starts_with("no GitHub token for the upstream copilot. Run"));
     assert_eq!(
         missing("upstream = 'w'\n[upstreams.w]\nkind = 'openai'\nkey-env = 'W'"),
-        format!("the variable W is not set: {CONFIG} line 4: `upstreams.w.key-env` says that it holds the key of w")
+        format!("the variable W is not set, which {CONFIG} line 4: `upstreams.w.key-env` names for the key of w")
     );
 }
 
@@ -265,11 +265,11 @@ fn invalid_value_is_rejected_with_file_line_and_key() {
         ("[upstreams]\nwork = 1", "line 2: `upstreams.work` must be a table."),
         (
             "[upstreams.Work]\nkind = 'openai'",
-            "line 1: `upstreams.Work` must be named in lower-case letters, digits and dashes.",
+            "line 1: `upstreams.Work` must be named with lowercase letters, digits and dashes.",
         ),
         (
             "[upstreams.work]\nurl = 'http://x'",
-            "line 1: `upstreams.work` must be a table with a `kind`, which is one of anthropic, copilot, openai, scripted.",
+            "line 1: `upstreams.work` must be a table with a `kind`: one of anthropic, copilot, openai, scripted.",
         ),
         (
             "[upstreams.work]\nkind = 'acme'",
@@ -296,15 +296,15 @@ fn invalid_value_is_rejected_with_file_line_and_key() {
         ("[files]\ngrant = true", "line 2: `files.grant` must be a string."),
         ("[limits]\nconcurrent = 0", "line 2: `limits.concurrent` must be a whole number above 0."),
         ("[limits]\nday-tokens = 1.5", "line 2: `limits.day-tokens` must be a whole number above 0."),
-        ("[limits]\nday-dollars = 0", "line 2: `limits.day-dollars` must be an amount of dollars above 0 such as 2.5."),
-        ("[prices.m]\ninput = 'x'", "line 2: `prices.m.input` must be an amount of dollars such as 2.5."),
+        ("[limits]\nday-dollars = 0", "line 2: `limits.day-dollars` must be an amount in dollars above 0 such as 2.5."),
+        ("[prices.m]\ninput = 'x'", "line 2: `prices.m.input` must be an amount in dollars such as 2.5."),
         (
             "[prices.m]\ninput = 1",
             "line 1: `prices.m` must be a table with `input` and `output`, in dollars per million tokens.",
         ),
         (
             "[prices.'a*b']\ninput = 1\noutput = 1",
-            "line 1: `prices.a*b` must be named by a model's id, or by the beginning of one and a `*`.",
+            "line 1: `prices.a*b` must be named by a model id, or by the beginning of one followed by `*`.",
         ),
         ("credential-store = 'cloud'", "line 1: `credential-store` must be auto, keyring or file."),
     ] {
@@ -331,14 +331,14 @@ fn unknown_settings_warn_and_are_ignored() {
     assert_eq!(
         warnings,
         [
-            format!("{CONFIG} line 10: `prices.m.tax` is not a setting; ignored."),
+            format!("{CONFIG} line 10: `prices.m.tax` is not a setting. Ignored."),
             format!(
-                "{CONFIG} line 3: `upstreams.toy.url` is not a setting of upstreams of the kind scripted; ignored."
+                "{CONFIG} line 3: `upstreams.toy.url` is not a setting of upstreams of the kind scripted. Ignored."
             ),
             format!(
-                "{CONFIG} line 4: `upstreams.toy.key-env` is not a setting of upstreams of the kind scripted; ignored."
+                "{CONFIG} line 4: `upstreams.toy.key-env` is not a setting of upstreams of the kind scripted. Ignored."
             ),
-            format!("{CONFIG} line 6: `limits.yearly` is not a setting; ignored."),
+            format!("{CONFIG} line 6: `limits.yearly` is not a setting. Ignored."),
         ]
     );
 }
@@ -346,7 +346,7 @@ fn unknown_settings_warn_and_are_ignored() {
 #[test]
 fn proxy_listen_setting_is_separate_and_errors_name_the_flag() {
     let settings = check(&[], &[], "listen = '0.0.0.0:80'").unwrap();
-    assert_eq!(settings.proxy_listen.to_string(), "127.0.0.1:0", "the host's address is not the proxy's");
+    assert_eq!(settings.proxy_listen.to_string(), "127.0.0.1:0", "the host and the proxy have separate addresses");
     assert_eq!(check(&[], &[], "proxy-listen = '127.0.0.1:4000'").unwrap().proxy_listen.port(), 4000);
     let error = check(&[(SettingKey::ProxyListen, "4000")], &[], "").unwrap_err().to_string();
     assert_eq!(error, "--listen must be an address and a port such as 127.0.0.1:8137.");

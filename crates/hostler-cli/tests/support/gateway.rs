@@ -55,7 +55,7 @@ impl RunningProxy for FakeProxy {
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
         if options.upstreams.iter().any(|spec| spec.name == "impossible") {
-            return Err(LaunchError::Other("That is impossible.".to_owned()));
+            return Err(LaunchError::Other("Impossible.".to_owned()));
         }
         self.this.configured.send_modify(|all| all.push(options));
         Ok(())
@@ -76,7 +76,7 @@ pub(crate) struct FakeVault {
 }
 
 impl FakeVault {
-    fn place(&self) -> SavedCredentialLocation {
+    fn location(&self) -> SavedCredentialLocation {
         SavedCredentialLocation::Keyring
     }
 }
@@ -90,14 +90,14 @@ impl CredentialVaultPort for FakeVault {
     ) -> BoxFuture<'static, Result<SaveCredentialResult, VaultError>> {
         self.settings.lock().unwrap().push(vault.clone());
         self.stored.lock().unwrap().insert(name.clone(), secret.expose_secret().to_owned());
-        let kept = match self.refusal {
+        let saved = match self.refusal {
             Some(why) => SaveCredentialResult {
                 location: SavedCredentialLocation::File(vault.directory.join(name)),
                 fallback_reason: Some(why.to_owned()),
             },
-            None => SaveCredentialResult { location: self.place(), fallback_reason: None },
+            None => SaveCredentialResult { location: self.location(), fallback_reason: None },
         };
-        async move { Ok(kept) }.boxed()
+        async move { Ok(saved) }.boxed()
     }
 
     fn delete(
@@ -105,9 +105,9 @@ impl CredentialVaultPort for FakeVault {
         _: VaultSettings,
         name: String,
     ) -> BoxFuture<'static, Result<Vec<SavedCredentialLocation>, VaultError>> {
-        let was = self.stored.lock().unwrap().remove(&name);
-        let places = was.map(|_| self.place()).into_iter().collect();
-        async move { Ok(places) }.boxed()
+        let removed = self.stored.lock().unwrap().remove(&name);
+        let locations = removed.map(|_| self.location()).into_iter().collect();
+        async move { Ok(locations) }.boxed()
     }
 
     fn find(
@@ -116,7 +116,7 @@ impl CredentialVaultPort for FakeVault {
         name: String,
         _: bool,
     ) -> BoxFuture<'static, Result<Option<SavedCredentialLocation>, VaultError>> {
-        let found = self.stored.lock().unwrap().contains_key(&name).then(|| self.place());
+        let found = self.stored.lock().unwrap().contains_key(&name).then(|| self.location());
         async move { Ok(found) }.boxed()
     }
 }
@@ -135,14 +135,14 @@ impl DeviceLogin for FakeDeviceLogin {
         show: Box<dyn FnOnce(DeviceCodePrompt) + Send>,
     ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
         self.requested.lock().unwrap().push(upstream);
-        let typed = Arc::clone(&self.code_entered);
+        let code_entered = Arc::clone(&self.code_entered);
         async move {
             show(DeviceCodePrompt {
                 user_code: "ABCD-1234".into(),
                 verification_url: "https://github.example/login".into(),
                 expires_in_minutes: 15,
             });
-            typed.notified().await;
+            code_entered.notified().await;
             Ok("gho_planted".to_owned().into())
         }
         .boxed()

@@ -150,7 +150,7 @@ async fn existing_conversation_is_resumed_and_not_started_anew() {
 async fn bypass_mode_works_for_every_user() {
     for build in BUILDS {
         let home = TestHome::new();
-        home.write_config("allow-bypass = true\n");
+        home.write_config("allow-bypass-permissions = true\n");
         let mut bench = SessionFixture::in_home(build, home, "").await;
         bench.set_permission_mode("bypassPermissions").await;
         let file = bench.home.work().join("made.txt");

@@ -86,7 +86,7 @@ impl TestHome {
             .env("CLAUDE_CONFIG_DIR", self.path("claude"))
             .env("TMPDIR", self.path("run"))
             // Scripts for the model look like shell commands.
-            .env("HOSTLER_NO_COMMANDS", "true");
+            .env("HOSTLER_NO_SHELL_COMMANDS", "true");
         command
     }
 

@@ -39,7 +39,7 @@ async fn assert_damage_is_reported(build: &str) {
     let healthy = run(&home, build, &["sessions", "doctor"]).await;
     let stderr = text(&healthy.stderr);
     assert_eq!((healthy.status.code(), text(&healthy.stdout).as_str()), (Some(0), ""), "{stderr}");
-    assert!(stderr.contains("1 conversation was read; nothing is wrong."), "{stderr}");
+    assert!(stderr.contains("Checked 1 conversation: no problems."), "{stderr}");
 
     let path = record(&home);
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -66,7 +66,7 @@ async fn assert_damage_is_reported(build: &str) {
     }
     let healthy = path.file_stem().unwrap().to_str().unwrap();
     assert!(!out.contains(healthy), "its neighbour is healthy: {out}");
-    assert!(stderr.contains("2 conversations were read; 4 things are wrong."), "{out}{stderr}");
+    assert!(stderr.contains("Checked 2 conversations: 4 problems."), "{out}{stderr}");
     assert!(!out.contains("hello there"), "no message is printed");
 
     // A session of this host whose transcript is missing.

@@ -32,7 +32,7 @@ const ASK_BASH_RULES: &str =
     "[global]\nversion = 1\nrules = [{ effect = \"ask\", scope = \"global\", rule = \"Bash\" }]\n";
 
 /// Environment of a restarted host: a short disconnect grace for clients.
-const RESTARTED_HOST_ENV: [(&str, &str); 2] = [("HOSTLER_NO_COMMANDS", "false"), ("HOSTLER_ABSENCE", "1")];
+const RESTARTED_HOST_ENV: [(&str, &str); 2] = [("HOSTLER_NO_SHELL_COMMANDS", "false"), ("HOSTLER_CLIENT_TIMEOUT", "1")];
 
 /// Host that the cases of an area share. Each case has its own clients, sessions and directory.
 pub struct HostFixture {
@@ -48,7 +48,7 @@ impl HostFixture {
 
     /// Starts a host with the fake agent that runs `!command` itself.
     pub async fn with_shell_commands() -> Self {
-        Self::with_fake_agent_in(TestHome::new(), &[("HOSTLER_NO_COMMANDS", "false")]).await
+        Self::with_fake_agent_in(TestHome::new(), &[("HOSTLER_NO_SHELL_COMMANDS", "false")]).await
     }
 
     /// Starts a host with the fake agent in a prepared home.

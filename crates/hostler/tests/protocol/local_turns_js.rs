@@ -2,7 +2,7 @@
 
 use super::harness::*;
 
-area! { HostFixture::with_claude("js", &[("HOSTLER_NO_COMMANDS", "false")]);
+area! { HostFixture::with_claude("js", &[("HOSTLER_NO_SHELL_COMMANDS", "false")]);
     command_runs_beside_the_js_build,
     conversation_continues_after_a_rename_beside_the_js_build,
 }

@@ -3,7 +3,7 @@
 
 use super::harness::*;
 
-area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_ABSENCE", "1")]);
+area! { HostFixture::with_fake_agent_in(TestHome::new(), &[("HOSTLER_CLIENT_TIMEOUT", "1")]);
     paused_reader_misses_nothing,
     stalled_reader_does_not_delay_others,
     lost_active_client_is_removed_from_its_sessions,

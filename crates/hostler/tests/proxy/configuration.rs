@@ -37,7 +37,7 @@ async fn model_is_requested_from_the_upstream_it_names() {
     assert_eq!(status, 404, "{body}");
     proxy.wait_for_log("status=404", 1).await;
     let log = proxy.stop().await;
-    assert!(log.contains("upstreams: toy, work."), "{log}");
+    assert!(log.contains("Upstreams: toy, work."), "{log}");
     assert!(log.contains(" upstream=toy ") && log.contains(" upstream=work "), "{log}");
 }
 
@@ -67,21 +67,21 @@ async fn rewritten_replaced_or_recreated_file_is_reloaded() {
     assert_eq!(proxy.send_message("@toy:m", "hi", false).await.0, 404);
 
     std::fs::write(&path, format!("upstream = 'scripted'\n{TOY_UPSTREAM_CONFIG}")).unwrap();
-    proxy.wait_for_log("was read anew; upstreams: scripted, toy.", 1).await;
+    proxy.wait_for_log("config.toml. Upstreams: scripted, toy.", 1).await;
     proxy.answer_text("@toy:m", "hi").await;
 
     let next = path.with_extension("new");
     std::fs::write(&next, "upstream = 'b'\n[upstreams.b]\nkind = 'scripted'\n").unwrap();
     std::fs::rename(&next, &path).unwrap();
-    proxy.wait_for_log("was read anew; upstreams: b.", 1).await;
+    proxy.wait_for_log("config.toml. Upstreams: b.", 1).await;
     proxy.answer_text("@b:m", "hi").await;
     assert_eq!(proxy.send_message("@toy:m", "hi", false).await.0, 404);
 
     std::fs::remove_file(&path).unwrap();
-    proxy.wait_for_log("The configuration stays as it was.", 1).await;
+    proxy.wait_for_log("The configuration is unchanged.", 1).await;
     proxy.answer_text("@b:m", "hi").await;
     std::fs::write(&path, "upstream = 'c'\n[upstreams.c]\nkind = 'scripted'\n").unwrap();
-    proxy.wait_for_log("was read anew; upstreams: c.", 1).await;
+    proxy.wait_for_log("config.toml. Upstreams: c.", 1).await;
     proxy.answer_text("@c:m", "hi").await;
     proxy.stop().await;
 }
@@ -98,8 +98,8 @@ async fn invalid_file_changes_nothing_and_sighup_reloads_it() {
     proxy.signal(Signal::SIGHUP);
     proxy.wait_for_log("`upstreams.toy.kind` must be one of", 2).await;
     std::fs::write(&path, "upstream = 'scripted'\nproxy-listen = '127.0.0.1:1'\n").unwrap();
-    proxy.wait_for_log("was read anew; upstreams: scripted.", 1).await;
-    proxy.wait_for_log("What has changed of proxy-listen counts from the next start.", 1).await;
+    proxy.wait_for_log("config.toml. Upstreams: scripted.", 1).await;
+    proxy.wait_for_log("Restart to apply changes of: proxy-listen.", 1).await;
     proxy.answer_text("m", "hi").await;
     proxy.stop().await;
 }
@@ -123,7 +123,7 @@ async fn running_stream_stays_on_its_upstream() {
     let proxy = start(&home, &format!("upstream = 'toy'\n{TOY_UPSTREAM_CONFIG}")).await;
     let (response, _) = proxy.start_stream("m", "!say begun\n!wait 2000\n!say ended", "begun").await;
     std::fs::write(config(&home), "upstream = 'b'\n[upstreams.b]\nkind = 'scripted'\n").unwrap();
-    proxy.wait_for_log("upstreams: b.", 1).await;
+    proxy.wait_for_log("config.toml. Upstreams: b.", 1).await;
     let rest = response.text().await.unwrap();
     assert!(rest.contains("message_stop"), "{rest}");
     proxy.wait_for_log("POST", 1).await;
@@ -141,7 +141,7 @@ async fn limits_apply_at_once_follow_the_file_and_survive_restarts() {
     let (status, body) = proxy.send_message("m", "three", false).await;
     assert!(status == 429 && body.contains("rate_limit_error"), "{status} {body}");
     std::fs::write(config(&home), limited(3)).unwrap();
-    proxy.wait_for_log("was read anew", 1).await;
+    proxy.wait_for_log("Reloaded ", 1).await;
     proxy.answer_text("m", "three").await;
     assert_eq!(proxy.send_message("m", "four", false).await.0, 429);
     proxy.stop().await;
@@ -149,7 +149,7 @@ async fn limits_apply_at_once_follow_the_file_and_survive_restarts() {
     let proxy = start(&home, &limited(3)).await;
     assert_eq!(proxy.send_message("m", "four", false).await.0, 429, "usage before the restart counts");
     std::fs::write(config(&home), "upstream = 'scripted'\n").unwrap();
-    proxy.wait_for_log("was read anew", 1).await;
+    proxy.wait_for_log("Reloaded ", 1).await;
     proxy.answer_text("m", "four").await;
     proxy.stop().await;
 }
@@ -175,7 +175,7 @@ async fn running_agents_follow_the_file_and_do_not_see_keys() {
         assert!(!environment.contains("WORK_KEY") && !environment.contains(key), "{build}: {environment}");
 
         home.write_config(&format!("upstream = 'work'\n{tables}"));
-        host.wait_for_log("was read anew; upstreams: work, toy.").await;
+        host.wait_for_log("config.toml. Upstreams: work, toy.").await;
         assert!(peer.send_and_wait(&uris.chat, "two").await.contains("two"), "{build}");
         assert_eq!(host.only_agent().pid, agent.pid, "{build}: the same process");
         assert!(server.requests().iter().all(|request| request.header("x-api-key") == Some(key)), "{build}");

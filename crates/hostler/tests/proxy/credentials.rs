@@ -88,10 +88,10 @@ async fn login_and_logout_apply_at_once_and_the_key_is_in_a_private_file_only() 
 
     let output = run_to_end(home.hostler_command(&["doctor"])).await;
     let report = text(&output.stdout);
-    assert!(report.contains(&format!("has a key, in {}.", file.display())) && !report.contains(key), "{report}");
+    assert!(report.contains(&format!("has a key in {}.", file.display())) && !report.contains(key), "{report}");
 
     let output = with_stdin(&home, &["agents", "logout", "work"], "").await;
-    assert!(text(&output.stderr).contains("was removed from"), "{output:?}");
+    assert!(text(&output.stderr).contains("Removed the key of work from"), "{output:?}");
     proxy.answer_text("m", "hi").await;
     assert_eq!(last_key(&server), None);
     proxy.wait_for_log("POST /v1/messages", 3).await;
@@ -151,7 +151,7 @@ async fn typed_key_is_not_echoed() {
         // Linux ends a terminal that no process has open with an error.
         while let Ok(count @ 1..) = terminal.read(&mut bytes) {
             shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
-            if shown.contains("(not shown as you type): ") && !typed {
+            if shown.contains("(hidden): ") && !typed {
                 typed = true;
                 typing.write_all(format!("{key}\n").as_bytes()).unwrap();
             }
@@ -161,7 +161,7 @@ async fn typed_key_is_not_echoed() {
     let status = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.expect("it ends").unwrap();
     let shown = tokio::time::timeout(TEST_TIMEOUT, shown).await.expect("the terminal ends").unwrap();
     assert_eq!(status.code(), Some(0), "{shown}");
-    assert!(shown.contains("The key of anthropic is in ") && !shown.contains(key), "{shown}");
+    assert!(shown.contains("Saved the key of anthropic in ") && !shown.contains(key), "{shown}");
     let stored = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
     assert_eq!(stored.unwrap(), key);
 }
@@ -222,7 +222,7 @@ async fn copilot_login_prints_the_code_and_saves_the_token() {
     let printed = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(printed.contains("https://github.example/device") && printed.contains("WDJB-MJHT"), "{printed}");
-    assert!(printed.contains("The GitHub token of copilot is in ") && !printed.contains("gho_"), "{printed}");
+    assert!(printed.contains("Saved the GitHub token of copilot in ") && !printed.contains("gho_"), "{printed}");
     let credential_file = home.path("state").join("hostler").join("credentials").join("copilot");
     assert_eq!(std::fs::read_to_string(credential_file).unwrap(), "gho_planted_by_the_test");
     server.abort();

@@ -106,11 +106,11 @@ async fn documented_configuration_is_valid() {
     let proxy = ProxyProcess::start(command).await;
     assert_eq!(proxy.answer_text("@toy:claude-sonnet-4-5", "hi").await, HELLO);
     let log = proxy.stop().await;
-    assert!(log.contains("upstreams: work, cloud, toy.") && !log.contains("not a setting"), "{log}");
+    assert!(log.contains("Upstreams: work, cloud, toy.") && !log.contains("not a setting"), "{log}");
     let mut command = home.hostler_command(&["doctor"]);
     command.env("WORK_KEY", "sk-work");
     let report = text(&run_to_end(command).await.stdout);
-    for part in ["work (anthropic, the default) has a key, in the variable WORK_KEY", "cloud.key"] {
+    for part in ["work (anthropic, default) has a key in the variable WORK_KEY", "cloud.key"] {
         assert!(report.contains(part), "{part}: {report}");
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 
-const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_COMMANDS", "false");
+const COMMANDS_ENABLED: (&str, &str) = ("HOSTLER_NO_SHELL_COMMANDS", "false");
 
 /// Command that waits for a file between two outputs.
 const WAITING_COMMAND: &str = "!echo first; while [ ! -e go ]; do sleep 0.05; done; echo last; exit 3";

@@ -12,7 +12,7 @@ use crate::Io;
 use crate::console::{Console, TextStyle};
 use crate::exit::{CommandFailure, Exit};
 use crate::ports::{ClaudeChoice, DoctorFinding, FindingSeverity, Wiring};
-use crate::settings::{Settings, TokenChoice};
+use crate::settings::{FormerNameUse, Settings, TokenChoice};
 use crate::state::{HostEndpoint, StateDir, read_token};
 
 /// Free space below which a managed install does not fit.
@@ -41,6 +41,7 @@ pub(crate) async fn run_doctor_command(
     let mut add = |check: &str, findings: Vec<DoctorFinding>| {
         report.extend(findings.into_iter().map(|finding| CheckFinding { check: check.to_owned(), finding }));
     };
+    add("settings", check_former_names(settings));
     add("agent", agent);
     add("programs", check_programs(wiring));
     add("upstream", upstreams);
@@ -79,6 +80,12 @@ fn print_report(report: &[CheckFinding], console: &mut Console) -> Result<(), Co
         }
     }
     Ok(())
+}
+
+/// Reports settings that are given by a former name.
+fn check_former_names(settings: &Settings) -> Vec<DoctorFinding> {
+    let finding = |former: &FormerNameUse| DoctorFinding::warning(former.to_string(), "Rename it.");
+    settings.former_names.iter().map(finding).collect()
 }
 
 /// Checks whether the agent that the settings select is installed.

@@ -11,7 +11,6 @@ use hostler_trust::TrustError;
 
 use crate::actor::ImageRemovalError;
 use crate::config::ConfigValueError;
-use crate::error_codes::ErrorCode as _;
 use crate::host::MAX_SESSION_DIRECTORIES;
 use crate::model_gateway::UpstreamSignInError;
 

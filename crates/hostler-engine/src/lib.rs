@@ -22,7 +22,6 @@ mod config;
 mod diff_preview;
 mod engine;
 mod error;
-mod error_codes;
 mod external_sessions;
 mod git;
 mod host;

@@ -9,7 +9,6 @@ use crate::annotations::AnnotationError;
 use crate::attachments::AttachmentRejection;
 use crate::config::ConfigValueError;
 use crate::error::InvalidParams;
-use crate::error_codes::ErrorCode as _;
 use crate::pending_requests::AnswerError;
 use crate::terminals::TerminalActionError;
 

@@ -12,7 +12,6 @@ use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
 use crate::EngineError;
 use crate::attachments::images_dropped_action;
-use crate::error_codes::ErrorCode as _;
 use crate::turn::{AgentPhase, TurnInput};
 
 /// Number of removed images, or why they were not removed.

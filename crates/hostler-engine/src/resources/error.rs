@@ -4,7 +4,6 @@ use hostler_files::{FileAccess, FileError};
 
 use super::watch::WatchPatternError;
 use crate::EngineError;
-use crate::error_codes::ErrorCode as _;
 
 /// Why an operation on a resource failed.
 #[derive(Debug, thiserror::Error)]

@@ -66,7 +66,7 @@ async fn session_with_a_missing_transcript_is_reported_also_after_a_restart() {
     let (rig, transcript_store) = start_with_external_session(1, 3).await;
     rig.listen(EXTERNAL_SESSION).await;
     transcript_store.remove_conversation(id());
-    let gone = format!("missing {FOUND}: the transcript is missing: the session can be read, but not continued");
+    let gone = format!("missing {EXTERNAL_SESSION}: the transcript is missing: the session can be read, but not continued");
     assert_eq!(wrong(&rig).await, (0, vec![gone.clone()]));
     let rig = rig.restart().await;
     assert_eq!(wrong(&rig).await, (0, vec![gone]));
@@ -103,7 +103,7 @@ async fn reappeared_transcript_of_a_deleted_session_is_reported_and_not_read() {
     rig.engine.dispose_session(EXTERNAL_SESSION).await.unwrap();
     assert_eq!(wrong(&rig).await, (0, Vec::new()));
     transcript_store.add_conversation(id(), Path::new("/"), 3);
-    let back = format!("deleted {FOUND}: the session was deleted, but its transcript still exists");
+    let back = format!("deleted {EXTERNAL_SESSION}: the session was deleted, but its transcript still exists");
     assert_eq!(wrong(&rig).await, (0, vec![back]));
     assert!(transcript_store.external_conversation(id()).is_some(), "nothing is changed");
     rig.engine.shutdown().await;

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Text file of the project, with its path from the root.
-pub struct SourceFile {
-    pub name: String,
-    pub text: String,
+pub(crate) struct SourceFile {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 impl SourceFile {
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         Path::new(&self.name).extension() == Some(OsStr::new("rs"))
     }
 
-    pub fn is_test(&self) -> bool {
+    pub(crate) fn is_test(&self) -> bool {
         self.name.ends_with("_tests.rs")
             || Path::new(&self.name)
                 .iter()
@@ -25,7 +25,7 @@ impl SourceFile {
 
     /// Returns whether the file has a test of this name: a Rust function with a test attribute or in a list of cases, or
     /// a title of a test of the web page.
-    pub fn has_test(&self, name: &str) -> bool {
+    pub(crate) fn has_test(&self, name: &str) -> bool {
         if !self.is_rust() {
             return ["'", "\"", "`"].iter().any(|quote| self.text.contains(&format!("{quote}{name}{quote}")));
         }
@@ -42,7 +42,7 @@ impl SourceFile {
     }
 
     /// Returns the lines that are compiled into the product, with their numbers.
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let unit_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
         let is_test = self.is_test();
         self.text
@@ -53,7 +53,7 @@ impl SourceFile {
     }
 }
 
-pub fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles: &[&str]) -> Vec<String> {
+pub(crate) fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources.iter().filter(|source| which(source)) {
         for (number, line) in source.lines() {
@@ -66,7 +66,7 @@ pub fn find(sources: &[SourceFile], which: impl Fn(&SourceFile) -> bool, needles
 }
 
 /// Returns all text files of the project, except build output, installed packages and version control.
-pub fn sources() -> Vec<SourceFile> {
+pub(crate) fn sources() -> Vec<SourceFile> {
     let root = Workspace::load().unwrap().root;
     let mut found = Vec::new();
     collect(&root, &root, &mut found);

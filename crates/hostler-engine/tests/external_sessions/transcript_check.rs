@@ -66,7 +66,8 @@ async fn session_with_a_missing_transcript_is_reported_also_after_a_restart() {
     let (rig, transcript_store) = start_with_external_session(1, 3).await;
     rig.listen(EXTERNAL_SESSION).await;
     transcript_store.remove_conversation(id());
-    let gone = format!("missing {EXTERNAL_SESSION}: the transcript is missing: the session can be read, but not continued");
+    let gone =
+        format!("missing {EXTERNAL_SESSION}: the transcript is missing: the session can be read, but not continued");
     assert_eq!(wrong(&rig).await, (0, vec![gone.clone()]));
     let rig = rig.restart().await;
     assert_eq!(wrong(&rig).await, (0, vec![gone]));

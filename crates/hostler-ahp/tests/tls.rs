@@ -177,8 +177,8 @@ fn problems_with_certificate_files_are_reported() {
     let (files, other) = (Files::new(), Files::new());
     let missing = files.directory.path().join("missing.pem");
     for (cert, key, expected) in [
-        (missing.clone(), files.key(), "missing.pem cannot be read"),
-        (files.cert(), missing, "missing.pem cannot be read"),
+        (missing.clone(), files.key(), "missing.pem: No such file or directory"),
+        (files.cert(), missing, "missing.pem: No such file or directory"),
         (files.key(), files.key(), "key.pem contains no PEM certificate"),
         (files.cert(), files.cert(), "cert.pem contains no PEM private key"),
         (files.cert(), other.key(), "does not match the first certificate"),

@@ -241,7 +241,7 @@ async fn a_link_yields_a_cookie_that_authenticates_the_page() {
     assert_eq!(seen.len(), 1);
     assert_eq!((&seen[0]["label"], &seen[0]["current"]), (&json!("Firefox on Linux"), &json!(true)));
     assert!(seen[0]["createdAt"].as_str().unwrap().ends_with('Z'));
-    assert_eq!(owner.sign_ins().await[0]["current"], false, "the owner is in by the token");
+    assert_eq!(owner.sign_ins().await[0]["current"], false, "the owner is authenticated by the token");
     host.end().await.engine.shutdown().await;
 }
 
@@ -311,7 +311,7 @@ async fn foreign_and_malformed_sign_in_requests_change_nothing() {
         assert_eq!(answer.status, status, "{request}");
         assert!(!answer.head.contains("set-cookie"), "{request}");
     }
-    assert_eq!(host.sign_in(&code).await.status, 200, "and the code is still good");
+    assert_eq!(host.sign_in(&code).await.status, 200, "and the code is still valid");
     host.end().await.engine.shutdown().await;
 }
 
@@ -384,14 +384,14 @@ async fn signing_out_closes_connections_and_voids_the_cookie() {
         "a stolen cookie is refused, too"
     );
     assert!(!host.is_signed_in(&first).await && host.is_signed_in(&second).await);
-    assert_eq!(other.sign_ins().await.len(), 1, "the other one goes on");
+    assert_eq!(other.sign_ins().await.len(), 1, "the other browser stays connected");
 
     let unknown = owner.call("hostler/signOut", json!({"channel": "ahp-root://", "id": "unknown"})).await;
     assert_eq!(unknown.unwrap_err()["code"], -32008);
     let all = owner.call("hostler/signOut", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(all["signedOut"], 1);
     assert_eq!(other.close_code().await, 4001);
-    assert!(owner.sign_ins().await.is_empty(), "who has the token stays");
+    assert!(owner.sign_ins().await.is_empty(), "clients with the token stay connected");
     host.end().await.engine.shutdown().await;
 }
 
@@ -407,7 +407,7 @@ async fn only_a_signed_in_browser_signs_out_all() {
     assert!(host.is_signed_in(&first).await && host.is_signed_in(&second).await);
     assert_eq!(host.post("/sign-out?everywhere", &first.lines(), "").await.status, 204);
     assert!(!host.is_signed_in(&first).await && !host.is_signed_in(&second).await);
-    assert_eq!(host.sign_in(&waiting).await.status, 403, "a link that waits is not a way back in");
+    assert_eq!(host.sign_in(&waiting).await.status, 403, "an unused link cannot sign in again");
     host.end().await.engine.shutdown().await;
 }
 
@@ -469,7 +469,7 @@ async fn behind_a_tls_proxy_the_cookie_is_secure() {
     Client::initialize(Wire::request(host.address, &format!("{upgrade_request}{lines}\r\n")).await).await;
     let plain = lines.replace("https://", "http://");
     let mut wire = Wire::request(host.address, &format!("{upgrade_request}{plain}\r\n")).await;
-    assert!(wire.read_head().await.starts_with("HTTP/1.1 403"), "a page without TLS is not ours");
+    assert!(wire.read_head().await.starts_with("HTTP/1.1 403"), "a page without TLS is foreign");
     host.end().await.engine.shutdown().await;
 }
 
@@ -551,7 +551,7 @@ async fn a_browser_that_lost_its_key_gets_a_new_session_in_place_of_the_old() {
     assert_ne!((&first.cookie, &first.key), (&second.cookie, &second.key));
     assert_eq!(page.close_code().await, 4001, "the session with the lost key is signed out");
     assert!(!host.is_signed_in(&first).await && host.is_signed_in(&second).await);
-    assert_eq!(owner.sign_ins().await.len(), 1, "it is one browser");
+    assert_eq!(owner.sign_ins().await.len(), 1, "the browser has one session");
     host.end().await.engine.shutdown().await;
 }
 

@@ -98,7 +98,7 @@ async fn a_head_request_is_answered_without_a_body() {
     let head = wire.read_head().await;
     assert!(head.contains("content-length: 10\r\n"), "{head}");
     wire.send(host.get("/next").as_bytes()).await;
-    assert_eq!(answer(&mut wire).await.1, "GET /next", "no body lies in between");
+    assert_eq!(answer(&mut wire).await.1, "GET /next", "there is no body between the answers");
     host.end().await;
 }
 

@@ -52,7 +52,7 @@ async fn actions_reach_all_subscribers_and_no_other_session() {
     let of_chat = |all: &[Value]| all.iter().filter(|e| e["channel"] == chat).cloned().collect::<Vec<_>>();
     assert_eq!(of_chat(&received[0]), of_chat(&received[1]), "the same, in the same order, under the same numbers");
     let start = &of_chat(&received[1])[0];
-    assert_eq!(start["origin"]["clientId"], "one", "everybody sees who it was");
+    assert_eq!(start["origin"]["clientId"], "one", "all clients receive the origin");
     let state = two.call("subscribe", json!({"channel": SESSION})).await.unwrap();
     assert_eq!(state["snapshot"]["state"]["activeClients"].as_array().unwrap().len(), 2);
     other.call("ping", json!({})).await.unwrap();

@@ -79,7 +79,7 @@ async fn older_turns_arrive_before_the_answer_in_both_versions() {
             let params = &loaded["params"];
             assert_eq!((&loaded["method"], &params["channel"]), (&json!("action"), &json!(chat)));
             let seq = params["serverSeq"].as_u64().unwrap();
-            assert!(seq > std::mem::replace(&mut last, seq), "numbers only grow");
+            assert!(seq > std::mem::replace(&mut last, seq), "sequence numbers increase");
             let action = serde_json::from_value(params["action"].clone()).unwrap();
             ahp::reducers::apply_action_to_chat(&mut state, &action);
         }
@@ -207,7 +207,7 @@ async fn evicted_turns_are_in_every_kind_of_snapshot() {
     assert_eq!(ids(&whole["state"]["turns"]), numbered(1, 20));
     assert_eq!(view(&mut raw, &chat, None).await["state"], whole["state"]);
     let read: SnapshotState = serde_json::from_value(whole["state"].clone()).unwrap();
-    assert!(matches!(read, SnapshotState::Chat(_)), "the types take it for what it is");
+    assert!(matches!(read, SnapshotState::Chat(_)), "the types parse it");
 
     // The client reconnects and gets snapshots, which reach as far back as it had loaded.
     view(&mut raw, &chat, Some(3)).await;

@@ -239,7 +239,7 @@ async fn a_client_of_version_0_9_keeps_its_version_after_a_restart() {
         let params = json!({"clientId": "code", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
         back.call("reconnect", params).await.unwrap();
         back.call("ping", json!({})).await.unwrap();
-        assert_eq!(rig.engine.client_metadata("code").as_deref(), Some("0.9.0"), "noted anew for the next return");
+        assert_eq!(rig.engine.client_metadata("code").as_deref(), Some("0.9.0"), "stored again for the next reconnect");
         rig = rig.restart().await;
     }
     rig.engine.shutdown().await;
@@ -441,7 +441,11 @@ async fn a_client_without_a_subscription_can_approve_a_tool_call() {
     assert_eq!(raw.code("hostler/listAudit", json!({"channel": "claude:/unknown"})).await, -32001);
     assert_eq!(raw.code("hostler/listAudit", json!({"channel": SESSION, "limit": -1})).await, -32602);
     raw.call("disposeSession", json!({"channel": SESSION})).await.unwrap();
-    assert_eq!(raw.code("hostler/listAudit", json!({"channel": SESSION})).await, -32001, "it goes with its session");
+    assert_eq!(
+        raw.code("hostler/listAudit", json!({"channel": SESSION})).await,
+        -32001,
+        "the audit log is deleted with its session"
+    );
     rig.engine.shutdown().await;
 }
 
@@ -502,6 +506,10 @@ async fn a_subscription_to_a_future_sub_agent_chat_waits_without_blocking() {
     let state = &answer["result"]["snapshot"]["state"];
     assert_eq!((&state["resource"], &state["interactivity"]), (&json!(worker), &json!("read-only")), "{answer:#}");
     let unknown = sub_agent_chat_uri("claude:/unknown", "c1");
-    assert_eq!(raw.code("subscribe", json!({"channel": unknown})).await, -32001, "at once: there is no such session");
+    assert_eq!(
+        raw.code("subscribe", json!({"channel": unknown})).await,
+        -32001,
+        "answered at once, because there is no such session"
+    );
     rig.engine.shutdown().await;
 }

@@ -111,7 +111,7 @@ async fn clients_use_tls_and_local_programs_connect_without() {
     let (mut plain, _) = tokio_tungstenite::connect_async(&local).await.unwrap();
     assert_eq!(call(&mut plain, "ping", json!({})).await, Value::Null);
     let no_token = format!("ws://{}/", server.local_addr());
-    assert!(tokio_tungstenite::connect_async(&no_token).await.is_err(), "the token is needed there, too");
+    assert!(tokio_tungstenite::connect_async(&no_token).await.is_err(), "the token is required there, too");
     server.stop().await;
     rig.engine.shutdown().await;
 }
@@ -165,9 +165,9 @@ async fn connections_without_tls_do_not_block_others() {
     plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP"), "nothing is said without TLS");
+    assert!(!answer.starts_with(b"HTTP"), "nothing is sent without TLS");
     connect(&server, &files.cert()).await.unwrap();
-    assert_eq!(silent.read(&mut [0; 8]).await.unwrap_or(0), 0, "its time is over");
+    assert_eq!(silent.read(&mut [0; 8]).await.unwrap_or(0), 0, "the handshake has timed out");
     server.stop().await;
     rig.engine.shutdown().await;
 }
@@ -177,8 +177,8 @@ fn problems_with_certificate_files_are_reported() {
     let (files, other) = (Files::new(), Files::new());
     let missing = files.directory.path().join("missing.pem");
     for (cert, key, expected) in [
-        (missing.clone(), files.key(), "missing.pem cannot be read"),
-        (files.cert(), missing, "missing.pem cannot be read"),
+        (missing.clone(), files.key(), "missing.pem: No such file or directory"),
+        (files.cert(), missing, "missing.pem: No such file or directory"),
         (files.key(), files.key(), "key.pem contains no PEM certificate"),
         (files.cert(), files.cert(), "cert.pem contains no PEM private key"),
         (files.cert(), other.key(), "does not match the first certificate"),

@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(
             table.redeem(&[9; 32], 1, |_| Some(session(9, 1))),
             LinkRedemption::Rejected,
-            "links that wait go, too"
+            "unused links are revoked, too"
         );
     }
 

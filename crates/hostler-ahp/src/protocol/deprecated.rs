@@ -50,7 +50,8 @@ mod tests {
         }
         for (method, former, current) in PARAMS {
             let params = row(method).unwrap().params;
-            assert!(params.contains(current) && !params.contains(former), "{method}: {former}");
+            let has = |name: &str| params.split([' ', ',', ':', '?']).any(|param| param == name);
+            assert!(has(current) && !has(former), "{method}: {former}");
         }
         assert_eq!(current_method("ping"), "ping");
     }

@@ -217,7 +217,7 @@ async fn disposing_a_session_ends_the_watches_of_its_directory() {
     while fixture.raw.call("subscribe", json!({"channel": channel})).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let changes =
+    let was_reported =
         fixture.raw.received.iter().any(|message| message["params"]["action"]["type"] == "resourceWatch/changed");
     assert!(!was_reported);
     rig.engine.shutdown().await;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "hostile_folder/plain_start.rs"]
+mod plain_start;
 #[path = "hostile_folder/traps.rs"]
 mod traps;
 
@@ -16,6 +18,7 @@ use hostler_driver::{
     Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, FolderConfiguration, GateDecision, GatedCall,
     GatewayEndpoint, OpenSpec, OpenedConnection, PermissionGate, Prompt, ResumeToken, TurnCause,
 };
+use plain_start::READERS_OF_VARIABLES;
 use serde_json::{Value, json};
 use traps::{
     FolderTraps, PLANTED_COMMAND, PLANTED_INSTRUCTIONS, PLANTED_OUTPUT_STYLE, PLANTED_VARIABLE, write, write_json,
@@ -103,6 +106,15 @@ impl HostileFolderFixture {
     #[track_caller]
     fn assert_no_trap_triggered(&self, context: &str) {
         assert_eq!(self.traps.triggered(), Vec::<String>::new(), "{}: {context}", self.build);
+    }
+
+    /// Filter programs of the repository run when Git does, where the command is allowed; the folder's variables and
+    /// `core.fsmonitor` have no effect.
+    #[track_caller]
+    fn assert_only_filters_triggered(&self) {
+        let mut triggered = self.traps.triggered();
+        triggered.retain(|name| name != "filter");
+        assert_eq!(triggered, Vec::<String>::new(), "{}: commands that read variables", self.build);
     }
 
     /// Returns all requests to the model.
@@ -195,7 +207,8 @@ fn unprotected_launcher(scene: &HostileFolderFixture) -> PathBuf {
 /// Writes settings without these variables and hooks, which redirect traffic or hide other traps.
 fn settings_without(scene: &HostileFolderFixture, variables: &[&str], hooks: &[&str]) {
     let mut settings = scene.traps.settings();
-    for name in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT"].iter().chain(variables) {
+    let redirecting = ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT", "CLAUDE_CODE_USE_BEDROCK"];
+    for name in redirecting.iter().chain(variables) {
         settings["env"].as_object_mut().unwrap().remove(*name);
     }
     for name in hooks {
@@ -289,9 +302,8 @@ async fn untrusted_folder_runs_nothing_and_its_instructions_are_read() {
         for text in [PLANTED_COMMAND, PLANTED_OUTPUT_STYLE, "planted-agent"] {
             assert!(!scene.all_model_requests().contains(text), "{build}: {text} was applied");
         }
-        agent.bash("git status; git diff --stat | cat").await;
-        let sprung = scene.traps.triggered();
-        assert!(!sprung.contains(&"fsmonitor".to_owned()), "{build}: {sprung:?}");
+        agent.bash(READERS_OF_VARIABLES).await;
+        scene.assert_only_filters_triggered();
         agent.close().await;
         assert_eq!(scene.staging_directories(), Vec::<PathBuf>::new(), "{build}: nothing is left");
     }
@@ -356,6 +368,8 @@ async fn trusted_folder_applies_without_denied_parts() {
             assert!(sent.contains(text), "{build}: {text} does not apply");
         }
         assert!(!sent.contains("unasked"), "{build}");
+        agent.bash(READERS_OF_VARIABLES).await;
+        scene.assert_only_filters_triggered();
         agent.close().await;
         assert_eq!(scene.staging_directories(), Vec::<PathBuf>::new(), "{build}: nothing is left");
     }

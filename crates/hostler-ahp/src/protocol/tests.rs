@@ -6,9 +6,10 @@ use ahp_types::{ActionType, StateAction};
 use hostler_engine::Dispatch;
 use serde_json::{Value, json};
 
+use super::dispatch_check::DispatchError;
 use super::{AllowedSender, ChannelKind, HostSupport, action_limits, actions, check_dispatch, commands, notifications};
 
-fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
+fn checked(kind: ChannelKind, action: Value) -> Result<(), DispatchError> {
     let name = action["type"].as_str().unwrap().to_owned();
     let action: StateAction = serde_json::from_value(action).unwrap();
     let (client_id, channel) = ("me".to_owned(), "x:/y".to_owned());
@@ -24,7 +25,6 @@ fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
             attachment_contents: Default::default(),
         },
     )
-    .map_err(|error| error.to_string())
 }
 
 fn message(text: &str) -> Value {
@@ -64,16 +64,22 @@ fn every_forbidden_action_is_rejected_with_a_reason() {
         let home = action.channels[0];
         let reason = checked(home, json!({"type": action.name, "client": "unknown"}));
         match (action.allowed_sender, action.support) {
-            (AllowedSender::Host, _) => assert!(reason.unwrap_err().contains("only hosts send it"), "{}", action.name),
+            (AllowedSender::Host, _) => {
+                assert!(reason.unwrap_err().to_string().contains("only hosts send it"), "{}", action.name)
+            }
             (AllowedSender::ToolOwner, _) => {
-                assert!(reason.unwrap_err().contains("tools that clients run"), "{}", action.name)
+                assert!(reason.unwrap_err().to_string().contains("tools that clients run"), "{}", action.name)
             }
             (_, HostSupport::NotOffered(what)) => {
-                assert_eq!(reason.unwrap_err(), format!("this host does not offer {what}"))
+                assert_eq!(reason.unwrap_err().to_string(), format!("this host does not offer {what}"))
             }
             (AllowedSender::Client | AllowedSender::OwnClient, HostSupport::Offered) => {
                 let elsewhere = checked(ChannelKind::Canvas, json!({"type": action.name}));
-                assert!(elsewhere.unwrap_err().contains("does not belong on this channel"), "{}", action.name);
+                assert!(
+                    elsewhere.unwrap_err().to_string().contains("does not belong on this channel"),
+                    "{}",
+                    action.name
+                );
             }
         }
     }
@@ -81,7 +87,7 @@ fn every_forbidden_action_is_rejected_with_a_reason() {
 
 #[test]
 fn malformed_and_unknown_actions_are_distinguished() {
-    let reason = |action| checked(ChannelKind::Chat, action).unwrap_err();
+    let reason = |action| checked(ChannelKind::Chat, action).unwrap_err().to_string();
     let half = json!({"type": "chat/turnStarted", "turnId": "t", "message": message("x")});
     assert_eq!(reason(half), r#"the action "chat/turnStarted" is malformed: missing field `startedAt`"#);
     let wrong = json!({"type": "chat/turnCancelled", "turnId": 7, "duration": 1});
@@ -100,7 +106,7 @@ fn a_client_dispatches_only_for_itself_and_its_user() {
     let set =
         |client: &str| json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
     assert_eq!(checked(ChannelKind::Session, set("me")), Ok(()));
-    assert_eq!(checked(ChannelKind::Session, set("you")).unwrap_err(), "a client can only act for itself");
+    assert_eq!(checked(ChannelKind::Session, set("you")).unwrap_err().to_string(), "a client can only act for itself");
     let removed = json!({"type": "session/activeClientRemoved", "clientId": "you"});
     assert!(checked(ChannelKind::Session, removed).is_err());
     for kind in ["agent", "tool", "automation", "systemNotification"] {
@@ -108,7 +114,10 @@ fn a_client_dispatches_only_for_itself_and_its_user() {
         let draft = json!({"type": "chat/draftChanged", "draft": forged});
         let queued = json!({"type": "chat/pendingMessageSet", "kind": "queued", "id": "q", "message": forged});
         for action in [start("t", &forged), draft, queued] {
-            assert!(checked(ChannelKind::Chat, action).unwrap_err().contains("messages of its user"), "{kind}");
+            assert!(
+                checked(ChannelKind::Chat, action).unwrap_err().to_string().contains("messages of its user"),
+                "{kind}"
+            );
         }
     }
     assert_eq!(checked(ChannelKind::Chat, start("t", &message("x"))), Ok(()));
@@ -136,19 +145,19 @@ fn oversized_values_and_empty_ids_are_rejected() {
             confirmed("t", id),
         ];
         for action in cases {
-            assert!(chat(action.clone()).unwrap_err().contains("must have 1 to 256 bytes"), "{action}");
+            assert!(chat(action.clone()).unwrap_err().to_string().contains("must have 1 to 256 bytes"), "{action}");
         }
     }
     let text = "x".repeat(action_limits::MAX_MESSAGE_TEXT_BYTES + 1);
-    assert!(chat(start("t", &message(&text))).unwrap_err().contains("attach longer text"));
+    assert!(chat(start("t", &message(&text))).unwrap_err().to_string().contains("attach longer text"));
     assert!(chat(json!({"type": "chat/draftChanged", "draft": message(&text)})).is_err());
     let mut noted = message("x");
     noted["_meta"] = json!({"k": "x".repeat(action_limits::MAX_META_BYTES)});
-    assert!(chat(start("t", &noted)).unwrap_err().contains("_meta"));
+    assert!(chat(start("t", &noted)).unwrap_err().to_string().contains("_meta"));
     let order = vec!["a"; action_limits::MAX_REORDERED_MESSAGES + 1];
     assert!(chat(json!({"type": "chat/queuedMessagesReordered", "order": order})).is_err());
     let huge = json!({"type": "session/configChanged", "config": {"k": "x".repeat(action_limits::MAX_ACTION_BYTES)}});
-    assert!(checked(ChannelKind::Session, huge).unwrap_err().contains("at most"));
+    assert!(checked(ChannelKind::Session, huge).unwrap_err().to_string().contains("at most"));
 }
 
 #[test]

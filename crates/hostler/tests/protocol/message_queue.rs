@@ -310,7 +310,8 @@ async fn steer_reaches_the_model_with_the_next_call(case: ProtocolCase) {
     assert_eq!(texts[1], "look left", "the answer to the steer is a separate turn");
     let state = client.subscribe(&uris.chat).await;
     assert!(
-        markdown_text(&state["turns"][1]).contains("told: ") && markdown_text(&state["turns"][1]).contains("look left"),
+        markdown_text(&state["turns"][1]).contains("received: ")
+            && markdown_text(&state["turns"][1]).contains("look left"),
         "{state:#}"
     );
     assert_eq!(state.get("steeringMessage"), None);

@@ -120,39 +120,39 @@ impl SignInStore {
     /// tokio runtime.
     pub(crate) fn store_token(
         self: &Arc<Self>,
-        turn: SignInSequence,
+        sequence: SignInSequence,
         resource: &str,
         token: SecretString,
-        lasts: Option<Duration>,
+        lifetime: Option<Duration>,
     ) {
-        let mut brought = self.lock();
-        let entry = brought.entry(resource.to_owned()).or_default();
-        if entry.sequence > turn {
+        let mut entries = self.lock();
+        let entry = entries.entry(resource.to_owned()).or_default();
+        if entry.sequence > sequence {
             return;
         }
         let (resource, this) = (resource.to_owned(), Arc::downgrade(self));
-        let time = lasts.map(|lasts| {
+        let expiry_task = lifetime.map(|lifetime| {
             AbortOnDropHandle::new(tokio::spawn(async move {
-                tokio::time::sleep(lasts).await;
+                tokio::time::sleep(lifetime).await;
                 if let Some(this) = this.upgrade() {
-                    this.expire_token(&resource, |entry| entry.sequence == turn);
+                    this.expire_token(&resource, |entry| entry.sequence == sequence);
                 }
             }))
         });
-        *entry = SignInEntry { token: Some(token), sequence: turn, is_expired: false, _expiry_task: time };
-        drop(brought);
+        *entry = SignInEntry { token: Some(token), sequence, is_expired: false, _expiry_task: expiry_task };
+        drop(entries);
         self.notify_changed();
     }
 
     /// Removes a token because a client signed out, unless a later request was applied meanwhile.
-    pub(crate) fn remove_token(&self, turn: SignInSequence, resource: &str) {
-        let mut brought = self.lock();
-        let entry = brought.entry(resource.to_owned()).or_default();
-        if entry.sequence > turn {
+    pub(crate) fn remove_token(&self, sequence: SignInSequence, resource: &str) {
+        let mut entries = self.lock();
+        let entry = entries.entry(resource.to_owned()).or_default();
+        if entry.sequence > sequence {
             return;
         }
-        let before = std::mem::replace(entry, SignInEntry { sequence: turn, ..SignInEntry::default() });
-        drop(brought);
+        let before = std::mem::replace(entry, SignInEntry { sequence, ..SignInEntry::default() });
+        drop(entries);
         if before.token.is_some() || before.is_expired {
             self.notify_changed();
         }
@@ -169,13 +169,13 @@ impl SignInStore {
 
     /// Removes a token that expired or was rejected; returns whether it was present.
     fn expire_token(&self, resource: &str, is_meant: impl Fn(&SignInEntry) -> bool) -> bool {
-        let mut brought = self.lock();
-        let Some(entry) = brought.get_mut(resource).filter(|entry| entry.token.is_some() && is_meant(entry)) else {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get_mut(resource).filter(|entry| entry.token.is_some() && is_meant(entry)) else {
             return false;
         };
         entry.token = None;
         entry.is_expired = true;
-        drop(brought);
+        drop(entries);
         tracing::info!(resource, "sign-in ended");
         self.notify_changed();
         true
@@ -232,12 +232,12 @@ impl ProvidedCredential {
 
 impl CredentialSource for ProvidedCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        let brought = self.sign_ins.token(&self.resource);
+        let provided = self.sign_ins.token(&self.resource);
         // A call does not wait for the host's own credential if there is a client's token.
-        let own = if brought.is_some() { self.host_credential.try_current() } else { self.host_credential.current() };
+        let own = if provided.is_some() { self.host_credential.try_current() } else { self.host_credential.current() };
         match &own {
             Ok(Some(token)) if !self.was_rejected(token) => own,
-            _ => brought.map_or(own, |token| Ok(Some(token))),
+            _ => provided.map_or(own, |token| Ok(Some(token))),
         }
     }
 
@@ -382,11 +382,11 @@ mod tests {
     async fn the_hosts_own_credential_takes_precedence_until_it_is_rejected() {
         let sign_ins = SignInStore::new();
         let source = sign_ins.credential_source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
-        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "provided".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("own"));
         source.mark_rejected(&"own".into());
-        assert_eq!((shown(&source).as_deref(), source.status()), (Some("brought"), CredentialStatus::Ready));
-        source.mark_rejected(&"brought".into());
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("provided"), CredentialStatus::Ready));
+        source.mark_rejected(&"provided".into());
         assert_eq!((shown(&source).as_deref(), source.status()), (Some("own"), CredentialStatus::Expired));
     }
 
@@ -429,12 +429,12 @@ mod tests {
     async fn a_locked_keyring_does_not_delay_a_provided_token() {
         let sign_ins = SignInStore::new();
         let source = sign_ins.credential_source(PLACE, Arc::new(Locked));
-        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "brought".into(), None);
-        assert_eq!(shown(&source).as_deref(), Some("brought"));
+        sign_ins.store_token(sign_ins.next_sequence(), PLACE, "provided".into(), None);
+        assert_eq!(shown(&source).as_deref(), Some("provided"));
         source.mark_rejected(&"some other".into());
         *source.lock() = Some(RejectedCredential { secret: "own".into(), version: None });
-        assert_eq!((shown(&source).as_deref(), source.status()), (Some("brought"), CredentialStatus::Ready));
-        source.mark_rejected(&"brought".into());
+        assert_eq!((shown(&source).as_deref(), source.status()), (Some("provided"), CredentialStatus::Ready));
+        source.mark_rejected(&"provided".into());
         assert_eq!(source.status(), CredentialStatus::Expired);
     }
 

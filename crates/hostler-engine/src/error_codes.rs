@@ -30,10 +30,10 @@ impl ErrorCode for SearchError {
     fn code(&self) -> &'static str {
         match self {
             Self::DiskFull => "diskFull",
-            Self::NoAccess => "searchIndexNotAccessible",
+            Self::NoAccess => "searchIndexInaccessible",
             Self::Damaged => "searchIndexDamaged",
             Self::Disabled => "searchDisabled",
-            Self::Database(_) => "databaseFailed",
+            Self::Database(_) => "searchIndexFailed",
         }
     }
 }
@@ -51,9 +51,9 @@ impl ErrorCode for TrustError {
     fn code(&self) -> &'static str {
         match self {
             Self::File(_) => "trustNotAvailable",
-            Self::NotAFolder { .. } => "folderNotFound",
+            Self::NotAFolder { .. } => "notADirectory",
             Self::TooBroad { .. } | Self::TooBroadWithSubfolders { .. } => "folderTooBroad",
-            Self::InvalidConfiguration { .. } => "invalidFolderConfiguration",
+            Self::InvalidConfiguration { .. } => "invalidConfiguration",
             Self::Changed { .. } => "folderChanged",
             Self::BelowTrusted { .. } => "parentFolderTrusted",
             Self::NotUtf8 { .. } => "pathNotUtf8",
@@ -96,8 +96,8 @@ impl ErrorCode for RemoveImagesError {
 impl ErrorCode for FileError {
     fn code(&self) -> &'static str {
         match self {
-            Self::Outside => "pathNotAllowed",
-            Self::Private => "pathPrivate",
+            Self::Outside => "pathOutsideRoots",
+            Self::Private => "privateFile",
             Self::NotFound => "fileNotFound",
             Self::Special => "specialFile",
             Self::WrongKind => "wrongFileKind",
@@ -108,11 +108,11 @@ impl ErrorCode for FileError {
             Self::AlreadyExists => "fileExists",
             Self::Conflict => "fileConflict",
             Self::NotEmpty => "directoryNotEmpty",
-            Self::Nested => "pathsNested",
+            Self::Nested => "nestedPaths",
             Self::MountPoint => "mountPoint",
-            Self::LinkLoop => "linkLoop",
-            Self::InvalidName(_) => "invalidFileName",
-            Self::Io(_) => "fileSystemFailed",
+            Self::LinkLoop => "symlinkLoop",
+            Self::InvalidName(_) => "invalidPath",
+            Self::Io(_) => "fileOperationFailed",
         }
     }
 }

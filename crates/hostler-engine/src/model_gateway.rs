@@ -76,7 +76,7 @@ impl UpstreamSignInError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnknownResource(_) => "unknownSignInResource",
+            Self::UnknownResource(_) => "unknownResource",
             Self::InvalidToken(_) => "invalidToken",
             Self::TokenRejected(_) => "tokenRejected",
         }

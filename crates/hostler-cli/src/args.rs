@@ -40,15 +40,15 @@ Examples:
   hostler proxy                         Run the gateway for SDKs, curl and your own claude
   hostler doctor                        Report problems and how to fix them
 
-Settings: a flag (--state-dir) overrides the variable (HOSTLER_STATE_DIR), which overrides the key in
-$XDG_CONFIG_HOME/hostler/config.toml (state-dir), which overrides the default. The upstream's key
+Settings: a flag (--state-dir) overrides the variable (HOSTLER_STATE_DIR), which overrides the key
+(state-dir) in $XDG_CONFIG_HOME/hostler/config.toml, which overrides the default. The upstream's key
 comes from HOSTLER_UPSTREAM_KEY, from the source that the file names, from ANTHROPIC_API_KEY,
 GITHUB_TOKEN or OPENAI_API_KEY, or from `hostler agents login`; never from the command line.
 
 With --json, a failed command prints {\"error\":{\"code\":…,\"message\":…}} as its last line on stdout.
 
-Exit codes: 0 success, 1 failure, 2 usage error, 3 agent missing, 4 upstream rejected the credential,
-130 interrupted."
+Exit codes: 0 success, 1 failure, 2 usage error, 3 agent missing, 4 credential rejected by the
+upstream, 130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -138,6 +138,6 @@ mod tests {
             check(&[], &[], "attachments = 5").unwrap_err().to_string().ends_with("`attachments` must be a table.")
         );
         let warnings = check(&[], &[], "[attachments]\nfils = 5").unwrap().warnings;
-        assert_eq!(warnings, [format!("{CONFIG} line 2: `attachments.fils` is not a setting; ignored.")]);
+        assert_eq!(warnings, [format!("{CONFIG} line 2: `attachments.fils` is not a setting. Ignored.")]);
     }
 }

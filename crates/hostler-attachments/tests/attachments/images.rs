@@ -188,7 +188,7 @@ fn an_animation_is_sent_unchanged_or_rejected() {
     for bytes in [gif::animated(40, 40, 9), webp::animated(&encoded(&gradient(40, 30), ImageFormat::WebP), 40, 30, 5)] {
         let refusal = plan_within(file("film", bytes), &small).unwrap_err();
         assert_eq!(refusal.code, AttachmentErrorCode::TooLarge);
-        assert!(refusal.message.starts_with("it moves and it is larger than 200 bytes"), "{refusal}");
+        assert!(refusal.message.starts_with("the image is animated and larger than 200 bytes"), "{refusal}");
     }
 }
 

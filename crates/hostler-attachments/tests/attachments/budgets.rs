@@ -69,8 +69,11 @@ fn file_count_file_size_and_total_size_are_limited() {
     assert_eq!(of(vec![ReceivedAttachment::new("text", AttachmentSource::Text("x".repeat(11)))]), [TOO_LARGE]);
 
     let rejection = plan_attachments(texts(4, 11), &limits, ConversationSize::default()).unwrap_err();
-    assert_eq!(rejection.errors[0].message.split(';').next(), Some("it has 11 bytes, and at most 10 bytes are taken"));
-    assert_eq!(rejection.errors[3].message.split(';').next(), Some("a message takes at most 3 files"));
+    assert_eq!(
+        rejection.errors[0].message.split(';').next(),
+        Some("the file has 11 bytes, more than the maximum of 10 bytes")
+    );
+    assert_eq!(rejection.errors[3].message.split(';').next(), Some("a message can have at most 3 files"));
 }
 
 #[test]

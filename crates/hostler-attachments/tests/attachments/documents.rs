@@ -103,7 +103,7 @@ fn documents_that_unpack_to_too_much_are_rejected() {
         assert!(bytes.len() < 1 << 20);
         let (code, sentence) = refused(file("bomb.pdf", bytes));
         assert_eq!(code, AttachmentErrorCode::TooLarge);
-        assert!(sentence.contains("unpacks to far more than it should"), "{sentence}");
+        assert!(sentence.contains("expands to too much data"), "{sentence}");
     }
 }
 

@@ -95,7 +95,7 @@ fn an_image_that_is_too_wide_is_scaled_down_with_a_warning() {
     let (form, image) = decoded(&wide);
     assert_eq!((form, image.width(), image.height()), (ImageType::Png, 1568, 78));
     assert_eq!(warnings(&wide), ["shrunk"]);
-    assert_eq!(wide.warnings[0].message, "it has 2000 × 100 pixels and is sent with 1568 × 78");
+    assert_eq!(wide.warnings[0].message, "resized from 2000 × 100 to 1568 × 78 pixels");
 
     let thin = sent(file("thin.jpg", encoded(&gradient(1, 4000), ImageFormat::Jpeg)));
     assert_eq!(decoded(&thin).1.dimensions(), (1, 1568));
@@ -176,7 +176,10 @@ fn cmyk_is_converted_to_rgb() {
 fn an_animation_is_sent_unchanged_or_rejected() {
     let (code, sentence) = refused(file("film.gif", gif::animated(2001, 4, 2)));
     assert_eq!(code, AttachmentErrorCode::TooLarge);
-    assert!(sentence.starts_with("it moves and an edge of it is longer than 2000 pixels"), "{sentence}");
+    assert!(
+        sentence.starts_with("the image is animated and one of its edges is longer than 2000 pixels"),
+        "{sentence}"
+    );
 
     // Between the two limits it cannot be scaled down, and need not be.
     assert!(sent(file("film.gif", gif::animated(1900, 4, 2))).warnings.is_empty());
@@ -185,7 +188,7 @@ fn an_animation_is_sent_unchanged_or_rejected() {
     for bytes in [gif::animated(40, 40, 9), webp::animated(&encoded(&gradient(40, 30), ImageFormat::WebP), 40, 30, 5)] {
         let refusal = plan_within(file("film", bytes), &small).unwrap_err();
         assert_eq!(refusal.code, AttachmentErrorCode::TooLarge);
-        assert!(refusal.message.starts_with("it moves and it is larger than 200 bytes"), "{refusal}");
+        assert!(refusal.message.starts_with("the image is animated and larger than 200 bytes"), "{refusal}");
     }
 }
 
@@ -221,5 +224,5 @@ fn a_limit_that_cannot_be_met_is_an_error() {
     let limits = AttachmentLimits { image_bytes: 40, ..AttachmentLimits::default() };
     let refusal = plan_within(file("a.png", encoded(&noise(64, 64, true), ImageFormat::Png)), &limits).unwrap_err();
     assert_eq!(refusal.code, AttachmentErrorCode::OptimizationFailed);
-    assert!(refusal.message.contains("make it smaller yourself"), "{refusal}");
+    assert!(refusal.message.contains("reduce its size and attach"), "{refusal}");
 }

@@ -87,7 +87,7 @@ fn only_the_blocks_contain_the_secret() {
             (&tight, ConversationSize::default()),
             (&tight, full),
         ] {
-            let message = match plan_attachments(vec![item.clone()], limits, history) {
+            let printed = match plan_attachments(vec![item.clone()], limits, history) {
                 Ok(plan) => {
                     accepted += 1;
                     let claude: Vec<_> =
@@ -101,8 +101,8 @@ fn only_the_blocks_contain_the_secret() {
                     format!("{rejection} {rejection:?} {rejection:#?} {files} {:?}", rejection.diagnostics())
                 }
             };
-            assert!(!leaks(&message), "{message}");
-            assert!(!message.contains("/home"), "a path: {message}");
+            assert!(!leaks(&printed), "{printed}");
+            assert!(!printed.contains("/home"), "a path: {printed}");
         }
     }
     assert!(accepted > 10 && refused > 40, "{accepted} and {refused}");
@@ -110,8 +110,8 @@ fn only_the_blocks_contain_the_secret() {
 
 #[test]
 fn the_leak_check_detects_the_secret() {
-    let message = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
-    assert!(message && leaks(&format!("{:?}", SECRET.as_bytes())));
+    let detected = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
+    assert!(detected && leaks(&format!("{:?}", SECRET.as_bytes())));
     // The blocks contain it, so they are never printed.
     let file = plan_attachments(vec![file("a.txt", SECRET)], &AttachmentLimits::default(), ConversationSize::default())
         .unwrap()

@@ -12,10 +12,10 @@ fn a_plan_has_a_summary_for_each_file() {
         file("paper.pdf", pdf::pages(2)),
         file("a.txt", "four"),
     ];
-    let mut message = serde_json::to_value(plan_all(items).unwrap().summaries()).unwrap();
-    let bytes = message[0]["bytes"].take();
+    let mut summaries = serde_json::to_value(plan_all(items).unwrap().summaries()).unwrap();
+    let bytes = summaries[0]["bytes"].take();
     assert!(bytes.as_u64().is_some_and(|bytes| bytes > 1000), "the size of an image depends on its encoder: {bytes}");
-    insta::assert_json_snapshot!(message);
+    insta::assert_json_snapshot!(summaries);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hostler_driver::{InstallError, InstallErrorKind, InstalledBuild, Installer};
+use hostler_driver::{InstallError, InstalledBuild, Installer};
 use tokio::sync::mpsc;
 
 use super::login;
@@ -75,21 +75,7 @@ pub(super) async fn install_build(
     while let Ok(line) = lines.try_recv() {
         io.console.write_note(&line, TextStyle::Plain);
     }
-    result.map_err(|error: InstallError| {
-        CommandFailure::new(Exit::AgentMissing, install_error_code(error.kind), error.message)
-    })
-}
-
-/// Returns the code of a failed install for programs.
-fn install_error_code(kind: InstallErrorKind) -> &'static str {
-    match kind {
-        InstallErrorKind::NpmMissing => "npmMissing",
-        InstallErrorKind::Network => "networkError",
-        InstallErrorKind::DiskFull => "diskFull",
-        InstallErrorKind::Unsupported => "unsupportedPlatform",
-        InstallErrorKind::VerificationFailed => "verificationFailed",
-        InstallErrorKind::Other => "installFailed",
-    }
+    result.map_err(|error: InstallError| CommandFailure::new(Exit::AgentMissing, error.code(), error.message))
 }
 
 pub(super) fn install_summary(installer: &Arc<dyn Installer>, installed: &InstalledBuild) -> String {

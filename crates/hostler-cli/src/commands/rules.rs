@@ -233,5 +233,5 @@ fn effect_name(effect: Effect) -> &'static str {
 }
 
 fn rule_store_failure(error: RuleStoreError) -> CommandFailure {
-    CommandFailure::new(Exit::Failed, "ruleStoreFailed", format!("{}.", to_sentence_start(&error.to_string())))
+    CommandFailure::new(Exit::Failed, error.code(), format!("{}.", to_sentence_start(&error.to_string())))
 }

@@ -95,21 +95,7 @@ fn trust_failure(error: TrustError) -> CommandFailure {
         }
         _ => Exit::Failed,
     };
-    CommandFailure::new(exit, trust_error_code(&error), format!("{}.", to_sentence_start(&error.to_string())))
-}
-
-/// Returns the code of a failed trust operation for programs.
-fn trust_error_code(error: &TrustError) -> &'static str {
-    match error {
-        TrustError::File(_) => "trustStoreFailed",
-        TrustError::NotAFolder { .. } => "notADirectory",
-        TrustError::TooBroad { .. } | TrustError::TooBroadWithSubfolders { .. } => "folderTooBroad",
-        TrustError::InvalidConfiguration { .. } => "invalidConfiguration",
-        TrustError::Changed { .. } => "configurationChanged",
-        TrustError::BelowTrusted { .. } => "belowTrustedFolder",
-        TrustError::NotUtf8 { .. } => "invalidPath",
-        TrustError::TooManyFolders => "tooManyFolders",
-    }
+    CommandFailure::new(exit, error.code(), format!("{}.", to_sentence_start(&error.to_string())))
 }
 
 /// Returns whether the path was typed in full: absolute, without `..`, and no link except for the home folder

@@ -449,8 +449,8 @@ async fn account_and_credential_problems_have_clear_messages() {
         ((404, &*not_found), Some((404, &*not_found)), 403, "permission_error", "no usable Copilot subscription"),
         ((404, &*not_found), Some((200, &*user)), 403, "permission_error", "no usable Copilot subscription"),
         ((429, "{}"), None, 429, "rate_limit_error", "status 429"),
-        ((200, &*other), None, 502, "api_error", "another shape than expected"),
-        ((200, &*plain), None, 502, "api_error", "not an https one"),
+        ((200, &*other), None, 502, "api_error", "has an unexpected format"),
+        ((200, &*plain), None, 502, "api_error", "not an https URL"),
     ] {
         let stand_in = MockCopilot::start().await;
         stand_in.answer(EXCHANGE, exchange.0, exchange.1);

@@ -114,8 +114,8 @@ async fn responses_to_the_code_request_are_validated() {
         (with("user_code", ""), not("the code")),
         (with("user_code", "\u{1b}[2J"), not("the code")),
         (with("user_code", &"x".repeat(100)), not("the code")),
-        (with("verification_uri", "javascript:alert(1)"), not("the address of the page")),
-        (with("verification_uri", "nowhere"), not("the address of the page")),
+        (with("verification_uri", "javascript:alert(1)"), not("the verification URL")),
+        (with("verification_uri", "nowhere"), not("the verification URL")),
     ] {
         let stand_in = MockCopilot::start().await;
         let shown = format!("{answer:?}");

@@ -147,7 +147,7 @@ fn an_error_with_a_success_status_is_an_error() {
         (json!({"message": "Odd", "code": "server_error"}), 500, "api_error", "Odd"),
         (json!({"message": "Odd", "code": 200}), 500, "api_error", "Odd"),
         (json!("Odd"), 500, "api_error", "Odd"),
-        (json!({"oops": 1}), 500, "api_error", "The upstream reported an error without a message."),
+        (json!({"oops": 1}), 500, "api_error", "The upstream returned an error without a message."),
     ] {
         let (got, envelope) = refused(translated(&json!({"error": error}), true).unwrap_err());
         let expected = json!({"type": "error", "error": {"type": kind, "message": message}});

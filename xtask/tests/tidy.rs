@@ -1,4 +1,4 @@
-//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths, tests named by the docs.
+//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -222,37 +222,6 @@ fn shared_temporary_directories_are_used_in_listed_places_only() {
     assert_none("temporary files in no directory of their own", &find(&sources(), product, &makers));
 }
 
-/// Every row of a table with a column `test` in `docs/security.md` names a test, and every test and file that the page
-/// names exists.
-#[test]
-fn security_page_names_existing_tests() {
-    let sources = sources();
-    let page = sources.iter().find(|source| source.name == "docs/security.md").expect("docs/security.md");
-    let (mut wrong, mut named, mut has_tests) = (Vec::new(), 0, false);
-    for (number, line) in page.text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-        let row = line.starts_with('|');
-        has_tests = row && (has_tests || line.ends_with("| test |"));
-        let cells = if has_tests { line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default() } else { line };
-        // Every second part is code.
-        let tests: Vec<_> = cells.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
-        if has_tests && tests.is_empty() && !line.ends_with("| test |") && !line.starts_with("|---") {
-            wrong.push(format!("line {number} names no test"));
-        }
-        for (file, test) in tests {
-            named += 1;
-            let exists = sources.iter().any(|source| source.name == file && source.has_test(test));
-            wrong.extend((!exists).then(|| format!("line {number}: {file}::{test} does not exist")));
-        }
-        let files = line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs") || code.ends_with(".ts"));
-        for file in files {
-            let exists = sources.iter().any(|source| Path::new(&source.name).ends_with(file));
-            wrong.extend((!exists).then(|| format!("line {number}: {file} does not exist")));
-        }
-    }
-    assert!(named > 100, "the page names {named} tests");
-    assert_none("docs/security.md", &wrong);
-}
-
 /// Text file of the project, with its path from the root.
 struct SourceFile {
     name: String,
@@ -269,24 +238,6 @@ impl SourceFile {
             || Path::new(&self.name)
                 .iter()
                 .any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
-    }
-
-    /// Returns whether the file has a test of this name: a Rust function with a test attribute or in a list of cases, or
-    /// a title of a test of the web page.
-    fn has_test(&self, name: &str) -> bool {
-        if !self.is_rust() {
-            return ["'", "\"", "`"].iter().any(|quote| self.text.contains(&format!("{quote}{name}{quote}")));
-        }
-        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
-        let declaration = format!("fn {name}(");
-        // The tests of the protocol are lists of functions: `area! { …; name, … }`.
-        let is_case =
-            lines.iter().any(|line| line.starts_with("area!")) && lines.contains(&format!("{name},").as_str());
-        lines.iter().enumerate().filter(|(_, line)| line.contains(&declaration)).any(|(at, _)| {
-            let attributes = lines.iter().take(at).rev().take_while(|line| line.starts_with("#["));
-            is_case
-                || attributes.into_iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
-        })
     }
 
     /// Returns the lines that are compiled into the product, with their numbers.

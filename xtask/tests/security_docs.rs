@@ -71,3 +71,42 @@ fn every_test_in_the_threat_model_exists() {
     assert!(missing.is_empty(), "docs/security.md names tests that do not exist: {missing:#?}");
     assert!(found >= 40, "docs/security.md names only {found} tests");
 }
+
+/// Every row of a table with a column `test` names a test: a Rust function with a test attribute or in a list of cases,
+/// or a title in a TypeScript file.
+#[test]
+fn every_row_of_the_threat_model_names_a_test() {
+    let page = read("docs/security.md");
+    let (mut wrong, mut has_tests) = (Vec::new(), false);
+    for line in page.lines() {
+        let is_header = line.ends_with("| test |");
+        has_tests = line.starts_with('|') && (has_tests || is_header);
+        if !has_tests || is_header || line.starts_with("|---") {
+            continue;
+        }
+        let cells = cells(line);
+        let last = cells.last().copied().unwrap_or_default();
+        let tests: Vec<_> = last.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
+        if tests.is_empty() {
+            wrong.push(format!("no test: {line}"));
+        }
+        let not_a_test = tests.iter().filter(|(file, name)| !is_test(file, name));
+        wrong.extend(not_a_test.map(|(file, name)| format!("not a test: {file}::{name}")));
+    }
+    assert!(wrong.is_empty(), "docs/security.md: {wrong:#?}");
+}
+
+fn is_test(file: &str, name: &str) -> bool {
+    let text = read(file);
+    if !file.ends_with(".rs") {
+        return ["'", "\"", "`"].iter().any(|quote| text.contains(&format!("{quote}{name}{quote}")));
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    // The tests of the protocol are lists of functions: `area! { …; name, … }`.
+    let is_case = lines.iter().any(|line| line.starts_with("area!")) && lines.contains(&format!("{name},").as_str());
+    let declaration = format!("fn {name}(");
+    lines.iter().enumerate().filter(|(_, line)| line.contains(&declaration)).any(|(at, _)| {
+        let mut attributes = lines.iter().take(at).rev().take_while(|line| line.starts_with("#["));
+        is_case || attributes.any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+    })
+}

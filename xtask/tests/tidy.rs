@@ -1,5 +1,4 @@
-//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths, tests named by the docs,
-//! language.
+//! Project rules as tests: layers of crates, unsafe code, file sizes, machine paths, language.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -9,7 +8,6 @@ mod language;
 mod source_files;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use source_files::{SourceFile, find, sources};
 use xtask::workspace::Workspace;
@@ -226,35 +224,4 @@ fn shared_temporary_directories_are_used_in_listed_places_only() {
     let makers =
         [concat!("tempfile::temp", "dir()"), concat!("NamedTempFile::n", "ew()"), concat!("tempfile::temp", "file()")];
     assert_none("temporary files in no directory of their own", &find(&sources(), product, &makers));
-}
-
-/// Every row of a table with a column `test` in `docs/security.md` names a test, and every test and file that the page
-/// names exists.
-#[test]
-fn security_page_names_existing_tests() {
-    let sources = sources();
-    let page = sources.iter().find(|source| source.name == "docs/security.md").expect("docs/security.md");
-    let (mut wrong, mut named, mut has_tests) = (Vec::new(), 0, false);
-    for (number, line) in page.text.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-        let row = line.starts_with('|');
-        has_tests = row && (has_tests || line.ends_with("| test |"));
-        let cells = if has_tests { line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default() } else { line };
-        // Every second part is code.
-        let tests: Vec<_> = cells.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
-        if has_tests && tests.is_empty() && !line.ends_with("| test |") && !line.starts_with("|---") {
-            wrong.push(format!("line {number} names no test"));
-        }
-        for (file, test) in tests {
-            named += 1;
-            let exists = sources.iter().any(|source| source.name == file && source.has_test(test));
-            wrong.extend((!exists).then(|| format!("line {number}: {file}::{test} does not exist")));
-        }
-        let files = line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs") || code.ends_with(".ts"));
-        for file in files {
-            let exists = sources.iter().any(|source| Path::new(&source.name).ends_with(file));
-            wrong.extend((!exists).then(|| format!("line {number}: {file} does not exist")));
-        }
-    }
-    assert!(named > 100, "the page names {named} tests");
-    assert_none("docs/security.md", &wrong);
 }

@@ -23,24 +23,6 @@ impl SourceFile {
                 .any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
     }
 
-    /// Returns whether the file has a test of this name: a Rust function with a test attribute or in a list of cases, or
-    /// a title of a test of the web page.
-    pub(crate) fn has_test(&self, name: &str) -> bool {
-        if !self.is_rust() {
-            return ["'", "\"", "`"].iter().any(|quote| self.text.contains(&format!("{quote}{name}{quote}")));
-        }
-        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
-        let declaration = format!("fn {name}(");
-        // The tests of the protocol are lists of functions: `area! { …; name, … }`.
-        let is_case =
-            lines.iter().any(|line| line.starts_with("area!")) && lines.contains(&format!("{name},").as_str());
-        lines.iter().enumerate().filter(|(_, line)| line.contains(&declaration)).any(|(at, _)| {
-            let attributes = lines.iter().take(at).rev().take_while(|line| line.starts_with("#["));
-            is_case
-                || attributes.into_iter().any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
-        })
-    }
-
     /// Returns the lines that are compiled into the product, with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let unit_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access_policy::{AccessPolicy, AccessRefusal, PeerInfo};
-use crate::browser_sessions::sign_in_page::{self, SignInContext};
+use crate::browser_sessions::sign_in_endpoints::{self, SignInContext};
 use crate::browser_sessions::{BrowserClient, BrowserSessions};
 use crate::ws::{self, FrameEncoding, handshake};
 
@@ -199,8 +199,8 @@ impl HttpConnection<'_> {
             }
             *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + PAGE_REQUEST_TIMEOUT;
             let (head, body) = request.into_parts();
-            let mut answer = if sign_in_page::is_sign_in_path(head.uri.path()) {
-                sign_in_page::respond(browser_sessions, &self.sign_in_context(&head), &head, body).await
+            let mut answer = if sign_in_endpoints::is_sign_in_path(head.uri.path()) {
+                sign_in_endpoints::respond(browser_sessions, &self.sign_in_context(&head), &head, body).await
             } else {
                 handler.respond(&head).map(Full::new)
             };

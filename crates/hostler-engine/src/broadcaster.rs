@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::client_registry::ClientRegistry;
+use crate::install_progress::ProgressUpdate;
 use crate::paging::OlderTurns;
-use crate::progress::ProgressUpdate;
 use crate::state::ChannelState;
 use crate::uri;
 

@@ -25,12 +25,12 @@ mod error;
 mod external_sessions;
 mod git;
 mod host;
+mod install_progress;
 mod local_command;
 mod model_gateway;
 mod paging;
 mod pending_requests;
 mod permissions;
-mod progress;
 mod prompt_ids;
 mod reconnect;
 mod rejection;
@@ -83,6 +83,7 @@ pub use hostler_store::{
 pub use hostler_trust::{
     TrustAssessment, TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustedBy,
 };
+pub use install_progress::{ProgressRequest, ProgressUpdate};
 pub use model_gateway::{
     AgentStatus, ModelGateway, ModelInfo, ModelLease, SignInNeed, SignInResource, UpstreamSignInError,
     UpstreamSignInSequence,
@@ -90,7 +91,6 @@ pub use model_gateway::{
 pub use paging::{OlderTurns, SnapshotTurns};
 pub use pending_requests::AnswerError;
 pub use permissions::{PermissionConfig, UnattendedAnswer, UnattendedPolicy};
-pub use progress::{ProgressRequest, ProgressUpdate};
 pub use reconnect::{PresenceGuard, ReconnectOutcome};
 pub use rejection::ActionRejection;
 pub use resources::{

@@ -26,6 +26,7 @@ mod lock;
 mod orphans;
 mod platform;
 mod process_handle;
+mod process_watcher;
 mod programs;
 mod pty;
 mod redact;
@@ -35,7 +36,6 @@ mod spawn;
 mod stderr_buffer;
 mod stdin;
 mod supervisor;
-mod watcher;
 
 pub use child_registry::{RegisteredChild, spawn_registered_child};
 pub use environment::Environment;

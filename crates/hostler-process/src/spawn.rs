@@ -24,11 +24,11 @@ use crate::lines::LineReader;
 use crate::lock::ProcessTreeLock;
 use crate::orphans;
 use crate::process_handle::{HandleState, ProcessHandle, ProcessProgress, StartFailure};
+use crate::process_watcher::ProcessWatcher;
 use crate::pty::{self, Pty, PtySize};
 use crate::redact::Redactor;
 use crate::stderr_buffer::StderrBuffer;
 use crate::stdin::AgentStdin;
-use crate::watcher::ProcessWatcher;
 
 /// The command that runs [`supervise_main`](crate::supervise_main): usually the running executable with one argument.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 mod agent_binary;
 mod command_runner;
-mod credentials;
+mod credential_adapters;
 mod embedded_site;
 mod gateway_adapter;
 mod launcher;
@@ -22,7 +22,7 @@ use hostler_cli::{FolderInspector, HostEnvironment, Wiring};
 use hostler_driver::Installer;
 use hostler_telemetry::LogTap;
 
-use crate::credentials::{CredentialVaultAdapter, GitHubLogin};
+use crate::credential_adapters::{CredentialVaultAdapter, GitHubLogin};
 use crate::launcher::InProcessHostLauncher;
 use crate::proxy::InProcessProxyLauncher;
 

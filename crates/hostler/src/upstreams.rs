@@ -17,7 +17,7 @@ use hostler_gateway::{
 use hostler_redact::SafeUrl;
 use url::Url;
 
-use crate::credentials;
+use crate::credential_adapters;
 
 /// Default URL of the Messages API.
 const ANTHROPIC_API_URL: &str = "https://api.anthropic.com";
@@ -40,7 +40,7 @@ struct BuiltUpstream {
 
 impl ConfiguredUpstreams {
     pub(crate) fn new(vault: &VaultSettings) -> Self {
-        Self { vault: credentials::open_vault(vault), sign_ins: SignInStore::new(), built: Mutex::default() }
+        Self { vault: credential_adapters::open_vault(vault), sign_ins: SignInStore::new(), built: Mutex::default() }
     }
 
     /// Returns the configuration of a gateway that has not started yet.
@@ -87,7 +87,7 @@ impl ConfiguredUpstreams {
             UpstreamSettings::Scripted => Ok(Arc::new(ScriptedUpstream)),
             UpstreamSettings::Anthropic { url, bearer } => {
                 let config = AnthropicConfig {
-                    credential: credentials::credential_source(&self.vault, spec)?,
+                    credential: credential_adapters::credential_source(&self.vault, spec)?,
                     credential_header: if *bearer { CredentialHeader::Bearer } else { CredentialHeader::ApiKey },
                     ..AnthropicConfig::new(url_or_default(url.as_ref(), ANTHROPIC_API_URL)?)
                 };
@@ -95,7 +95,7 @@ impl ConfiguredUpstreams {
             }
             UpstreamSettings::OpenAi { url, max_tokens_field } => {
                 let mut config = OpenAiConfig {
-                    credential: credentials::credential_source(&self.vault, spec)?,
+                    credential: credential_adapters::credential_source(&self.vault, spec)?,
                     ..OpenAiConfig::new(url_or_default(url.as_ref(), OPENAI_API_URL)?)
                 };
                 match max_tokens_field.as_deref() {
@@ -109,7 +109,7 @@ impl ConfiguredUpstreams {
             }
             UpstreamSettings::Copilot { github_url, github_api_url, api_url, integration_id, mode, .. } => {
                 let github = url_or_default(github_api_url.as_ref(), GITHUB_API_URL)?;
-                let mut config = CopilotConfig::new(github, credentials::credential_source(&self.vault, spec)?);
+                let mut config = CopilotConfig::new(github, credential_adapters::credential_source(&self.vault, spec)?);
                 config.github_url = Some(url_or_default(github_url.as_ref(), GITHUB_URL)?);
                 config.sign_ins = Some(Arc::clone(&self.sign_ins));
                 config.api_url = api_url.as_ref().map(|url| url.expose().clone());

@@ -13,7 +13,7 @@
 //! | `cookie` | the cookie in requests and responses; pure |
 //! | `page_key` | the key that a request presents; pure |
 //! | `browser_label` | label of a browser; pure |
-//! | `sign_in_page` | `/sign-in` and `/sign-out` over HTTP |
+//! | `sign_in_endpoints` | `/sign-in` and `/sign-out` over HTTP |
 //! | `commands` | the methods for connected clients |
 
 mod browser_label;
@@ -23,7 +23,7 @@ mod page_key;
 mod secret;
 mod session_file;
 mod session_table;
-pub(crate) mod sign_in_page;
+pub(crate) mod sign_in_endpoints;
 
 use std::io;
 use std::path::PathBuf;

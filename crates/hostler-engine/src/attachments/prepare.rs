@@ -84,7 +84,7 @@ impl Host {
             true => self.store_draft(message).await,
             false => {
                 let accepted = self.plan_message(&view, message, fetch).await;
-                accepted.map(|accepted| echo::rewrite_message(message, accepted.echoes, &accepted.plan))
+                accepted.map(|accepted| published_message::rewrite_message(message, accepted.echoes, &accepted.plan))
             }
         };
         Some(match prepared {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Engine;
 use crate::actor::{DisposeFailure, DisposedSession, SessionHandle, SessionInput, SessionSource};
 use crate::clock::ClockExt as _;
-use crate::progress::ProgressRequest;
+use crate::install_progress::ProgressRequest;
 use crate::session::Session;
 use crate::session_catalog::SessionPage;
 use crate::{EngineError, InvalidParams, uri};

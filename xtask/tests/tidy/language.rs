@@ -96,6 +96,58 @@ fn error_types_are_found_in_nested_generics() {
     assert_eq!(error_type("Vec<String>> {"), None);
 }
 
+#[test]
+fn error_codes_are_documented() {
+    let sources = sources();
+    let page = sources.iter().find(|source| source.name == "docs/errors.md").expect("docs/errors.md");
+    let documented: BTreeSet<&str> =
+        page.text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let product =
+        sources.iter().filter(|source| source.is_rust() && source.name.contains("/src/") && !source.is_test());
+    let used: BTreeSet<&str> = product.flat_map(|source| error_codes(&source.text)).collect();
+    assert!(used.len() > 250, "codes were found: {}", used.len());
+    let undocumented: Vec<String> = used.difference(&documented).map(ToString::to_string).collect();
+    assert_none("codes to add to docs/errors.md", &undocumented);
+    let unused: Vec<String> = documented.difference(&used).map(ToString::to_string).collect();
+    assert_none("codes of docs/errors.md that no error has", &unused);
+}
+
+#[test]
+fn error_codes_are_found_in_all_their_forms() {
+    let text = concat!(
+        "impl StoreError {\n    pub fn code(&self) -> &'static str {\n        match self { Self::Full => \"diskFull\" }\n    }\n}\n",
+        "impl OpenErrorKind {\n    pub fn as_str(self) -> &'static str {\n        \"agentMissing\"\n    }\n}\n",
+        "impl Color {\n    pub fn as_str(self) -> &'static str {\n        \"red\"\n    }\n}\n",
+        "fn f() { CommandFailure::new(\n    Exit::Usage,\n    \"invalidKey\", text); g(error_type: \"store\".to_owned()) }\n",
+    );
+    assert_eq!(error_codes(text), ["diskFull", "agentMissing", "store", "invalidKey"]);
+}
+
+/// Types that are error codes themselves, named by `as_str`.
+const CODE_TYPES: [&str; 3] = ["OpenErrorKind", "ApiErrorCategory", "AttachmentErrorCode"];
+
+/// Returns the codes in a source file: literals in functions called `code`, in `as_str` of [`CODE_TYPES`], of turn
+/// errors and of failed commands.
+fn error_codes(text: &str) -> Vec<&str> {
+    let mut codes = Vec::new();
+    for (at, _) in text.match_indices("self) -> &") {
+        let (before, body) = (&text[..at], &text[at..]);
+        let body = &body[..body.find("\n    }\n").unwrap_or(body.len())];
+        let name = before.rsplit("fn ").next().unwrap_or_default();
+        let owner = before.rsplit("\nimpl ").next().unwrap_or_default();
+        let owner = owner.strip_prefix("impl ").unwrap_or(owner).split(' ').next().unwrap_or_default();
+        if name.starts_with("code(") || (name.starts_with("as_str(") && CODE_TYPES.contains(&owner)) {
+            codes.extend(body.split('"').skip(1).step_by(2));
+        }
+    }
+    codes.extend(text.split("error_type: \"").skip(1).filter_map(|rest| rest.split('"').next()));
+    for call in text.split("CommandFailure::new(").skip(1) {
+        let code = call.split_once(',').map(|(_, rest)| rest.trim_start());
+        codes.extend(code.and_then(|code| code.strip_prefix('"')?.split('"').next()));
+    }
+    codes
+}
+
 /// Returns whether people of this project wrote the file: code and documents, without data of tests.
 fn is_written_by_us(source: &SourceFile) -> bool {
     let extension = Path::new(&source.name).extension().and_then(|extension| extension.to_str());

@@ -155,7 +155,7 @@ async fn exit_before_the_handshake_is_reported_with_stderr() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn root_refusal_is_reported_with_a_fix() {
-    let sentence = "Claude Code refuses to skip permissions for root; run Hostler as another user";
+    let sentence = "Claude Code does not skip permissions for root. Run Hostler as another user";
     check("root-refusal", "agentExited", sentence, "cannot be used with root/sudo privileges").await;
 }
 
@@ -339,7 +339,7 @@ async fn conversation_in_use_by_another_host_is_not_opened() {
     let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
     assert_eq!(end.part.error.error_type, "conversationBusy");
     let state_dir = scene.home.path("state").join("hostler");
-    let holder = format!("running in the host with process {} ({})", scene.host.pid, state_dir.display());
+    let holder = format!("already open in the host with process {} ({})", scene.host.pid, state_dir.display());
     assert!(end.part.error.message.contains(&holder), "{}", end.part.error.message);
     assert_eq!(other.process_tree(), Vec::<u32>::new());
     assert_eq!(peer.list_sessions().await, [uris.session.as_str()]);

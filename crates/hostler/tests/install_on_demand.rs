@@ -128,7 +128,7 @@ async fn requesting_client_receives_install_progress_and_the_first_message_works
     let steps = steps(&mut raw, received, "my-own-token").await;
     let last = steps.last().unwrap();
     assert_eq!(last["message"], "Claude Code is installed", "{steps:#?}");
-    assert!(steps.iter().any(|step| step["message"] == "Trying Claude Code out"), "{steps:#?}");
+    assert!(steps.iter().any(|step| step["message"] == "Verifying Claude Code"), "{steps:#?}");
     let chat = chat(&mut raw, &session).await;
     assert_eq!(turn(&mut raw, &chat, "hi").await["type"], "chat/turnComplete");
 

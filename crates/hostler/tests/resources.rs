@@ -46,7 +46,7 @@ async fn files_are_written_read_and_watched_in_both_versions() {
         assert_eq!(action["changes"]["items"], json!([{"uri": file, "type": "added"}]), "{action}");
         assert_eq!(code(raw.call("resourceWrite", write).await), -32010);
         let facts = raw.call("resourceResolve", json!({"uri": file})).await.unwrap();
-        assert_eq!((&facts["size"], &facts["type"]), (&json!(5), &json!("file")));
+        assert_eq!((&facts["size"], &facts["type"]), (&json!(8), &json!("file")));
         let read = raw.call("resourceRead", json!({"uri": file})).await.unwrap();
         assert_eq!(read, json!({"data": "contents", "encoding": "utf-8"}));
         let state = uri(&home, "state");

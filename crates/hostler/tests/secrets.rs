@@ -173,7 +173,7 @@ async fn planted(variable: &str) {
 
         secrets.are_not_in_files(&home);
         let log = host.stop().await;
-        assert!(log.contains("INFO") && log.contains("the upstream call failed"), "{build}: this is the log");
+        assert!(log.contains("INFO") && log.contains("upstream request failed"), "{build}: this is the log");
         secrets.are_not_in("the host's log", log.as_bytes());
         secrets.are_not_in_files(&home);
     }

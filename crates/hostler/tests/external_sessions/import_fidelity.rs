@@ -93,7 +93,7 @@ async fn chats(
             // A transcript contains the call and its result, but not the request that was shown to a person. It
             // contains the number of attachments, where a live turn has them in its message.
             let counts =
-                |part: &Value| part["content"].as_str().is_some_and(|text| text.contains(" with this message; "));
+                |part: &Value| part["content"].as_str().is_some_and(|text| text.contains(", which the agent received"));
             let parts = turn["responseParts"].as_array_mut().unwrap();
             parts.retain(|part| part["kind"] != "inputRequest" && !counts(part));
         }

@@ -71,7 +71,7 @@ async fn other_major_is_rejected(case: ProtocolCase) {
 async fn older_versions_are_rejected_with_the_supported_ones(case: ProtocolCase) {
     let error = offer(&case, json!(["0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"])).await.unwrap_err();
     assert_eq!(error["code"], -32005);
-    assert_eq!(error["data"], json!({"supportedVersions": ["^1.0.0", "^0.9.0"]}));
+    assert_eq!(error["data"], json!({"code": "unsupportedProtocolVersion", "supportedVersions": ["^1.0.0", "^0.9.0"]}));
 }
 
 async fn version_rejection_names_the_release_to_update_to(case: ProtocolCase) {

@@ -41,13 +41,15 @@ struct HostileFolderFixture {
     home: TestHome,
     model: ScriptedUpstreamServer,
     traps: FolderTraps,
+    permission_mode: &'static str,
 }
 
 impl HostileFolderFixture {
     async fn new(build: &'static str) -> Self {
         let home = TestHome::new();
         let traps = FolderTraps::new(home.path("traps"));
-        Self { build, executable: claude_executable(build), home, model: ScriptedUpstreamServer::start().await, traps }
+        let (executable, model) = (claude_executable(build), ScriptedUpstreamServer::start().await);
+        Self { build, executable, home, model, traps, permission_mode: "default" }
     }
 
     fn driver(&self) -> ClaudeDriver {
@@ -85,7 +87,7 @@ impl HostileFolderFixture {
             working_directory: folder.to_owned(),
             model: "claude-sonnet-4-5".to_owned(),
             web_search: false,
-            permission_mode: "default".to_owned(),
+            permission_mode: self.permission_mode.to_owned(),
             effort: None,
             thinking_budget: None,
             additional_directories: Vec::new(),
@@ -306,6 +308,23 @@ async fn untrusted_folder_runs_nothing_and_its_instructions_are_read() {
         scene.assert_only_filters_triggered();
         agent.close().await;
         assert_eq!(scene.staging_directories(), Vec::<PathBuf>::new(), "{build}: nothing is left");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folder_runs_nothing_in_plan_mode() {
+    for build in BUILDS {
+        let mut scene = HostileFolderFixture::new(build).await;
+        scene.permission_mode = "plan";
+        let work = scene.home.work();
+        scene.traps.write_traps(&work);
+        for configuration in [FolderConfiguration::Ignored, scene.trusted(&work)] {
+            let context = format!("{configuration:?} in plan mode");
+            let mut agent = scene.open(&work, configuration).await;
+            agent.try_all_traps().await;
+            scene.assert_no_trap_triggered(&context);
+            agent.close().await;
+        }
     }
 }
 

@@ -234,8 +234,10 @@ async fn client_command_environment_is_not_readable_by_other_programs_of_the_use
     let mut client = quiet.spawn().unwrap();
     let environ = Path::new("/proc").join(client.id().unwrap().to_string()).join("environ");
     let hidden = || std::fs::read(&environ).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    let started = std::time::Instant::now();
     while !hidden() {
         assert!(client.try_wait().unwrap().is_none(), "it ended before it hid its environment");
+        assert!(started.elapsed() < common::TEST_TIMEOUT, "its environment stays readable");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     client.kill().await.unwrap();

@@ -145,12 +145,12 @@ describe('confirmation options', () => {
     option('allow-always-1', 'approve', 2),
     option('allow-session', 'approve', 1),
     option('deny', 'deny', 3),
-    option('deny-tell', 'deny', 3),
+    option('deny-with-feedback', 'deny', 3),
   ];
 
   test('follow the groups of the host', () => {
     const { approve, deny, denyWithMessage, others } = confirmationChoices({ options: offered });
-    expect([approve.id, deny.id, denyWithMessage.id]).toEqual(['allow-once', 'deny', 'deny-tell']);
+    expect([approve.id, deny.id, denyWithMessage.id]).toEqual(['allow-once', 'deny', 'deny-with-feedback']);
     expect(others.map(({ id }) => id)).toEqual(['allow-session', 'allow-always-1']);
   });
 

@@ -18,7 +18,7 @@ export interface ConfirmationChoices {
 const DEFAULT_LABELS = { approve: strings.confirmation.allow, deny: strings.confirmation.deny } as const;
 
 /** The host's option id for a denial with a message. */
-const DENY_WITH_MESSAGE_ID = 'deny-tell';
+const DENY_WITH_MESSAGE_ID = 'deny-with-feedback';
 
 export function confirmationChoices({ options = [] }: Pick<ToolCallPending, 'options'>): ConfirmationChoices {
   const first = (kind: ConfirmationOption['kind']) =>

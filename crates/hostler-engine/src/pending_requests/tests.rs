@@ -33,7 +33,7 @@ fn raw(text: &str) -> std::sync::Arc<RawValue> {
 }
 
 fn confirmation_action(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirmedAction {
-    let option = ["", "allow-once", "deny", "deny-tell", "allow-session", "nonsense"].get(usize::from(option));
+    let option = ["", "allow-once", "deny", "deny-with-feedback", "allow-session", "nonsense"].get(usize::from(option));
     let edited = [None, None, Some(r#"{"edited":1}"#), Some("[]"), Some("{")].get(usize::from(edited)).copied();
     ChatToolCallConfirmedAction {
         turn_id: "t".into(),

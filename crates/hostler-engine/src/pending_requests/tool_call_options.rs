@@ -41,7 +41,7 @@ impl ToolCallOptions {
         }));
         choices.push(option_without_rules("deny", "Deny", ConfirmationOptionKind::Deny, 2));
         choices.push(option_without_rules(
-            "deny-tell",
+            "deny-with-feedback",
             "Deny, and describe what to do instead",
             ConfirmationOptionKind::Deny,
             2,

@@ -16,7 +16,7 @@ async fn call_is_pending_with_options_and_runs_after_approval() {
     assert_eq!(call["status"], "pending-confirmation", "{call:#}");
     assert_eq!((&call["editable"], &call["toolInput"]), (&json!(true), &json!(r#"{"command":"git push"}"#)));
     let ids: Vec<_> = call["options"].as_array().unwrap().iter().map(|option| option["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["allow-once", "allow-session", "allow-always-1", "allow-always-2", "deny", "deny-tell"]);
+    assert_eq!(ids, ["allow-once", "allow-session", "allow-always-1", "allow-always-2", "deny", "deny-with-feedback"]);
     let needed = &bench.session()["inputNeeded"][0];
     assert_eq!((&needed["kind"], &needed["toolCall"]["toolCallId"]), (&json!("toolConfirmation"), &json!("c1")));
     assert_eq!(bench.chat()["status"].as_u64().unwrap() & 24, 24, "input is needed");
@@ -218,7 +218,7 @@ async fn denial_carries_the_feedback() {
     let confirmation = ahp_types::actions::ChatToolCallConfirmedAction {
         reason_message: Some("not yet".into()),
         user_suggestion: suggestion,
-        ..chosen("c1", false, "deny-tell")
+        ..chosen("c1", false, "deny-with-feedback")
     };
     bench.confirm("me", confirmation).await;
     let (_, answer) = bench.agent.next_answer().await;

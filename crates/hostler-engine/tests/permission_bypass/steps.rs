@@ -71,7 +71,7 @@ fn test_call() -> impl Strategy<Value = TestCall> {
 
 fn client_answer() -> impl Strategy<Value = ClientAnswer> {
     let yes = ["allow-once", "allow-session", "allow-always-1"].map(Some);
-    let no = ["deny", "deny-tell"].map(Some);
+    let no = ["deny", "deny-with-feedback"].map(Some);
     // Mostly valid answers, and sometimes contradictory ones.
     let decision = prop_oneof![
         4 => (Just(true), Just(None)),

@@ -75,7 +75,7 @@ async fn pending_call_has_its_input_and_options(case: ProtocolCase) {
     let input: Value = serde_json::from_str(call["toolInput"].as_str().unwrap()).unwrap();
     assert_eq!(input, json!({"command": "mkdir made"}));
     let options = call["options"].as_array().unwrap();
-    for (id, kind) in [("allow-once", "approve"), ("deny", "deny"), ("deny-tell", "deny")] {
+    for (id, kind) in [("allow-once", "approve"), ("deny", "deny"), ("deny-with-feedback", "deny")] {
         assert!(options.iter().any(|option| option["id"] == id && option["kind"] == kind), "{options:#?}");
     }
     client.dispatch_accepted(&uris.chat, no(&needed)).await;

@@ -129,7 +129,7 @@ async fn denial_reaches_the_model_with_the_persons_message() {
         bench.prompt_tool_call("Write", &json!({ "file_path": file, "content": "x" })).await;
         let waiting = bench.wait_for_approval_request().await;
         let reason = "Not there. Use another directory.";
-        let no = json!({ "approved": false, "selectedOptionId": "deny-tell", "reasonMessage": reason });
+        let no = json!({ "approved": false, "selectedOptionId": "deny-with-feedback", "reasonMessage": reason });
         bench.answer_approval(&waiting, no).await;
         bench.wait_for_turn_end().await;
         assert!(!file.exists(), "{build}");

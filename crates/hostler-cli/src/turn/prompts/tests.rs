@@ -14,7 +14,7 @@ fn ready(id: &str) -> ActionEnvelope {
             { "id": "allow-once", "label": "Allow once", "kind": "approve" },
             { "id": "allow-session", "label": "Allow in this session", "kind": "approve" },
             { "id": "deny", "label": "Deny", "kind": "deny" },
-            { "id": "deny-tell", "label": "Deny, and describe what to do instead", "kind": "deny" }] }))
+            { "id": "deny-with-feedback", "label": "Deny, and describe what to do instead", "kind": "deny" }] }))
 }
 
 fn confirmed(id: &str) -> ActionEnvelope {
@@ -94,7 +94,7 @@ fn number_selects_an_option_and_text_denies() {
         ("y", true, json!("allow-once"), Value::Null),
         ("3", false, json!("deny"), Value::Null),
         ("No", false, json!("deny"), Value::Null),
-        ("use make", false, json!("deny-tell"), json!("use make")),
+        ("use make", false, json!("deny-with-feedback"), json!("use make")),
     ] {
         let action = answered(queue_with(&ready("a")).handle_line(line));
         assert_eq!(action["type"], "chat/toolCallConfirmed");

@@ -12,7 +12,7 @@ use crate::escape_text::{escape_invisible_code, escape_invisible_line};
 use crate::turn::EditorError;
 
 /// Host option that denies with a message to the agent.
-const DENY_WITH_FEEDBACK_OPTION: &str = "deny-tell";
+const DENY_WITH_FEEDBACK_OPTION: &str = "deny-with-feedback";
 /// Maximum number of displayed input lines.
 const MAX_INPUT_LINES: usize = 40;
 const MAX_INPUT_CHARS: usize = 4000;

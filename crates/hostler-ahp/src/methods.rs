@@ -422,7 +422,7 @@ pub(crate) async fn remove_images(engine: &Engine, params: RemoveImagesParams) -
         ImageSelectionParam::Last => ImageSelection::Last,
         ImageSelectionParam::All => ImageSelection::All,
     };
-    let removed = engine.drop_images(&params.channel, images).await?;
+    let removed = engine.remove_images(&params.channel, images).await?;
     Ok(json!({ "removed": removed }))
 }
 

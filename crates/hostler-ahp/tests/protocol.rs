@@ -463,7 +463,7 @@ async fn background_work_is_stopped_by_its_id() {
     let set = raw.envelope("chat/backgroundWorkSet").await;
     assert_eq!(set["action"]["work"]["label"], "npm test");
     let output = raw.call("hostler/readBackgroundOutput", json!({"channel": chat, "id": "b1"})).await;
-    assert!(output.unwrap_err().to_string().contains("does not say"));
+    assert!(output.unwrap_err().to_string().contains("did not report an output file"));
     let file = rig.dir.path().join("b1.output");
     std::fs::write(&file, "so far").unwrap();
     agent.set_task_output("b1", file);

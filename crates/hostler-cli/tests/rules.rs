@@ -180,7 +180,7 @@ async fn invalid_rules_file_is_left_unchanged() {
     for args in [&["list"][..], &["test", "Bash(ls)"], &["add", "deny", "Read"], &["remove", "deny", "Bash(rm:*)"]] {
         let output = fixture.run(&[&["rules"], args].concat()).await;
         assert_eq!(output.exit, Exit::Failed, "{args:?}");
-        assert!(output.err.contains("cannot be read") && output.err.contains("rules.toml"), "{}", output.err);
+        assert!(output.err.contains("failed to read") && output.err.contains("rules.toml"), "{}", output.err);
     }
     assert_eq!(std::fs::read_to_string(fixture.file()).unwrap(), "nonsense = [");
 }
@@ -203,7 +203,7 @@ async fn plan_mode_allows_writing_plans_unless_a_rule_denies() {
     let plan = format!("Write({})", text(&fixture.home.scratch.path().join("plans/mine.md")));
     let test = ["rules", "test", &plan, "--mode", "plan"];
     let output = fixture.done(&test).await;
-    assert_eq!(output.out, "Allowed: in the mode plan, it is the agent's own plan.\n");
+    assert_eq!(output.out, "Allowed: it is the agent's plan file (plan mode).\n");
     assert_eq!(fixture.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, output.out);
     assert!(fixture.done(&["rules", "test", &plan]).await.out.starts_with("Asked"));
     assert!(fixture.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));

@@ -317,15 +317,15 @@ async fn cwd_is_rejected_for_an_existing_session() {
 
 #[tokio::test]
 async fn remove_images_reports_the_number_of_removed_images() {
-    for (args, which, notice) in [
-        (&["sessions", "drop-images", "1f0c"][..], "last", "Removed 1 image from "),
-        (&["sessions", "drop-images", "--all", "1f0c"], "all", "Removed 2 images from "),
+    for (args, images, notice) in [
+        (&["sessions", "remove-images", "1f0c"][..], "last", "Removed 1 image from "),
+        (&["sessions", "remove-images", "--all", "1f0c"], "all", "Removed 2 images from "),
     ] {
         let launcher = host([]);
         let (exit, out, err) = run(args, &launcher).await;
         assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
         assert!(err.starts_with(notice) && err.contains(FIRST), "{err}");
-        let asked = launcher.recorded.params("hostler/dropImages");
-        assert_eq!(asked, [json!({ "channel": format!("ahp-chat://fake/{FIRST}"), "which": which })]);
+        let asked = launcher.recorded.params("hostler/removeImages");
+        assert_eq!(asked, [json!({ "channel": format!("ahp-chat://fake/{FIRST}"), "images": images })]);
     }
 }

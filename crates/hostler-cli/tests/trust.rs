@@ -243,7 +243,7 @@ async fn unreadable_and_missing_folders_have_their_own_errors() {
     let output = fixture.run(&["trust", "add", ".", "--yes"]).await;
     assert_eq!((output.exit, output.err.contains("settings.json is not JSON")), (Exit::Failed, true), "{}", output.err);
     let output = fixture.run(&["trust", "check", "/no/such/folder"]).await;
-    assert_eq!((output.exit, output.err.contains("is not a folder")), (Exit::Usage, true), "{}", output.err);
+    assert_eq!((output.exit, output.err.contains("is not a readable folder")), (Exit::Usage, true), "{}", output.err);
 }
 
 #[tokio::test]

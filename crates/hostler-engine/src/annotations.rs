@@ -227,7 +227,7 @@ mod tests {
         assert!(refused(annotation("", json!([{"id": "1", "text": "x"}]))).contains("an ID must have"));
         assert!(refused(annotation("c", json!([{"id": "", "text": "x"}]))).contains("an ID must have"));
         let same = json!([{"id": "1", "text": "x"}, {"id": "1", "text": "y"}]);
-        assert!(refused(annotation("c", same)).contains("same id"));
+        assert!(refused(annotation("c", same)).contains("same ID"));
         let large = json!([{"id": "1", "text": "x".repeat(MAX_ANNOTATIONS_BYTES)}]);
         assert!(refused(annotation("c", large)).contains("too large"));
         let moved =

@@ -51,7 +51,7 @@ async fn every_bad_answer_of_a_client_has_its_reason() {
     let error = |code: i64| json!({ "error": { "code": code, "message": "/home/user/secret" } });
     let huge = "A".repeat(15 << 20);
     for (answer, code, text) in [
-        (error(-32008), "attachment_artifact_missing", "no such file"),
+        (error(-32008), "attachment_artifact_missing", "does not have the file"),
         (error(-32009), "attachment_transport_failed", "does not allow this host to read the file"),
         (error(-32603), "attachment_transport_failed", "failed to read the file"),
         (json!({ "error": "what?" }), "attachment_transport_failed", "failed to read the file"),
@@ -101,7 +101,7 @@ async fn a_client_that_disconnects_during_a_file_request_has_no_partial_effect()
     drop(raw);
     let refused = other.envelope("chat/turnStarted").await;
     let reason = refused["rejectionReason"].as_str().unwrap();
-    assert!(reason.contains("is gone") && reason.contains("attachment_transport_failed"), "{reason}");
+    assert!(reason.contains("is disconnected") && reason.contains("attachment_transport_failed"), "{reason}");
     let next = other.envelope("chat/turnStarted").await;
     assert_eq!((&next["action"]["turnId"], next.get("rejectionReason")), (&json!("t2"), None));
     assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "plain text");
@@ -195,7 +195,7 @@ async fn a_directory_that_cannot_be_listed_is_rejected_with_a_reason() {
     let folder = json!({ "result": { "uri": uri, "type": "directory" } });
     let error = |code: i64| json!({ "error": { "code": code, "message": "/home/user/secret" } });
     for (answers, code, text) in [
-        (vec![error(-32008)], "attachment_artifact_missing", "no such file"),
+        (vec![error(-32008)], "attachment_artifact_missing", "does not have the file"),
         (vec![error(-32601)], "attachment_transport_failed", "failed to read the file"),
         (vec![json!({ "result": {} })], "attachment_corrupt", "cannot be read"),
         (

@@ -76,7 +76,7 @@ async fn with_policy_ask_a_request_waits_for_a_persons_grant() {
     for _ in 0..2 {
         let error = fixture.ask("resourceRequest", "beside/file", json!({"write": true})).await.unwrap_err();
         assert_eq!(error["code"], -32009);
-        assert!(error["message"].as_str().unwrap().contains("waits"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("is pending"), "{error}");
     }
     assert_eq!(fixture.code("resourceRead", "beside/file", json!({})).await, -32009);
     let list = grants(&mut fixture).await;

@@ -199,10 +199,18 @@ async fn a_clients_error_is_relayed_with_its_code_and_message() {
     for version in VERSIONS {
         let mut pair = Pair::new(version).await;
         let denied = json!({"code": -32009, "message": "the person said no", "data": {"request": of("a", json!({"write": true}))}});
+        let coded = |mut error: Value, code: &str| {
+            error["data"]["code"] = json!(code);
+            error
+        };
         let nothing = json!({"code": -32008, "message": "x".repeat(5000), "data": {"anything": "else"}});
         let cut = json!({"code": -32008, "message": "x".repeat(1000)});
         let mute = json!({"code": -32603, "message": "the client refused"});
-        for (error, expected) in [(denied.clone(), denied), (nothing, cut), (json!("nonsense"), mute)] {
+        for (error, expected) in [
+            (denied.clone(), coded(denied, "permissionDenied")),
+            (nothing, coded(cut, "notFound")),
+            (json!("nonsense"), coded(mute, "internalError")),
+        ] {
             let id = pair.older.ask("resourceMkdir", of("a", json!({}))).await;
             let (asked, _, _) = pair.newer.is_asked().await;
             pair.newer.send(json!({"jsonrpc": "2.0", "id": asked, "error": error})).await;
@@ -296,7 +304,8 @@ async fn files_of_other_clients_and_copies_between_machines_are_refused() {
             ("createResourceWatch", of("a", json!({}))),
         ] {
             let error = other.call(method, params).await.unwrap_err();
-            assert_eq!((&error["code"], error.get("data")), (&json!(-32009), None), "{method}: {error}");
+            let expected = json!({"code": "permissionDenied"});
+            assert_eq!((&error["code"], &error["data"]), (&json!(-32009), &expected), "{method}: {error}");
         }
         for unknown in ["vscode-agent-client://unknown/x", "vscode-agent-client:///x"] {
             let error = other.call("resourceRead", json!({"uri": unknown})).await.unwrap_err();

@@ -106,7 +106,7 @@ deny or withdrawn; `atMs` is in milliseconds since 1970; `why` is the rule or th
     /// Removes images from the agent's transcript, for example if the model rejects one of them.
     ///
     /// Removes the last image, or all with --all. The session as displayed does not change.
-    #[command(name = "drop-images")]
+    #[command(name = "remove-images", alias = "drop-images")]
     RemoveImages {
         /// Session
         session: String,

@@ -11,7 +11,7 @@ use super::agent::AgentTaskEvent;
 use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
 use crate::EngineError;
-use crate::attachments::images_dropped_action;
+use crate::attachments::images_removed_action;
 use crate::turn::{AgentPhase, TurnInput};
 
 /// Number of removed images, or why they were not removed.
@@ -105,7 +105,7 @@ impl SessionActor {
     fn start_image_removal(&mut self) {
         let driver = self.host.drivers.get(&self.session.session.provider);
         let changing = match (&self.image_removal, driver, &self.session.resume_token) {
-            (Some(dropping), Some(driver), Some(token)) => driver.remove_images(token, dropping.images),
+            (Some(removal), Some(driver), Some(token)) => driver.remove_images(token, removal.images),
             _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
         };
         self.tasks
@@ -115,8 +115,8 @@ impl SessionActor {
     /// Handles the result of a removal; a waiting turn can open an agent now.
     pub(super) async fn handle_images_removed(&mut self, result: Result<usize, RemoveImagesError>) {
         let outcome = match (result, &self.image_removal) {
-            (Ok(count), Some(dropping)) => {
-                let meta = images_dropped_action(&self.session.session, &self.session.chat, dropping.images);
+            (Ok(count), Some(removal)) => {
+                let meta = images_removed_action(&self.session.session, &self.session.chat, removal.images);
                 let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
                 // The transcript is changed even if the commit fails; then only the count of carried images is too
                 // high.
@@ -130,9 +130,9 @@ impl SessionActor {
     }
 
     fn finish_image_removal(&mut self, outcome: ImageRemovalResult) {
-        if let Some(dropping) = self.image_removal.take() {
+        if let Some(removal) = self.image_removal.take() {
             // The requester may have disconnected.
-            let _ = dropping.reply.send(outcome);
+            let _ = removal.reply.send(outcome);
         }
     }
 }

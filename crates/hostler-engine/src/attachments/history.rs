@@ -41,7 +41,7 @@ fn removed_images_of(hostler: &Value) -> Vec<RemovedImages> {
 }
 
 /// The session's `_meta` after images were removed from its conversation.
-pub(crate) fn images_dropped_action(
+pub(crate) fn images_removed_action(
     session: &SessionState,
     chat: &ChatState,
     which: ImageSelection,

@@ -39,7 +39,7 @@ pub use self::client_files::{
 pub use self::contents::AttachmentContents;
 pub(crate) use self::draft::referenced_hashes as named_in_draft;
 use self::history::attachment_history_with_active_turn;
-pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fits, images_dropped_action};
+pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fits, images_removed_action};
 pub(crate) use self::pixel_budget::PixelBudget;
 pub use self::rejection::AttachmentRejection;
 pub use self::summary::AttachmentPlanSummary;

@@ -256,7 +256,7 @@ mod tests {
         let entry = |name: &str, directory| ClientDirectoryEntry { name: name.to_owned(), is_directory: directory };
         let entries = vec![entry("src", true), entry("two\nlines", false), entry("a file", false)];
         let text = format_listing("proj\nect", DirectoryListing { entries, is_truncated: true });
-        let expected = "What is in the directory proj\u{fffd}ect on the user's machine:\na file\nsrc/\ntwo\u{fffd}lines\n… and more\n";
+        let expected = "Contents of the directory proj\u{fffd}ect on the user's machine:\na file\nsrc/\ntwo\u{fffd}lines\n… and more\n";
         assert_eq!(text, expected);
     }
 }

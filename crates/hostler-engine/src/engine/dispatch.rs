@@ -109,7 +109,7 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, if its agent is working, or if the transcript cannot be changed.
-    pub async fn drop_images(&self, channel: &str, which: ImageSelection) -> Result<usize, EngineError> {
+    pub async fn remove_images(&self, channel: &str, which: ImageSelection) -> Result<usize, EngineError> {
         self.ask_session_actor(channel, |reply| SessionInput::RemoveImages(which, reply)).await
     }
 }

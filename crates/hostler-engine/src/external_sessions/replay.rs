@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn attachments_become_a_notice_and_agent_turns_have_no_user() {
         let session = with(loaded(person("look", 2), vec![done()]));
-        assert_eq!(notes(&session.chat), ["2 attachments came with this message; the agent has them."]);
+        assert_eq!(notes(&session.chat), ["This message has 2 attachments, which the agent received."]);
         let session = with(loaded(TurnOrigin::Agent("The build is over.".to_owned()), vec![done()]));
         let message = &session.chat.turns[0].message;
         assert_eq!(

@@ -191,6 +191,6 @@ mod tests {
         assert!(text.contains("* Added: Hook: `Stop: ./new`") && text.contains("* Removed: Skill: `old`"), "{text}");
         let same =
             describe_configuration(&assessed(Vec::new(), TrustState::Changed(ConfigurationDifference::default())));
-        assert!(same.contains("what they bring does not"), "{same}");
+        assert!(same.contains("the effective settings are the same"), "{same}");
     }
 }

@@ -14,12 +14,12 @@ async fn images_are_removed_while_the_agent_is_closed_and_no_longer_count() {
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let refused = |outcome: Result<usize, EngineError>| outcome.unwrap_err().to_string();
-    assert!(refused(rig.engine.drop_images(SESSION, ImageSelection::All).await).contains("has no messages"));
+    assert!(refused(rig.engine.remove_images(SESSION, ImageSelection::All).await).contains("has no messages"));
     let images = vec![embedded("shot.png", &png()); 2];
     rig.attach(starts("t1", with("look", &images))).await;
     let mut agent = rig.starts.next_start().await.succeed();
     agent.next_prompt().await;
-    assert!(refused(rig.engine.drop_images(SESSION, ImageSelection::All).await).contains("a turn is running"));
+    assert!(refused(rig.engine.remove_images(SESSION, ImageSelection::All).await).contains("a turn is running"));
     agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
@@ -28,14 +28,14 @@ async fn images_are_removed_while_the_agent_is_closed_and_no_longer_count() {
 
     agent.block_close();
     let engine = rig.engine.clone();
-    let dropping = tokio::spawn(async move { engine.drop_images(SESSION, ImageSelection::Last).await });
+    let removal = tokio::spawn(async move { engine.remove_images(SESSION, ImageSelection::Last).await });
     agent.wait_closed().await;
     assert_eq!(rig.starts.removed_images(), [], "not before the process is gone");
     // A message that arrives meanwhile waits.
     rig.send_message(SESSION, "t2", "meanwhile").await;
     listener.until("chat/turnStarted").await;
     agent.unblock_close();
-    assert_eq!(dropping.await.unwrap().unwrap(), 1);
+    assert_eq!(removal.await.unwrap().unwrap(), 1);
     assert_eq!(rig.starts.removed_images(), [(ResumeToken("tok".into()), ImageSelection::Last)]);
     let mut agent = rig.starts.next_start().await.succeed();
     assert_eq!(agent.next_prompt().await, "meanwhile");
@@ -55,8 +55,12 @@ async fn images_of_a_session_without_an_agent_are_removed() {
     agent.emit_answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     let mut rig = rig.restart().await;
-    assert_eq!(rig.engine.drop_images(SESSION, ImageSelection::All).await.unwrap(), 1);
-    assert_eq!(rig.engine.drop_images(SESSION, ImageSelection::All).await.unwrap(), 1, "an agent may be opened again");
+    assert_eq!(rig.engine.remove_images(SESSION, ImageSelection::All).await.unwrap(), 1);
+    assert_eq!(
+        rig.engine.remove_images(SESSION, ImageSelection::All).await.unwrap(),
+        1,
+        "an agent may be opened again"
+    );
     rig.send_message(SESSION, "t2", "go on").await;
     assert_eq!(rig.starts.next_start().await.succeed().next_prompt().await, "go on");
     rig.engine.shutdown().await;

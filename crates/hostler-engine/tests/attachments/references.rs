@@ -69,9 +69,9 @@ async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
         (resource("o", outside.as_str()), "attachment_path_unsafe", "add its directory to the session"),
         (rig.file("link.txt"), "attachment_path_unsafe", "add its directory to the session"),
         (rig.file("gone.txt"), "attachment_artifact_missing", "no such file"),
-        (resource("odd", "not a uri"), "attachment_type_unsupported", "no URI"),
+        (resource("odd", "not a uri"), "attachment_type_unsupported", "not a URI"),
         (resource("odd", "file://elsewhere/x"), "attachment_type_unsupported", "not a path on this host"),
-        (resource("mine", "vscode-agent-client://me/x"), "attachment_transport_failed", "is gone"),
+        (resource("mine", "vscode-agent-client://me/x"), "attachment_transport_failed", "is disconnected"),
         (json!({ "type": "hologram", "label": "h" }), "attachment_type_unsupported", "does not know"),
     ] {
         rig.attach(starts("t1", with("look", &[attached]))).await;
@@ -114,7 +114,7 @@ async fn chat_transcript_is_attached_up_to_a_completed_turn() {
     for (attached, expected) in [
         (chat(Some("o2")), "no such completed turn"),
         (chat(Some("nope")), "no such completed turn"),
-        (json!({ "type": "chat", "label": "Maths", "resource": "ahp-chat://default/nope" }), "no such chat"),
+        (json!({ "type": "chat", "label": "Maths", "resource": "ahp-chat://default/nope" }), "the chat does not exist"),
     ] {
         rig.attach(starts("t1", with("", &[attached]))).await;
         let reason = listener.refusal().await;

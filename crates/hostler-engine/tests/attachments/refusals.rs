@@ -17,9 +17,13 @@ async fn invalid_files_reject_the_whole_message_and_are_named() {
     ];
     let (mut rig, mut listener) = Rig::begun_with(&attached).await;
     let reason = listener.refusal().await;
-    for expected in
-        ["b.bin", "d.png", "attachment_corrupt", "e: these are not the annotations", "attachment_artifact_missing"]
-    {
+    for expected in [
+        "b.bin",
+        "d.png",
+        "attachment_corrupt",
+        "e: the annotations belong to another session",
+        "attachment_artifact_missing",
+    ] {
         assert!(reason.contains(expected), "{expected} in {reason}");
     }
     assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");
@@ -69,7 +73,7 @@ async fn message_over_the_agent_limit_is_refused() {
     rig.starts.set_max_prompt_bytes(size - 1);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
     let reason = listener.refusal().await;
-    let sentence = format!("would be {size} bytes, and the agent accepts at most {}", size - 1);
+    let sentence = format!("would have {size} bytes, and the agent accepts at most {}", size - 1);
     assert!(reason.contains(&sentence) && reason.contains("attachment_payload_too_large"), "{reason}");
     rig.starts.set_max_prompt_bytes(size);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
@@ -115,7 +119,7 @@ async fn images_for_a_model_without_vision_reject_the_message() {
     message.model = Some(ModelSelection { id: "blind".to_owned(), config: None });
     rig.attach(starts("t1", message)).await;
     let reason = listener.refusal().await;
-    assert!(reason.contains("a.png: Blind takes no pictures"), "{reason}");
+    assert!(reason.contains("a.png: Blind does not support images"), "{reason}");
     assert!(reason.contains("attachment_model_unsupported") && !reason.contains("c.txt"), "{reason}");
     assert_eq!(rig.starts.open_count(), 0);
 

@@ -80,7 +80,7 @@ async fn temporarily_missing_transcript_loses_no_turns() {
     // However often a client requests them meanwhile.
     for _ in 0..20 {
         let refused = request_older_turns(&rig, &viewer).await.unwrap_err();
-        assert!(refused.to_string().contains("is gone"), "{refused}");
+        assert!(refused.to_string().contains("does not exist"), "{refused}");
     }
     set_read_error(&transcript_store, None);
     assert_eq!(turns(&rig.listen(EXTERNAL_SESSION).await), expected(1..=300));
@@ -106,7 +106,7 @@ async fn imported_turns_of_a_missing_transcript_remain_and_others_become_placeho
     }
     let all = turns(&rig.listen(EXTERNAL_SESSION).await);
     assert_eq!(all.len(), 300);
-    let gone = "This turn could not be imported: the agent's record of the conversation is gone.";
+    let gone = "This turn could not be imported: the agent's transcript of the conversation does not exist.";
     assert!(all[..298].iter().all(|turn| turn.contains(gone)));
     assert_eq!(all[298..], expected(299..=300));
     let rig = rig.restart().await;

@@ -288,7 +288,7 @@ async fn unstorable_rule_is_rejected_and_the_call_stays_pending() {
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     std::fs::write(bench.rig.state.join("rules.toml"), "nonsense = [").unwrap();
     bench.confirm("me", chosen("c1", true, "allow-always-1")).await;
-    bench.listener.until("chat/toolCallConfirmed rejected: the permission rules are not available").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: permission rules are unavailable").await;
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
     assert_eq!(
         bench.gated("c2", "Read", &json!({ "file_path": "a.txt" })),

@@ -33,7 +33,7 @@ async fn end_of_the_reported_output_file_is_returned() {
     let tasks = rig.work.join("tasks");
     std::fs::create_dir(&tasks).unwrap();
     let file = tasks.join("b1.output");
-    assert!(output(&rig, "b1").await.unwrap_err().contains("does not say"));
+    assert!(output(&rig, "b1").await.unwrap_err().contains("did not report an output file"));
     agent.set_task_output("b1", file.clone());
     assert!(output(&rig, "b1").await.unwrap_err().contains("no such file"));
     std::fs::write(&file, "so far").unwrap();

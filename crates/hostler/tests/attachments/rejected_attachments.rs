@@ -42,7 +42,7 @@ async fn rejected_image_can_be_removed_and_the_session_continues() {
     bench.client.send_message(&bench.uris.chat, "!say stuck").await;
     assert_eq!(bench.wait_for_turn_error().await["errorType"], "attachment_provider_rejected");
 
-    let dropped = run_to_end(bench.home.hostler_command(&["sessions", "drop-images", &bench.uris.session])).await;
+    let dropped = run_to_end(bench.home.hostler_command(&["sessions", "remove-images", &bench.uris.session])).await;
     assert!(dropped.status.success(), "{}", text(&dropped.stderr));
     bench.client.send_message(&bench.uris.chat, "!say on we go").await;
     bench.wait_for_turn_end().await;

@@ -136,6 +136,23 @@ async fn rules_test_names_the_deciding_rule_and_the_matched_part() {
 }
 
 #[tokio::test]
+async fn rules_test_prints_each_decision_as_json() {
+    let fixture = RulesFixture::new();
+    fixture.done(&["rules", "add", "allow", "Bash(git push)"]).await;
+    fixture.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
+    for (call, decision, rule) in [
+        ("Bash(git push)", "allow", json!("Bash(git push)")),
+        ("Bash(touch a)", "ask", Value::Null),
+        ("Bash(rm a)", "deny", json!("Bash(rm:*)")),
+    ] {
+        let output = fixture.done(&["rules", "test", "--json", call]).await;
+        let printed: Value = serde_json::from_str(&output.out).unwrap();
+        assert_eq!((&printed["decision"], &printed["rule"]), (&json!(decision), &rule), "{call}: {printed}");
+        assert!(printed["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{printed}");
+    }
+}
+
+#[tokio::test]
 async fn invalid_rule_is_a_usage_error_with_its_position() {
     let fixture = RulesFixture::new();
     for (args, part) in [

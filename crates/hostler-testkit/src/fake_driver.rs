@@ -111,7 +111,7 @@ impl FakeDriver {
             settings_version: Arc::clone(&settings),
             behavior: Arc::clone(&behavior),
         };
-        (Arc::new(driver), FakeAgentStarts { queue, open_count: opens, settings_version: settings, behavior: behavior })
+        (Arc::new(driver), FakeAgentStarts { queue, open_count: opens, settings_version: settings, behavior })
     }
 }
 

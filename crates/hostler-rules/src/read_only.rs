@@ -174,7 +174,7 @@ pub(crate) fn resolve_word(
 }
 
 /// The programs of the allow-list, each with its options that take a text.
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 pub(crate) fn programs_with_text_options() -> Vec<(&'static str, Vec<&'static str>)> {
     let text_options =
         |program: &ReadOnlyProgram| program.options.split_whitespace().filter_map(|option| option.strip_suffix(':'));

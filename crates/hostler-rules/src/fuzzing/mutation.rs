@@ -155,7 +155,7 @@ impl<'a> ByteChoices<'a> {
 /// The line that the bytes encode. The first ones select a line, more often a read-only one; the rest mutates it.
 pub(super) fn mutate(readers: &[&str], lines: &[&str], data: &[u8]) -> String {
     let mut choices = ByteChoices::new(data);
-    let first = if choices.next() % 4 == 0 { lines } else { readers };
+    let first = if choices.next().is_multiple_of(4) { lines } else { readers };
     let mut line = choices.one_of(first).to_owned();
     for _ in 0..choices.below(5) {
         line = mutate_once(&line, lines, &mut choices);

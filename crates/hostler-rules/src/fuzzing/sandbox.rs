@@ -147,6 +147,7 @@ impl Sandbox {
     }
 
     /// Whether a program of this name runs for real.
+    #[cfg(test)]
     pub(super) fn has_program(&self, name: &str) -> bool {
         fs::read_link(self.base.join("bin").join(name)).is_ok_and(|target| !target.ends_with(".trap"))
     }

@@ -1,5 +1,7 @@
 //! Language rules as tests: words of the field, one name for one public type, errors with documented codes.
 
+#![allow(clippy::string_slice, reason = "indices are results of searches in the same text")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -15,7 +15,7 @@ use super::summary::{AttachmentPlanSummary, refused_file, withheld_file};
 use super::vision::refuse_images;
 use super::{
     AttachmentContents, AttachmentRejection, ChatView, ClientFileReader, action_message_mut,
-    attachment_history_with_active_turn, draft, echo,
+    attachment_history_with_active_turn, draft, published_message,
 };
 use crate::actor::SessionInput;
 use crate::host::Host;

@@ -40,7 +40,7 @@ impl Engine {
         offset: i64,
     ) -> Result<Vec<CompletionItem>, EngineError> {
         let place = usize::try_from(offset).ok().and_then(|offset| token::token_at(text, offset));
-        let token = place.ok_or_else(|| InvalidParams::TextOffset(offset))?;
+        let token = place.ok_or(InvalidParams::TextOffset(offset))?;
         let mut letters = token.text.chars();
         let (trigger, query) = (letters.next(), letters.as_str());
         // Commands are recognized only at the start of a message.

@@ -222,7 +222,7 @@ async fn plan_mode_allows_writing_plans_unless_a_rule_denies() {
     let output = fixture.done(&test).await;
     assert_eq!(output.out, "Allowed: it is the agent's plan file (plan mode).\n");
     assert_eq!(fixture.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, output.out);
-    assert!(fixture.done(&["rules", "test", &plan]).await.out.starts_with("Asked"));
+    assert!(fixture.done(&["rules", "test", &plan]).await.out.starts_with("Requires approval"));
     assert!(fixture.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));
     fixture.done(&["rules", "add", "deny", "Edit(~/plans/**)"]).await;
     assert!(fixture.done(&test).await.out.starts_with("Denied: the global rule"));

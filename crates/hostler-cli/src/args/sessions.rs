@@ -92,10 +92,10 @@ Examples:
     #[command(after_long_help = "\
 Examples:
   hostler sessions export 1f0c --audit > audit.jsonl
-  hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.decidedBy, .tool, .input] | @tsv'
+  hostler sessions export 1f0c --audit | jq 'select(.decision == \"deny\")'
 
-Fields of an entry: `who` is a client id, rule, mode, unattended or host; `decision` is allow, ask,
-deny or withdrawn; `atMs` is in milliseconds since 1970; `why` is the rule or the reason.")]
+Fields of an entry: `decidedBy` is a client id, rule, mode, unattended or host; `decision` is
+allow, ask, deny or withdrawn; `atMs` is in milliseconds since 1970; `reason` explains it.")]
     Export {
         /// Session
         session: String,

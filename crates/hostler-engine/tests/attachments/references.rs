@@ -72,7 +72,7 @@ async fn inaccessible_and_invalid_references_are_refused_with_reasons() {
         (resource("odd", "not a uri"), "attachment_type_unsupported", "not a URI"),
         (resource("odd", "file://elsewhere/x"), "attachment_type_unsupported", "not a path on this host"),
         (resource("mine", "vscode-agent-client://me/x"), "attachment_transport_failed", "is disconnected"),
-        (json!({ "type": "hologram", "label": "h" }), "attachment_type_unsupported", "does not know"),
+        (json!({ "type": "hologram", "label": "h" }), "attachment_type_unsupported", "does not support this type"),
     ] {
         rig.attach(starts("t1", with("look", &[attached]))).await;
         let reason = listener.refusal().await;

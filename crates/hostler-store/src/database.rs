@@ -145,29 +145,61 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE TABLE removals (conversation TEXT PRIMARY KEY) WITHOUT ROWID;",
     ),
     M::up(
-        "-- Names only. SQLite changes the schema and no row. Indexes retain their names.
-         ALTER TABLE reserved RENAME TO sequence;
-         ALTER TABLE sequence RENAME COLUMN only TO id;
-         ALTER TABLE sequence RENAME COLUMN until TO reserved_through;
-         ALTER TABLE sequence RENAME COLUMN replay_from TO replayable_after;
+        "-- Names only. The tables are copied: SQLite parses the whole schema for each rename, which took 20 ms for a new
+         -- database.
+         CREATE TABLE sequence (
+             id INTEGER PRIMARY KEY CHECK (id = 1),
+             reserved_through INTEGER NOT NULL,
+             replayable_after INTEGER NOT NULL DEFAULT 0
+         );
+         INSERT INTO sequence SELECT only, until, replay_from FROM reserved;
+         DROP TABLE reserved;
 
-         ALTER TABLE marks RENAME TO journal_marks;
-         ALTER TABLE journal_marks RENAME COLUMN at_ms TO written_at_ms;
-         ALTER TABLE journal_marks RENAME COLUMN bytes TO total_bytes;
+         CREATE TABLE journal_marks (
+             seq INTEGER PRIMARY KEY,
+             written_at_ms INTEGER NOT NULL,
+             total_bytes INTEGER NOT NULL
+         );
+         INSERT INTO journal_marks SELECT seq, at_ms, bytes FROM marks;
+         DROP TABLE marks;
 
-         ALTER TABLE clients RENAME COLUMN memo TO metadata;
-         ALTER TABLE clients RENAME COLUMN seen_ms TO last_seen_ms;
+         CREATE TABLE blob_references (
+             session TEXT NOT NULL,
+             hash TEXT NOT NULL,
+             referenced_at_seq INTEGER NOT NULL DEFAULT 0,
+             PRIMARY KEY (session, hash)
+         ) WITHOUT ROWID;
+         INSERT INTO blob_references SELECT session, hash, named FROM blob_names;
+         DROP TABLE blob_names;
+         CREATE INDEX blob_references_of_hash ON blob_references (hash);
 
-         ALTER TABLE blob_names RENAME TO blob_references;
-         ALTER TABLE blob_references RENAME COLUMN named TO referenced_at_seq;
-         ALTER TABLE blob_bytes RENAME TO blob_totals;
-         ALTER TABLE blob_totals RENAME COLUMN only TO id;
-         ALTER TABLE blob_totals RENAME COLUMN total TO bytes;
+         CREATE TABLE blob_totals (id INTEGER PRIMARY KEY CHECK (id = 1), bytes INTEGER NOT NULL);
+         INSERT INTO blob_totals SELECT only, total FROM blob_bytes;
+         DROP TABLE blob_bytes;
 
-         ALTER TABLE chats RENAME COLUMN first TO first_needed_turn;
-         ALTER TABLE chats RENAME COLUMN turns TO turn_count;
+         CREATE TABLE pending_transcript_deletions (conversation TEXT PRIMARY KEY) WITHOUT ROWID;
+         INSERT INTO pending_transcript_deletions SELECT conversation FROM removals;
+         DROP TABLE removals;
 
-         ALTER TABLE removals RENAME TO pending_transcript_deletions;",
+         -- Only columns of these two have new names, so they are copied twice.
+         CREATE TEMP TABLE former_clients AS SELECT id, seen_ms, memo FROM clients;
+         DROP TABLE clients;
+         CREATE TABLE clients (id TEXT PRIMARY KEY, last_seen_ms INTEGER NOT NULL, metadata TEXT NOT NULL DEFAULT '');
+         INSERT INTO clients SELECT id, seen_ms, memo FROM former_clients;
+         DROP TABLE former_clients;
+         CREATE INDEX clients_by_time ON clients (last_seen_ms);
+
+         CREATE TEMP TABLE former_chats AS SELECT uri, session, first, turns FROM chats;
+         DROP TABLE chats;
+         CREATE TABLE chats (
+             uri TEXT PRIMARY KEY,
+             session TEXT NOT NULL,
+             first_needed_turn INTEGER NOT NULL,
+             turn_count INTEGER NOT NULL
+         ) WITHOUT ROWID;
+         INSERT INTO chats SELECT uri, session, first, turns FROM former_chats;
+         DROP TABLE former_chats;
+         CREATE INDEX chats_of_session ON chats (session);",
     ),
 ];
 

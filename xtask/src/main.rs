@@ -28,7 +28,7 @@ enum Command {
     Install(xtask::install::Options),
     /// Installs what the tests need, so that `cargo test` works: tools, the web page, agents, SDKs.
     Setup,
-    /// Runs every check: format, lints, docs, doctests, tests, the web page in a browser, leaked processes and files.
+    /// Runs every check: format, lints, docs, tests, the web page in a browser, leaked processes and files.
     Test(xtask::test::Options),
     /// Fuzzes the parsers for a limited time.
     Fuzz(xtask::fuzz::Options),

@@ -49,11 +49,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         });
     }
     let run = TestRun::begin(&std::env::temp_dir())?;
-    if filter.is_none() {
-        steps.run_step("doctests", OnFailure::Continue, || {
-            run_command(run.mark_command(workspace.cargo_command().args(["test", "--workspace", "--doc", "--quiet"])))
-        });
-    }
     steps.run_step("tests", OnFailure::Continue, || run_tests(&workspace, &run, filter));
     if filter.is_none() {
         let hostler = workspace.hostler_binary("debug");

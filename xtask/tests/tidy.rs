@@ -189,6 +189,24 @@ fn no_file_exceeds_the_size_limit() {
     assert_none("files to split", &sources().iter().filter_map(long).collect::<Vec<_>>());
 }
 
+/// `cargo xtask test` runs no doctests: each crate would be linked once more.
+#[test]
+fn documentation_contains_no_doctests() {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| source.is_rust()) {
+        let mut is_open = false;
+        for (number, line) in (1..).zip(source.text.lines()) {
+            let comment = line.trim_start().strip_prefix("///").or_else(|| line.trim_start().strip_prefix("//!"));
+            let Some(info) = comment.and_then(|comment| comment.trim().strip_prefix("```")) else { continue };
+            is_open = !is_open;
+            if is_open && ["", "rust", "no_run", "should_panic"].contains(&info) {
+                found.push(format!("{}:{number}", source.name));
+            }
+        }
+    }
+    assert_none("examples that nothing runs: write a test, or mark the text as `text`", &found);
+}
+
 #[test]
 fn no_todo_macros_remain() {
     // In two pieces, so that this file does not match itself.

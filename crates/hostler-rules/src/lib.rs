@@ -5,22 +5,7 @@
 //! agent wants to make. [`decide()`] applies the rules and the session's [`PermissionMode`]; [`decide_or_ask()`] also
 //! decides what those leave undecided; [`explain()`] turns a decision into sentences; [`suggest_rules()`] finds narrow
 //! rules that would have allowed the call. The [`RuleStore`] stores the rules that outlive sessions.
-//!
-//! ```
-//! use hostler_rules::{
-//!     DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide, explain,
-//! };
-//!
-//! let mut rules = RuleSet::default();
-//! rules.add(Rule::parse(Effect::Allow, RuleScope::Global, "Bash(git status)")?)?;
-//! rules.add(Rule::parse(Effect::Deny, RuleScope::Workspace, "Bash(rm:*)")?)?;
-//!
-//! let call = ToolUse::shell("git status && rm -rf x", "/home/me/project");
-//! let decision = decide(&rules, PermissionMode::Default, &call, &DiskResolver);
-//! assert_eq!(decision.outcome, DecisionOutcome::Deny);
-//! assert_eq!(explain(&decision), ["Denied: the workspace rule `Bash(rm:*)` denies `rm -rf x`."]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! `tests/modes.rs` has examples.
 //!
 //! For all decisions:
 //!

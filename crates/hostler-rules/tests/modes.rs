@@ -46,6 +46,18 @@ fn deny_beats_ask_beats_allow_over_all_scopes() {
 }
 
 #[test]
+fn a_denied_command_denies_its_line() {
+    let rules = set(&[
+        (Effect::Allow, RuleScope::Global, "Bash(git status)"),
+        (Effect::Deny, RuleScope::Workspace, "Bash(rm:*)"),
+    ]);
+    let call = ToolUse::shell("git status && rm -rf x", "/w");
+    let decision = decide(&rules, PermissionMode::Default, &call, &StaticLinks::default());
+    assert_eq!(decision.outcome, DecisionOutcome::Deny);
+    assert_eq!(explain(&decision), ["Denied: the workspace rule `Bash(rm:*)` denies `rm -rf x`."]);
+}
+
+#[test]
 fn accept_edits_allows_workspace_files_only() {
     let rules =
         set(&[(Effect::Allow, RuleScope::Global, "Bash(echo:*)"), (Effect::Deny, RuleScope::Global, "Edit(./no)")]);

@@ -17,11 +17,13 @@ const RUNS: usize = 20;
 async fn main() {
     let (mut first, mut again, mut memory, mut floor) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let home = BenchmarkHome::new();
-    for run in 0..RUNS {
-        let host = home.serve(&["--upstream", "scripted"]);
+    for run in 0..2 * RUNS {
+        // Every second run has an empty state directory.
+        let empty = (run % 2 == 0).then(BenchmarkHome::new);
+        let host = empty.as_ref().unwrap_or(&home).serve(&["--upstream", "scripted"]);
         let raw = RawClient::connect_and_initialize(&host.url).await;
         let answered = elapsed_ms(host.started, Instant::now());
-        if run == 0 {
+        if empty.is_some() {
             first.push(answered)
         } else {
             again.push(answered)

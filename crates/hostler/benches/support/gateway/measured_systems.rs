@@ -25,7 +25,7 @@ pub(super) struct MeasuredSystem {
 impl MeasuredSystem {
     /// Upstream, called directly.
     pub(super) fn direct(address: SocketAddr) -> Self {
-        Self { name: "direct", address, head: head("none"), process: None }
+        Self { name: "direct", address, head: head(address, "none"), process: None }
     }
 
     /// `hostler proxy` in front of that upstream.
@@ -51,7 +51,7 @@ impl MeasuredSystem {
         let port: u16 = line("READY:").parse().expect("a port");
         let nonce = line("NONCE:");
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Self { name: "hostler", address, head: head(&format!("{nonce}.bench")), process: Some(process) }
+        Self { name: "hostler", address, head: head(address, &format!("{nonce}.bench")), process: Some(process) }
     }
 
     /// Whether it gets the full load.
@@ -60,9 +60,9 @@ impl MeasuredSystem {
     }
 }
 
-fn head(bearer: &str) -> String {
+fn head(address: SocketAddr, bearer: &str) -> String {
     format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {bearer}\r\nx-api-key: {bearer}\r\n\
+        "POST /v1/messages HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {bearer}\r\nx-api-key: {bearer}\r\n\
          anthropic-version: 2023-06-01\r\n"
     )
 }
@@ -96,7 +96,7 @@ async fn peer(name: &'static str, command: impl FnOnce(u16, &Path) -> Command) -
     let deadline = Instant::now() + PEER_START_TIMEOUT;
     loop {
         if TcpStream::connect(address).await.is_ok() {
-            return Some(MeasuredSystem { name, address, head: head(BEARER), process: Some(process) });
+            return Some(MeasuredSystem { name, address, head: head(address, BEARER), process: Some(process) });
         }
         let ended = process.child.try_wait().ok().flatten();
         if ended.is_some() || Instant::now() > deadline {

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
+use memchr::memchr2_iter;
 
 /// Maximum size of an event; a longer one fails the stream.
 pub(crate) const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
@@ -80,27 +81,31 @@ struct BlankLines {
 
 impl BlankLines {
     fn find_ends(&mut self, chunk: &[u8], ends: &mut Vec<usize>) {
-        for (at, &byte) in chunk.iter().enumerate() {
-            match byte {
-                b'\n' if self.after_cr => {
-                    self.after_cr = false;
-                    // The LF of a CR LF belongs to the event that its CR ended.
-                    if let Some(end) = ends.last_mut().filter(|end| **end == at) {
-                        *end += 1;
-                    }
+        let mut line_start = 0;
+        for at in memchr2_iter(b'\n', b'\r', chunk) {
+            self.add_to_line(at - line_start);
+            line_start = at + 1;
+            let is_cr = chunk.get(at) == Some(&b'\r');
+            if self.after_cr && !is_cr {
+                self.after_cr = false;
+                // The LF of a CR LF belongs to the event that its CR ended.
+                if let Some(end) = ends.last_mut().filter(|end| **end == at) {
+                    *end += 1;
                 }
-                b'\n' | b'\r' => {
-                    self.after_cr = byte == b'\r';
-                    if !self.line_has_bytes {
-                        ends.push(at + 1);
-                    }
-                    self.line_has_bytes = false;
-                }
-                _ => {
-                    self.after_cr = false;
-                    self.line_has_bytes = true;
-                }
+                continue;
             }
+            self.after_cr = is_cr;
+            if !self.line_has_bytes {
+                ends.push(at + 1);
+            }
+            self.line_has_bytes = false;
+        }
+        self.add_to_line(chunk.len() - line_start);
+    }
+
+    fn add_to_line(&mut self, bytes: usize) {
+        if bytes > 0 {
+            (self.line_has_bytes, self.after_cr) = (true, false);
         }
     }
 }
@@ -126,17 +131,16 @@ impl<'a> SseEvent<'a> {
     pub(crate) fn data(self) -> Cow<'a, [u8]> {
         let mut lines = self.fields(b"data");
         let first = lines.next().unwrap_or_default();
-        let rest: Vec<&[u8]> = lines.collect();
-        if rest.is_empty() {
-            return Cow::Borrowed(first);
-        }
-        let mut all = vec![first];
-        all.extend(rest);
-        Cow::Owned(all.join(&b'\n'))
+        let Some(second) = lines.next() else { return Cow::Borrowed(first) };
+        Cow::Owned([first, second].into_iter().chain(lines).collect::<Vec<_>>().join(&b'\n'))
     }
 
     fn fields(self, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.raw.split(|byte| matches!(byte, b'\n' | b'\r')).filter_map(move |line| {
+        let mut line_start = 0;
+        let line_ends = memchr2_iter(b'\n', b'\r', self.raw).chain(std::iter::once(self.raw.len()));
+        line_ends.filter_map(move |end| {
+            let line = self.raw.get(line_start..end)?;
+            line_start = end + 1;
             let rest = line.strip_prefix(name)?.strip_prefix(b":")?;
             Some(rest.strip_prefix(b" ").unwrap_or(rest))
         })

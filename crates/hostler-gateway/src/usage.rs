@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use memchr::memchr2;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
@@ -169,8 +170,9 @@ impl TokenMeter {
 
     /// Measures a `content_block_delta` event, in case the stream is interrupted before it reports its usage.
     pub(crate) fn measure_content_delta(&mut self, event: SseEvent<'_>) {
-        if let Ok(ContentDelta { delta }) = serde_json::from_slice::<ContentDelta>(&event.data()) {
-            self.unreported.add(delta.bytes());
+        let data = event.data();
+        if let Some(bytes) = plain_delta_bytes(&data).or_else(|| parsed_delta_bytes(&data)) {
+            self.unreported.add(bytes);
         }
     }
 
@@ -234,6 +236,23 @@ impl UnreportedContent {
     fn estimate_tokens(&self) -> u64 {
         self.bytes.div_ceil(BYTES_PER_TOKEN).max(self.deltas)
     }
+}
+
+/// Length of the content of a delta that has the usual form and no escapes. It is called for every delta, and JSON takes
+/// ten times as long.
+fn plain_delta_bytes(data: &[u8]) -> Option<u64> {
+    let rest = data.trim_ascii_end().strip_prefix(br#"{"type":"content_block_delta","index":"#)?;
+    let index_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let delta = rest.get(index_digits..)?.strip_prefix(br#","delta":{"type":"#)?;
+    let content = PLAIN_DELTAS.iter().find_map(|start| delta.strip_prefix(*start))?.strip_suffix(br#""}}"#)?;
+    memchr2(b'\\', b'"', content).is_none().then_some(content.len() as u64)
+}
+
+const PLAIN_DELTAS: [&[u8]; 3] =
+    [br#""text_delta","text":""#, br#""thinking_delta","thinking":""#, br#""input_json_delta","partial_json":""#];
+
+fn parsed_delta_bytes(data: &[u8]) -> Option<u64> {
+    serde_json::from_slice::<ContentDelta>(data).ok().map(|event| event.delta.bytes())
 }
 
 /// A delta of content: text, thinking, or the input of a tool.
@@ -323,5 +342,42 @@ impl Usage {
     /// Cache writes for an hour.
     fn cache_write_1h(&self) -> u64 {
         self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn delta(index: u8, start: &[u8], content: &str) -> Vec<u8> {
+        let content = serde_json::to_string(content).unwrap();
+        let head = format!(r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"#);
+        let start = start.strip_suffix(b"\"").unwrap();
+        [head.as_bytes(), start, content.as_bytes(), b"}}  "].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_measure_of_a_delta_equals_the_parsed_one(index: u8, kind in 0..3_usize, content: String) {
+            let data = delta(index, PLAIN_DELTAS[kind], &content);
+            prop_assert_eq!(parsed_delta_bytes(&data), Some(content.len() as u64));
+            if let Some(bytes) = plain_delta_bytes(&data) {
+                prop_assert_eq!(bytes, content.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn only_deltas_of_the_usual_form_are_measured_without_parsing() {
+        assert_eq!(plain_delta_bytes(&delta(12, PLAIN_DELTAS[0], "four")), Some(4));
+        assert_eq!(plain_delta_bytes(&delta(0, PLAIN_DELTAS[2], r#"{"a""#)), None);
+        let signature =
+            br#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}"#;
+        assert_eq!((plain_delta_bytes(signature), parsed_delta_bytes(signature)), (None, Some(0)));
+        let two_fields =
+            br#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a","more":"b"}}"#;
+        assert_eq!((plain_delta_bytes(two_fields), parsed_delta_bytes(two_fields)), (None, Some(1)));
     }
 }

@@ -31,6 +31,8 @@ impl AgentLaunch {
         let program = arguments.next().expect("a program");
         let args = arguments
             .filter(|argument| !argument.starts_with("--session-id"))
+            // The host removes the directories of its agent when the agent ends.
+            .filter(|argument| !argument.contains("=/"))
             .map(|argument| swap(&argument))
             .collect();
         Self { program, args, env: env.into_iter().map(|(name, value)| (name, swap(&value))).collect() }

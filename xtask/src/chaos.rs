@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         setup::install_agents(&workspace)?;
     }
     let mut test = workspace.cargo_command();
-    test.args(["test", "--quiet", "--package", "hostler", "--test", "chaos", "--", "--nocapture"]);
+    test.args(["test", "--quiet", "--package", "hostler", "--test", "it", "--", "chaos::", "--nocapture"]);
     test.env("HOSTLER_CHAOS_RUNS", options.runs.to_string());
     test.env("HOSTLER_CHAOS_SEED", options.seed.to_string());
     test.env("HOSTLER_CHAOS_AGENT", agent);

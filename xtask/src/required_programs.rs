@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
+use crate::steps::run_command;
 use crate::system_packages;
 
 /// Program and its purpose.
@@ -36,6 +37,9 @@ const PACKAGED_PROGRAMS: [(&str, &str); 8] = [
     ("strings", "binutils"),
 ];
 
+/// The version that is installed where cargo-nextest is missing.
+const NEXTEST_VERSION: &str = "0.9.143";
+
 /// Other names of a program: Debian renames it.
 const OTHER_NAMES: [(&str, &str); 1] = [("fd", "fdfind")];
 
@@ -54,7 +58,8 @@ pub(crate) fn ensure_programs() -> Result<()> {
         system_packages::install_packages(&absent)?;
     }
     system_packages::ensure_chromium()?;
-    check_programs()
+    check_programs()?;
+    ensure_nextest()
 }
 
 /// Fails with the list of missing programs.
@@ -68,9 +73,14 @@ fn check_programs() -> Result<()> {
     bail!("required programs are not on PATH; install them and run this command again:{list}")
 }
 
-/// Returns whether cargo-nextest is installed; without it, `cargo test` does the same more slowly.
-pub(crate) fn has_nextest() -> bool {
-    can_run("cargo", &["nextest", "--version"])
+/// Installs cargo-nextest: it runs each test in a process of its own, which the tests rely on.
+fn ensure_nextest() -> Result<()> {
+    if can_run("cargo", &["nextest", "--version"]) {
+        return Ok(());
+    }
+    eprintln!("installing cargo-nextest {NEXTEST_VERSION} with cargo …");
+    let package = format!("cargo-nextest@{NEXTEST_VERSION}");
+    run_command(Command::new("cargo").args(["install", "--locked", &package]))
 }
 
 fn can_run(program: &str, arguments: &[&str]) -> bool {

@@ -63,11 +63,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 fn run_tests(workspace: &Workspace, run: &TestRun, filter: Option<&str>) -> Result<()> {
     let mut command = workspace.cargo_command();
-    if required_programs::has_nextest() {
-        command.args(["nextest", "run", "--workspace"]);
-    } else {
-        command.args(["test", "--workspace", "--quiet"]);
-    }
+    command.args(["nextest", "run", "--workspace"]);
     let report = Report::Nextest(workspace.target_directory.join("nextest/default/junit.xml"));
     report.succeed(run.mark_command(command.args(filter)))
 }

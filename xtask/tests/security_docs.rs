@@ -50,7 +50,7 @@ fn every_dependency_with_native_code_is_listed() {
     assert_eq!(listed, native, "docs/security.md lists every dependency that builds native code");
 }
 
-/// `crates/hostler/tests/trust.rs::name` in a row names a Rust test; in a TypeScript file the name is the test's
+/// `crates/hostler/tests/it/trust.rs::name` in a row names a Rust test; in a TypeScript file the name is the test's
 /// title.
 #[test]
 fn every_test_in_the_threat_model_exists() {

@@ -5,7 +5,7 @@
 //! agent wants to make. [`decide()`] applies the rules and the session's [`PermissionMode`]; [`decide_or_ask()`] also
 //! decides what those leave undecided; [`explain()`] turns a decision into sentences; [`suggest_rules()`] finds narrow
 //! rules that would have allowed the call. The [`RuleStore`] stores the rules that outlive sessions.
-//! `tests/modes.rs` has examples.
+//! `tests/it/modes.rs` has examples.
 //!
 //! For all decisions:
 //!

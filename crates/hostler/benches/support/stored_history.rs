@@ -16,7 +16,7 @@ use hostler_engine::{
 use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStarts, FakeDriver};
 use serde_json::json;
 
-#[path = "../../../hostler-engine/tests/common/commands.rs"]
+#[path = "../../../hostler-engine/tests/it/common/commands.rs"]
 mod commands;
 
 struct NoGateway;

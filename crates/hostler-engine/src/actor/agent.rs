@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::agent_settings::AgentSettings;
 use super::folder_trust::{AssessmentPurpose, FolderSetup};
 use super::message_delivery::LoadedMessage;
+use super::pending_messages::MessageEvent;
 use super::prewarm::PrewarmSpec;
 use super::{SessionActor, SessionInput, turn_resume};
 use crate::action_mapper::TurnErrorDetails;
@@ -305,16 +306,12 @@ impl SessionActor {
                 }
             }
             AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
-                if attempt == self.agent.attempt {
-                    self.handle_loaded_message(loaded).await;
-                } else if let LoadedMessage::Steer { load: reading, .. } = loaded {
-                    self.steer_load.take_if(|now| *now == reading);
-                }
+                self.handle_loaded_message(attempt, loaded).await;
             }
             AgentTaskEvent::PromptSent { attempt, result } => {
                 if attempt == self.agent.attempt {
                     self.prompt_in_flight = false;
-                    self.hand_over_steering();
+                    self.deliver_steering();
                 }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "failed to write a prompt; the agent is ending");
@@ -345,7 +342,7 @@ impl SessionActor {
         self.agent.state = AgentState::None;
         self.rewrite_metadata();
         self.clear_background_tasks().await;
-        self.requeue_unreported_steering().await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
         if !self.start_pending_image_removal() {
             self.drive(TurnInput::AgentClosed).await;
         }
@@ -368,7 +365,7 @@ impl SessionActor {
         };
         self.clear_background_tasks().await;
         self.drive(TurnInput::AgentExited(failure)).await;
-        self.requeue_unreported_steering().await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
     }
 
     /// Sends an answer to the agent. Its effects arrive as events.

@@ -4,6 +4,7 @@ use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, Turn
 use hostler_store::{AuditEntry, BatchDurability};
 
 use super::SessionActor;
+use super::pending_messages::MessageEvent;
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails};
 use crate::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::session_record::SessionRecord;
@@ -36,15 +37,15 @@ impl SessionActor {
                 DriverEvent::MessageStarted => {
                     self.publish_output(&mut actions).await;
                     self.mark_delivered().await;
-                    self.split_turn().await;
+                    self.step_agent_messages(MessageEvent::AnswerStarted).await;
                 }
                 DriverEvent::SteerInjected(id) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_steer_injected(id).await;
+                    self.step_agent_messages(MessageEvent::Injected(id)).await;
                 }
                 DriverEvent::SteerUndelivered(id) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_steer_undelivered(id).await;
+                    self.step_agent_messages(MessageEvent::Undelivered(id)).await;
                 }
                 DriverEvent::BackgroundTaskChanged(_) | DriverEvent::BackgroundTaskEnded { .. } => {
                     self.publish_output(&mut actions).await;
@@ -66,7 +67,7 @@ impl SessionActor {
                     self.publish_output(&mut actions).await;
                     let lost = has_lost_directory(&outcome);
                     self.drive(TurnInput::AgentFinished(outcome)).await;
-                    self.hand_over_steering();
+                    self.deliver_steering();
                     if lost {
                         self.drive(TurnInput::RetireAgent).await;
                     }

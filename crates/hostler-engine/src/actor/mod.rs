@@ -23,14 +23,13 @@ mod image_removal;
 mod importer;
 mod local_turns;
 mod message_delivery;
-mod message_queue;
+mod pending_messages;
 mod permission_mode;
 mod presence;
 mod prewarm;
 mod publishing;
 mod session_change;
 mod sign_in_failure;
-mod steering;
 mod stop_question;
 mod sub_agent_ends;
 mod sub_agents;
@@ -65,6 +64,7 @@ pub use self::image_removal::ImageRemovalError;
 use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
 use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
+use self::pending_messages::PendingMessages;
 use self::stop_question::StopQuestion;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
@@ -265,10 +265,8 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         sub_agents: ActiveSubAgents::default(),
         stop_question: None,
         folder_question_skipped: false,
-        steer_in_driver: None,
-        steer_load: None,
+        pending_messages: PendingMessages::default(),
         image_removal: None,
-        steer_load_count: 0,
         prompt_in_flight: false,
         sent_prompt_id: None,
         external_sync: ExternalSync::default(),
@@ -372,11 +370,8 @@ pub(super) struct SessionActor {
     /// A person has skipped the question about the folder: its configuration is ignored, and the question is not
     /// repeated.
     folder_question_skipped: bool,
-    /// The steering message that the driver holds for the agent.
-    steer_in_driver: Option<String>,
-    /// The load that reads the steering message's contents, if one is in progress.
-    steer_load: Option<u64>,
-    steer_load_count: u64,
+    /// The queue and the steering slot.
+    pending_messages: PendingMessages,
     /// A pending removal of images.
     image_removal: Option<PendingImageRemoval>,
     /// The turn's prompt is being written; the agent has nothing yet that could be steered.

@@ -18,6 +18,7 @@ use super::agent_settings::AgentSettings;
 use super::folder_trust::{AssessmentPurpose, FolderSetup};
 use super::message_delivery::LoadedMessage;
 use super::pending_messages::MessageEvent;
+use super::permission_mode::ModeEvent;
 use super::prewarm::PrewarmSpec;
 use super::{SessionActor, SessionInput, turn_resume};
 use crate::action_mapper::TurnErrorDetails;
@@ -327,7 +328,8 @@ impl SessionActor {
             }
             AgentTaskEvent::ImagesRemoved { result } => self.handle_images_removed(result).await,
             AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
-                self.handle_mode_applied(attempt, mode, result).await
+                let is_current = self.agent.is_live(attempt);
+                self.step_modes(ModeEvent::Answered { mode, result, is_current }).await;
             }
             AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
                 if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {

@@ -5,6 +5,7 @@ use hostler_store::{AuditEntry, BatchDurability};
 
 use super::SessionActor;
 use super::pending_messages::MessageEvent;
+use super::permission_mode::ModeEvent;
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails};
 use crate::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::session_record::SessionRecord;
@@ -61,7 +62,7 @@ impl SessionActor {
                 }
                 DriverEvent::PermissionModeChanged(mode) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_mode_reported(mode).await;
+                    self.step_modes(ModeEvent::Reported(mode)).await;
                 }
                 DriverEvent::TurnEnded(outcome) => {
                     self.publish_output(&mut actions).await;

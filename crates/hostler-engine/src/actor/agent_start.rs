@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
 use super::folder_trust::FolderSetup;
 use super::idle_timer::IdleTimer;
+use super::permission_mode::ModeEvent;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{TurnErrorDetails, activity_action};
 use crate::agent_pool::{AgentSlot, SlotAcquisition, SlotWaiter};
@@ -196,7 +197,7 @@ impl SessionActor {
             self.gate.set_folder_rules(&folder.rules);
         }
         self.set_live_agent(opened);
-        self.sync_agent_mode();
+        self.step_modes(ModeEvent::AgentOpened).await;
         self.clear_activity().await;
         self.drive(TurnInput::AgentOpened).await;
     }

@@ -39,7 +39,7 @@ mod turn_resume;
 mod unconfirmed_commands;
 mod unload;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -48,7 +48,6 @@ use futures::StreamExt as _;
 use hostler_driver::{
     AgentRequestId, BackgroundTask, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
 };
-use hostler_rules::PermissionMode;
 use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -65,6 +64,7 @@ use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
 use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
+use self::permission_mode::ModeChanges;
 use self::stop_question::StopQuestion;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
@@ -274,9 +274,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         title_set_beside_agent: false,
         tag_set_beside_agent: false,
         unwritten_records: Vec::new(),
-        pending_mode_changes: VecDeque::new(),
-        modes_in_flight: 0,
-        reported_mode: None,
+        mode_changes: ModeChanges::default(),
         machine: TurnMachine::restored(head),
         agent: SessionAgent::default(),
         idle_timer: IdleTimer::default(),
@@ -378,12 +376,8 @@ pub(super) struct SessionActor {
     prompt_in_flight: bool,
     /// The id of that prompt in the transcript, if the agent stores it.
     sent_prompt_id: Option<Uuid>,
-    /// Requested changes of the permission mode, in order; the agent has not accepted the first one yet.
-    pending_mode_changes: VecDeque<(Box<Dispatch>, PermissionMode)>,
-    /// Number of mode changes that the agent has not answered.
-    modes_in_flight: usize,
-    /// The last mode that the agent reported while a mode change was in progress.
-    reported_mode: Option<String>,
+    /// Changes of the permission mode.
+    mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
     external_sync: ExternalSync,
     /// The import of older turns.

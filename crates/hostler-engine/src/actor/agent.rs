@@ -3,8 +3,9 @@
 //! Owns the agent's state: at most one process at a time. Results of its tasks return as [`AgentTaskEvent`]; what
 //! follows from them is decided by the turn machine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::BoxFuture;
 use hostler_driver::{
     AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
     OpenedConnection, Prompt, RemoveImagesError, StderrTail,
@@ -15,16 +16,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
+use super::agent_start::PrewarmSpec;
 use super::folder_trust::{AssessmentPurpose, FolderSetup};
+use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
 use super::message_delivery::LoadedMessage;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
-use super::prewarm::PrewarmSpec;
 use super::{SessionActor, SessionInput, turn_resume};
-use crate::action_mapper::TurnErrorDetails;
+use crate::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::agent_pool::AgentSlot;
 use crate::model_gateway::ModelLease;
-use crate::turn::TurnInput;
+use crate::turn::{AgentPhase, TurnInput};
 
 /// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
 /// nothing.
@@ -67,6 +69,15 @@ pub(super) struct SessionAgent {
     /// Counts interrupts, so that the timeout of an old one cannot end the wait for a new one.
     pub(super) interrupt_count: u64,
     pub(super) state: AgentState,
+    /// The slot of the current or starting process.
+    pub(super) slot: Option<AgentSlot>,
+    idle_timer: IdleTimer,
+    /// The wait for the idle timer (the mutex is never locked; it only makes the actor `Sync`).
+    idle_wait: Option<Mutex<BoxFuture<'static, ()>>>,
+    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
+    pub(super) prompt_in_flight: bool,
+    /// The id of that prompt in the transcript, if the agent stores it.
+    pub(super) sent_prompt_id: Option<Uuid>,
 }
 
 #[derive(Default)]
@@ -105,19 +116,44 @@ pub(super) struct LiveAgent {
 }
 
 impl SessionAgent {
-    /// The next event of the live agent; pending forever without one.
-    pub(super) async fn next_event(&mut self) -> Option<DriverEvent> {
-        match &mut self.state {
-            AgentState::Live(live) => match live.events.recv().await {
-                Some(event) => Some(event),
-                // The driver sends `ProcessExited` before it closes the channel; this covers a driver that does not.
-                None => Some(DriverEvent::ProcessExited {
-                    status: "the driver ended".to_owned(),
-                    stderr: StderrTail::default(),
-                }),
-            },
-            _ => std::future::pending().await,
+    /// The next event of the live agent, the idle timer or the slot; pending forever without them.
+    pub(super) async fn next_input(&mut self) -> SessionInput {
+        let Self { state, slot, idle_wait, .. } = self;
+        let event = async {
+            match state {
+                AgentState::Live(live) => live.events.recv().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let elapsed = async {
+            match idle_wait {
+                Some(wait) => wait.get_mut().unwrap_or_else(PoisonError::into_inner).await,
+                None => std::future::pending().await,
+            }
+        };
+        let slot_requested = async {
+            match slot {
+                Some(slot) => slot.eviction_requested().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // The driver sends `ProcessExited` before it closes the channel; the default covers a driver that does not.
+            event = event => SessionInput::AgentEvent(event.unwrap_or_else(|| DriverEvent::ProcessExited {
+                status: "the driver ended".to_owned(),
+                stderr: StderrTail::default(),
+            })),
+            () = elapsed => {
+                *idle_wait = None;
+                SessionInput::IdleTimer(IdleTimerEvent::Elapsed)
+            }
+            () = slot_requested => SessionInput::IdleTimer(IdleTimerEvent::SlotRequested),
         }
+    }
+
+    /// Uses this slot from now on, and releases the one before.
+    pub(super) fn set_slot(&mut self, slot: Option<AgentSlot>) {
+        (self.slot, self.idle_timer, self.idle_wait) = (slot, IdleTimer::default(), None);
     }
 
     /// The next event, if one is available.
@@ -231,10 +267,10 @@ impl SessionActor {
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         let id = self.mint_prompt_id();
         // Not every build stores the ids of commands.
-        self.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
+        self.agent.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
         self.track_sent_message(&prompt, id);
         let prompt = prompt.with_id(id);
-        self.prompt_in_flight = true;
+        self.agent.prompt_in_flight = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
             SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
@@ -311,7 +347,7 @@ impl SessionActor {
             }
             AgentTaskEvent::PromptSent { attempt, result } => {
                 if attempt == self.agent.attempt {
-                    self.prompt_in_flight = false;
+                    self.agent.prompt_in_flight = false;
                     self.deliver_steering();
                 }
                 if let Err(error) = result {
@@ -377,5 +413,63 @@ impl SessionActor {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
+    }
+
+    // ── Idle timer ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Reports the agent's activity to its idle timer, after every input.
+    pub(super) async fn update_idle_timer(&mut self, is_activity: bool) {
+        let is_busy = self.machine.agent_phase() == AgentPhase::Busy;
+        let now = self.host.clock.monotonic();
+        self.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
+    }
+
+    /// Passes an event to the idle timer and carries out the effects.
+    pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
+        let config = self.host.agent_pool.config;
+        let activity = AgentActivity::new(
+            &self.machine,
+            self.agent.prewarm_spec().is_some(),
+            !self.background_tasks.is_empty(),
+            !self.pending_requests.is_empty(),
+        );
+        for effect in self.agent.idle_timer.on(event, activity, &config) {
+            match effect {
+                IdleTimerEffect::ReleaseSlot => self.agent.set_slot(None),
+                IdleTimerEffect::ReportUse(usage) => self.agent.slot.iter().for_each(|slot| slot.set_use(usage)),
+                IdleTimerEffect::SetTimer(due) => {
+                    let wait = due.map(|due| self.host.clock.sleep(due.saturating_sub(self.host.clock.monotonic())));
+                    self.agent.idle_wait = wait.map(Mutex::new);
+                }
+                IdleTimerEffect::Retire => self.drive(TurnInput::RetireAgent).await,
+                IdleTimerEffect::RetireIfEvicting => {
+                    if self.agent.slot.as_ref().is_some_and(AgentSlot::is_evicting) {
+                        self.drive(TurnInput::RetireAgent).await;
+                    }
+                }
+                IdleTimerEffect::RetireWithBackgroundWork => {
+                    let time = format_duration(config.max_idle_timeout);
+                    tracing::info!(session = &*self.session.uri, "closing an idle agent that has background work");
+                    self.drive(TurnInput::RetireAgent).await;
+                    let text = format!("The agent was closed after {time}, and its background work has ended");
+                    self.publish_output(&mut activity_action(Some(text)).into()).await;
+                }
+                IdleTimerEffect::AbortUnanswered => {
+                    let time = format_duration(config.max_idle_timeout);
+                    let message = format!(
+                        "The agent was closed, because its request was not answered for {time}. Send a message to continue."
+                    );
+                    let failure = TurnErrorDetails { error_type: "unanswered".to_owned(), message, stderr: None };
+                    self.drive(TurnInput::AbortAndClose(failure)).await;
+                }
+                IdleTimerEffect::ReportStall => {
+                    let mut output = ActionBuffer::default();
+                    if let Some(transcript) = self.action_mapper.as_mut() {
+                        transcript.report_stall(&format_duration(config.stall_timeout), &mut output);
+                    }
+                    self.publish_output(&mut output).await;
+                }
+            }
+        }
     }
 }

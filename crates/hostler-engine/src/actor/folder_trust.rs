@@ -18,7 +18,6 @@ use uuid::Uuid;
 
 use super::agent::{AgentState, AgentTaskEvent};
 use super::agent_requests::{input_needed_removed, input_request_id};
-use super::idle_timer::IdleTimer;
 use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{TurnErrorDetails, activity_action};
@@ -86,7 +85,7 @@ impl SessionActor {
         if self.agent.take_folder_assessed() {
             return self.send_prompt(turn);
         }
-        self.prompt_in_flight = true;
+        self.agent.prompt_in_flight = true;
         self.assess_folder(AssessmentPurpose::SendPrompt(turn), CancellationToken::new());
     }
 
@@ -172,7 +171,7 @@ impl SessionActor {
 
     /// Asks in the turn. The slot is released meanwhile, and the session is announced.
     async fn ask_folder_trust(&mut self, assessment: TrustAssessment) {
-        self.idle_timer = IdleTimer::default();
+        self.agent.set_slot(None);
         let (cancel, attempt) = (CancellationToken::new(), self.agent.attempt);
         let cancelled = cancel.clone();
         self.tasks.spawn(async move {

@@ -47,7 +47,7 @@ impl SessionActor {
         let context = MessageContext {
             session: &self.session,
             machine: &self.machine,
-            can_deliver: connection.is_some() && !self.prompt_in_flight,
+            can_deliver: connection.is_some() && !self.agent.prompt_in_flight,
             max_queued: self.host.max_queued_messages,
             recall: &|id| connection.as_ref().is_none_or(|(connection, _)| connection.cancel_steering(id)),
         };
@@ -264,7 +264,7 @@ impl SessionActor {
         let fits = check_fits(message, carried, &self.host.attachment_limits);
         let (blocks, text) = (message_blocks(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
-        self.prompt_in_flight = true;
+        self.agent.prompt_in_flight = true;
         self.tasks.spawn(async move {
             let result = match fits {
                 Ok(()) => load_blocks(&host.store, &blocks).await.map(|blocks| Prompt::new(text).with_blocks(blocks)),
@@ -298,7 +298,7 @@ impl SessionActor {
     }
 
     pub(super) async fn fail_unsent_prompt(&mut self, turn: String, reason: TurnErrorDetails) {
-        self.prompt_in_flight = false;
+        self.agent.prompt_in_flight = false;
         self.drive(TurnInput::PromptNotSent { turn, reason }).await;
     }
 }

@@ -26,7 +26,6 @@ mod message_delivery;
 mod pending_messages;
 mod permission_mode;
 mod presence;
-mod prewarm;
 mod publishing;
 mod session_change;
 mod sign_in_failure;
@@ -51,14 +50,13 @@ use hostler_driver::{
 use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
 pub use self::background_output::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::budget_view::BudgetView;
 use self::external_sync::ExternalSync;
-use self::idle_timer::{IdleTimer, IdleTimerEvent};
+use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
 use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
 use self::importer::Importer;
@@ -179,6 +177,13 @@ pub(crate) enum SessionSource {
     External { uri: Arc<str>, external: Box<ExternalSession> },
 }
 
+impl SessionInput {
+    /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
+    fn is_activity(&self) -> bool {
+        matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
+    }
+}
+
 impl SessionSource {
     fn uri(&self) -> &Arc<str> {
         match self {
@@ -267,8 +272,6 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         folder_question_skipped: false,
         pending_messages: PendingMessages::default(),
         image_removal: None,
-        prompt_in_flight: false,
-        sent_prompt_id: None,
         external_sync: ExternalSync::default(),
         importer: Importer::default(),
         title_set_beside_agent: false,
@@ -277,7 +280,6 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         mode_changes: ModeChanges::default(),
         machine: TurnMachine::restored(head),
         agent: SessionAgent::default(),
-        idle_timer: IdleTimer::default(),
         local_commands: Vec::new(),
         turn_client_id: None,
         budget_view: BudgetView::default(),
@@ -305,8 +307,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
-            Some(event) = actor.agent.next_event() => SessionInput::AgentEvent(event),
-            why = actor.idle_timer.next_event() => SessionInput::IdleTimer(why),
+            input = actor.agent.next_input() => input,
             Some(entry) = actor.unwritten_decisions.recv() => SessionInput::GateDecided(entry),
             Ok(()) = rules.changed() => SessionInput::RulesChanged,
             Ok(()) = trust.changed() => SessionInput::TrustChanged,
@@ -332,7 +333,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         }
         actor.write_unwritten_records().await;
         actor.retire_stale_agent().await;
-        actor.update_idle_timer(moved);
+        actor.update_idle_timer(moved).await;
         calm.record_input(&actor);
     }
     // Readers that wait for missing turns need not wait any longer.
@@ -352,7 +353,6 @@ pub(super) struct SessionActor {
     session: Session,
     machine: TurnMachine,
     agent: SessionAgent,
-    idle_timer: IdleTimer,
     /// Decides on every call.
     gate: Arc<SessionGate>,
     /// Decisions of the gate that are not in the audit log yet.
@@ -372,10 +372,6 @@ pub(super) struct SessionActor {
     pending_messages: PendingMessages,
     /// A pending removal of images.
     image_removal: Option<PendingImageRemoval>,
-    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
-    prompt_in_flight: bool,
-    /// The id of that prompt in the transcript, if the agent stores it.
-    sent_prompt_id: Option<Uuid>,
     /// Changes of the permission mode.
     mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
@@ -432,7 +428,7 @@ impl SessionActor {
             SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
             SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
             SessionInput::TrustChanged => self.handle_trust_changed(),
-            SessionInput::IdleTimer(why) => self.handle_idle_timer(why).await,
+            SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
             SessionInput::BudgetChanged => self.handle_budget_changed().await,
             SessionInput::PublishBudget => self.publish_scheduled_budget().await,

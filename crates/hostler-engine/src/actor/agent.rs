@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
 use super::agent_start::PrewarmSpec;
+use super::background_work::BackgroundEvent;
 use super::folder_trust::{AssessmentPurpose, FolderSetup};
 use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
 use super::message_delivery::LoadedMessage;
@@ -379,7 +380,7 @@ impl SessionActor {
     pub(super) async fn handle_agent_closed(&mut self) {
         self.agent.state = AgentState::None;
         self.rewrite_metadata();
-        self.clear_background_tasks().await;
+        self.step_background(BackgroundEvent::AgentEnded).await;
         self.step_agent_messages(MessageEvent::AgentEnded).await;
         if !self.start_pending_image_removal() {
             self.drive(TurnInput::AgentClosed).await;
@@ -401,7 +402,7 @@ impl SessionActor {
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };
-        self.clear_background_tasks().await;
+        self.step_background(BackgroundEvent::AgentEnded).await;
         self.drive(TurnInput::AgentExited(failure)).await;
         self.step_agent_messages(MessageEvent::AgentEnded).await;
     }

@@ -4,6 +4,7 @@ use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, Turn
 use hostler_store::{AuditEntry, BatchDurability};
 
 use super::SessionActor;
+use super::background_work::BackgroundEvent;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails};
@@ -48,9 +49,13 @@ impl SessionActor {
                     self.publish_output(&mut actions).await;
                     self.step_agent_messages(MessageEvent::Undelivered(id)).await;
                 }
-                DriverEvent::BackgroundTaskChanged(_) | DriverEvent::BackgroundTaskEnded { .. } => {
+                DriverEvent::BackgroundTaskChanged(task) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_background_event(event).await;
+                    self.step_background(BackgroundEvent::Changed(task)).await;
+                }
+                DriverEvent::BackgroundTaskEnded { id } => {
+                    self.publish_output(&mut actions).await;
+                    self.step_background(BackgroundEvent::Ended(id)).await;
                 }
                 DriverEvent::SubAgent { agent, event } => {
                     self.publish_output(&mut actions).await;

@@ -236,8 +236,8 @@ impl SessionActor {
         dispatch: &Dispatch,
         said: ChatInputCompletedAction,
     ) -> Result<(), ActionRejection> {
-        if self.is_stop_question(&said.request_id) {
-            return self.handle_stop_question_answer(dispatch, said).await;
+        if let Some(answered) = self.handle_stop_question_answer(dispatch, &said).await {
+            return answered;
         }
         let request = self.session.open_input_request(&said.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();

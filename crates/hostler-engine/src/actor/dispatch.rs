@@ -12,6 +12,7 @@ use ahp_types::actions::{
 use hostler_store::{ActionEntry, Batch, BatchDurability};
 
 use super::SessionActor;
+use super::background_work::BackgroundEvent;
 use super::pending_messages::{MessageEvent, check_message};
 use super::session_change::SessionChange;
 use crate::action_mapper::ActionBuffer;
@@ -309,7 +310,7 @@ impl SessionActor {
         self.update_summaries().await;
         self.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
-        self.handle_turn_stopped().await;
+        self.step_background(BackgroundEvent::TurnStopped).await;
         let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())

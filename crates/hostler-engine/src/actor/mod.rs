@@ -9,8 +9,8 @@ mod agent_requests;
 mod agent_settings;
 mod agent_start;
 mod answers;
-mod background_output;
 mod background_tasks;
+mod background_work;
 mod budget_view;
 mod completion_context;
 mod dispatch;
@@ -29,7 +29,6 @@ mod presence;
 mod publishing;
 mod session_change;
 mod sign_in_failure;
-mod stop_question;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
@@ -38,22 +37,22 @@ mod turn_resume;
 mod unconfirmed_commands;
 mod unload;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
 use hostler_driver::{
-    AgentRequestId, BackgroundTask, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
+    AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
 };
 use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
-pub use self::background_output::BackgroundOutput;
+pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
+use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::BudgetView;
 use self::external_sync::ExternalSync;
 use self::idle_timer::IdleTimerEvent;
@@ -63,7 +62,6 @@ use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
 use self::permission_mode::ModeChanges;
-use self::stop_question::StopQuestion;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
@@ -266,9 +264,8 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         gate,
         unwritten_decisions: decisions,
         pending_requests: PendingRequests::default(),
-        background_tasks: HashMap::new(),
+        background_tasks: BackgroundTasks::default(),
         sub_agents: ActiveSubAgents::default(),
-        stop_question: None,
         folder_question_skipped: false,
         pending_messages: PendingMessages::default(),
         image_removal: None,
@@ -291,7 +288,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     };
     if restored {
         actor.published_summary = Some(actor.session.summary());
-        actor.clear_background_tasks().await;
+        actor.step_background(BackgroundEvent::AgentEnded).await;
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
         actor.sync_on_open(transcript.clone()).await;
@@ -359,12 +356,10 @@ pub(super) struct SessionActor {
     unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// Requests that wait for a person.
     pending_requests: PendingRequests,
-    /// The agent's background work.
-    background_tasks: HashMap<String, BackgroundTask>,
+    /// The agent's background work, and the question about it after a turn was stopped.
+    background_tasks: BackgroundTasks,
     /// The running sub-agents.
     sub_agents: ActiveSubAgents,
-    /// The question about background work after a turn was stopped.
-    stop_question: Option<StopQuestion>,
     /// A person has skipped the question about the folder: its configuration is ignored, and the question is not
     /// repeated.
     folder_question_skipped: bool,

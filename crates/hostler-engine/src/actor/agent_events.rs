@@ -7,6 +7,7 @@ use super::SessionActor;
 use super::background_work::BackgroundEvent;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
+use super::turn_failure::budget_failure;
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails};
 use crate::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::session_record::SessionRecord;
@@ -85,7 +86,7 @@ impl SessionActor {
                     self.drive(TurnInput::Abort(failure.into())).await;
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-                    if let Some(failure) = self.budget_failure() =>
+                    if let Some(failure) = budget_failure(&*self.host.gateway, &self.session.uri) =>
                 {
                     self.publish_output(&mut actions).await;
                     self.drive(TurnInput::Abort(failure)).await;

@@ -23,7 +23,7 @@ use crate::action_mapper::TurnErrorDetails;
 use crate::clock::ClockExt as _;
 use crate::config;
 use crate::rejection::ActionRejection;
-use crate::session::Dispatch;
+use crate::session::{Dispatch, Session};
 use crate::turn::{AgentPreparation, TurnInput};
 
 /// Maximum time that an agent may take to apply a setting.
@@ -39,25 +39,34 @@ pub(crate) struct AgentSettings {
     pub(super) additional_directories: Vec<PathBuf>,
 }
 
-impl SessionActor {
-    /// The settings that the running turn needs.
-    pub(super) fn wanted_settings(&self, default_model: &str) -> AgentSettings {
-        let chosen = self.session.chat.active_turn.as_ref().and_then(|turn| turn.message.model.as_ref());
+impl AgentSettings {
+    /// The settings that the running turn needs. A message without a model uses `default_model`.
+    pub(super) fn for_turn(session: &Session, default_model: &str) -> Self {
+        let chosen = session.chat.active_turn.as_ref().and_then(|turn| turn.message.model.as_ref());
+        let configured = || session.config_value(config::MODEL).unwrap_or(default_model).to_owned();
         let effort = chosen.and_then(|model| model.config.as_ref()?.get(config::EFFORT)?.as_str());
-        let directories = self.session.session.working_directories.iter().flatten().skip(1);
-        AgentSettings {
-            model: chosen.map_or_else(|| self.configured_model_or(default_model), |model| model.id.clone()),
-            effort: effort.or_else(|| self.session.config_value(config::EFFORT)).and_then(config::parse_effort),
-            thinking_budget: self.session.session.config.as_ref().and_then(|now| config::thinking_budget(&now.values)),
+        let directories = session.session.working_directories.iter().flatten().skip(1);
+        Self {
+            model: chosen.map_or_else(configured, |model| model.id.clone()),
+            effort: effort.or_else(|| session.config_value(config::EFFORT)).and_then(config::parse_effort),
+            thinking_budget: session.session.config.as_ref().and_then(|now| config::thinking_budget(&now.values)),
             additional_directories: directories.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()).collect(),
         }
     }
 
-    /// The model of the session's configuration, or this one.
-    fn configured_model_or(&self, default: &str) -> String {
-        self.session.config_value(config::MODEL).unwrap_or(default).to_owned()
+    /// The settings for an agent that is opened now. A message without a model uses the model of the draft or of the
+    /// last message, so that it makes no difference whether the agent was closed in between.
+    pub(super) fn for_new_agent(session: &Session, default_model: &str) -> Self {
+        let chat = &session.chat;
+        let draft = chat.draft.as_ref().filter(|_| chat.active_turn.is_none());
+        let messages = chat.turns.iter().rev().map(|turn| &turn.message);
+        let model = draft.into_iter().chain(messages).find_map(|message| message.model.as_ref());
+        let model = model.map(|model| &model.id).or(session.turn_storage.evicted.last_model.as_ref());
+        Self::for_turn(session, model.map_or(default_model, String::as_str))
     }
+}
 
+impl SessionActor {
     /// What the live agent needs before it can receive the turn's message.
     pub(super) fn agent_preparation(&self) -> AgentPreparation {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return AgentPreparation::None };
@@ -65,7 +74,7 @@ impl SessionActor {
             return AgentPreparation::Reopen;
         }
         // A message without a model uses the current one.
-        let wanted = self.wanted_settings(&facts.model);
+        let wanted = AgentSettings::for_turn(&self.session, &facts.model);
         if wanted == *facts {
             return AgentPreparation::None;
         }
@@ -77,7 +86,7 @@ impl SessionActor {
     /// Applies the changed settings to the live agent, one after the other.
     pub(super) fn apply_settings(&mut self) {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return };
-        let wanted = self.wanted_settings(&facts.model);
+        let wanted = AgentSettings::for_turn(&self.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
             && let Some(model) = self.host.gateway.switch_model(lease, &wanted.model)

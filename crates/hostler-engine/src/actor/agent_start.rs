@@ -17,6 +17,7 @@ use hostler_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
+use super::agent_settings::AgentSettings;
 use super::folder_trust::FolderSetup;
 use super::permission_mode::ModeEvent;
 use super::{SessionActor, SessionInput};
@@ -103,7 +104,7 @@ impl SessionActor {
             return;
         };
         let info = driver.describe();
-        let facts = self.wanted_settings(&self.inherited_model_or(&info.default_model));
+        let facts = AgentSettings::for_new_agent(&self.session, &info.default_model);
         let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
         let ahead = warm.is_some();
         if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
@@ -270,17 +271,6 @@ impl SessionActor {
             working_directory,
             settings_fingerprint: settings,
         }
-    }
-
-    /// The model of a message without one: the model of the draft or of the last message, so that it makes no
-    /// difference whether the agent was closed in between.
-    pub(super) fn inherited_model_or(&self, default: &str) -> String {
-        let chat = &self.session.chat;
-        let written = chat.draft.as_ref().filter(|_| chat.active_turn.is_none());
-        let said = chat.turns.iter().rev().map(|turn| &turn.message);
-        let model = written.into_iter().chain(said).find_map(|message| message.model.as_ref());
-        let earlier = || self.session.turn_storage.evicted.last_model.clone();
-        model.map(|model| model.id.clone()).or_else(earlier).unwrap_or_else(|| default.to_owned())
     }
 
     /// Whether the agent is prewarmed and differs from one that would be opened now.

@@ -17,7 +17,6 @@ mod dispatch;
 mod external_sync;
 mod external_turns;
 mod folder_trust;
-mod git_branch;
 mod idle_timer;
 mod image_removal;
 mod importer;
@@ -28,10 +27,10 @@ mod permission_mode;
 mod presence;
 mod publishing;
 mod session_change;
-mod sign_in_failure;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
+mod turn_failure;
 mod turn_lifecycle;
 mod turn_resume;
 mod unconfirmed_commands;
@@ -53,7 +52,7 @@ use self::agent::{AgentTaskEvent, SessionAgent};
 pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
-use self::budget_view::BudgetView;
+use self::budget_view::{BudgetEvent, BudgetView};
 use self::external_sync::ExternalSync;
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
@@ -62,6 +61,7 @@ use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
 use self::permission_mode::ModeChanges;
+use self::publishing::SummaryPublisher;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
@@ -282,12 +282,11 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         budget_view: BudgetView::default(),
         action_mapper: None,
         turn_started_at: Instant::now(),
-        summary_scheduled: false,
-        published_summary: None,
+        summary: SummaryPublisher::default(),
         tasks: JoinSet::new(),
     };
     if restored {
-        actor.published_summary = Some(actor.session.summary());
+        actor.summary.published = Some(actor.session.summary());
         actor.step_background(BackgroundEvent::AgentEnded).await;
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
@@ -387,10 +386,8 @@ pub(super) struct SessionActor {
     /// Maps the running turn's events.
     action_mapper: Option<ActionMapper>,
     turn_started_at: Instant,
-    /// Whether a publication of the session summary is scheduled.
-    summary_scheduled: bool,
-    /// The last published session summary.
-    published_summary: Option<SessionSummary>,
+    /// The session summary as clients know it.
+    summary: SummaryPublisher,
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     tasks: JoinSet<SessionInput>,
 }
@@ -425,8 +422,8 @@ impl SessionActor {
             SessionInput::TrustChanged => self.handle_trust_changed(),
             SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
-            SessionInput::BudgetChanged => self.handle_budget_changed().await,
-            SessionInput::PublishBudget => self.publish_scheduled_budget().await,
+            SessionInput::BudgetChanged => self.step_budget(BudgetEvent::Changed).await,
+            SessionInput::PublishBudget => self.step_budget(BudgetEvent::PublishDue).await,
             SessionInput::RetryQueue => {
                 let queue = self.queue_changed_input(false);
                 self.drive(queue).await;
@@ -436,7 +433,9 @@ impl SessionActor {
             SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
             SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
             SessionInput::RemoveImages(which, reply) => self.remove_images(which, reply).await,
-            SessionInput::CompletionContext(channel, reply) => drop(reply.send(self.completion_context(&channel))),
+            SessionInput::CompletionContext(channel, reply) => {
+                drop(reply.send(CompletionContext::new(&self.session, &channel)));
+            }
             SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
             SessionInput::PollTranscript => self.poll_transcript(),
             SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
@@ -465,7 +464,7 @@ impl SessionActor {
     /// Ends the turn as cancelled, and the agent with its whole process tree.
     async fn stop_session(&mut self) {
         self.drive(TurnInput::Stop).await;
-        if self.summary_scheduled {
+        if self.summary.is_scheduled {
             self.publish_summary().await;
         }
         let mut tries = MAX_SHUTDOWN_STORE_ATTEMPTS;

@@ -34,7 +34,7 @@ use crate::broadcaster::Broadcaster;
 use crate::clock::ClockExt as _;
 use crate::completion::FileListCache;
 use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
-use crate::host::Host;
+use crate::host::{Host, HostSettings};
 use crate::local_command::COMMAND_PREFIX;
 use crate::model_gateway::AgentStatus;
 use crate::prompt_ids::PromptIds;
@@ -77,32 +77,35 @@ impl Engine {
         let transcript_stores =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
         let finder = ExternalSessionScanner::new(transcript_stores, config.external_session_filter);
-        let host = Arc::new(Host {
+        let settings = HostSettings {
+            interrupt_grace: config.interrupt_grace,
+            background_on_stop: config.background_on_stop,
+            max_queued_messages: config.max_queued_messages,
+            turns_in_memory: config.turns_in_memory,
+            client_absence_timeout: config.client_absence_timeout,
             default_provider: first.describe().id,
+            default_directory: config.default_directory,
+            allow_shell_commands: config.allow_shell_commands,
+            session_defaults: config.session_defaults,
+        };
+        let host = Arc::new(Host {
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: TerminalRegistry::new(config.terminals),
             sign_in_state: AnnouncedSignIns::default(),
             search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
             command_runner: config.command_runner,
             file_lists: FileListCache::default(),
-            allow_shell_commands: config.allow_shell_commands,
-            session_defaults: config.session_defaults,
             store,
             broadcaster,
             catalog: SessionCatalog::default(),
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
-            interrupt_grace: config.interrupt_grace,
-            background_on_stop: config.background_on_stop,
-            max_queued_messages: config.max_queued_messages,
-            turns_in_memory: config.turns_in_memory,
             permissions: config.permissions,
             rules_version: watch::Sender::new(rules.snapshot().version),
             rules,
             trust_version: watch::Sender::new(trust.version()),
             trust,
             sub_agent_chats_started: watch::Sender::new(0),
-            client_absence_timeout: config.client_absence_timeout,
             clock: config.clock,
             agent_pool: AgentPool::new(config.agent_pool),
             pixel_budget: PixelBudget::new(config.attachment_limits.image_pixels),
@@ -111,11 +114,11 @@ impl Engine {
             tasks: TaskTracker::new(),
             resources: ResourceContext::new(
                 &config.store.dir,
-                &config.default_directory,
+                &settings.default_directory,
                 config.grant_policy,
                 config.session_roots,
             ),
-            default_directory: config.default_directory,
+            settings,
             sessions: Mutex::default(),
             external_scanner: finder,
             metadata_writer: MetadataWriter::default(),
@@ -146,12 +149,12 @@ impl Engine {
 
     /// The working directory of sessions that name none.
     pub fn default_directory(&self) -> &Path {
-        &self.host.default_directory
+        &self.host.settings.default_directory
     }
 
     /// The prefix of messages that are commands for the user's shell, if clients may run commands.
     pub fn command_prefix(&self) -> Option<&'static str> {
-        self.host.allow_shell_commands.then_some(COMMAND_PREFIX)
+        self.host.settings.allow_shell_commands.then_some(COMMAND_PREFIX)
     }
 
     /// The last sequence number that was assigned.

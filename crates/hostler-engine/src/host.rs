@@ -53,13 +53,9 @@ const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of working directories of a session.
 pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
-/// The state that all actors share.
-pub(crate) struct Host {
-    pub(crate) store: Store,
-    pub(crate) broadcaster: Arc<Broadcaster>,
-    pub(crate) catalog: SessionCatalog,
-    pub(crate) gateway: Arc<dyn ModelGateway>,
-    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
+/// The values of the host's configuration that its parts read.
+pub(crate) struct HostSettings {
+    /// How long an agent may take to react to an interrupt.
     pub(crate) interrupt_grace: Duration,
     /// What happens to background work when a turn is stopped, unless the session configures it.
     pub(crate) background_on_stop: BackgroundOnStop,
@@ -67,6 +63,24 @@ pub(crate) struct Host {
     pub(crate) max_queued_messages: usize,
     /// Maximum number of completed turns of an open chat in memory.
     pub(crate) turns_in_memory: usize,
+    /// How long a client may be disconnected before it is no longer active in its sessions.
+    pub(crate) client_absence_timeout: Duration,
+    pub(crate) default_provider: String,
+    pub(crate) default_directory: PathBuf,
+    /// Whether clients may run commands in the user's shell.
+    pub(crate) allow_shell_commands: bool,
+    /// Values that new sessions start with.
+    pub(crate) session_defaults: JsonObject,
+}
+
+/// The state that all actors share.
+pub(crate) struct Host {
+    pub(crate) settings: HostSettings,
+    pub(crate) store: Store,
+    pub(crate) broadcaster: Arc<Broadcaster>,
+    pub(crate) catalog: SessionCatalog,
+    pub(crate) gateway: Arc<dyn ModelGateway>,
+    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleStore>,
     /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
@@ -77,8 +91,6 @@ pub(crate) struct Host {
     pub(crate) trust_version: watch::Sender<u64>,
     /// Counts the sub-agent chats that have started, for subscribers that wait for one.
     pub(crate) sub_agent_chats_started: watch::Sender<u64>,
-    /// How long a client may be disconnected before it is no longer active in its sessions.
-    pub(crate) client_absence_timeout: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agent_pool: Arc<AgentPool>,
     /// Limits on the attachments of one message.
@@ -88,8 +100,6 @@ pub(crate) struct Host {
     /// Limits how many decoded pixels they hold at the same time.
     pub(crate) pixel_budget: Arc<PixelBudget>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) default_provider: String,
-    pub(crate) default_directory: PathBuf,
     /// The files that clients may access.
     pub(crate) resources: ResourceContext,
     pub(crate) root_channel: RootChannel,
@@ -98,10 +108,6 @@ pub(crate) struct Host {
     pub(crate) command_runner: Arc<dyn CommandRunner>,
     pub(crate) file_lists: FileListCache,
     pub(crate) terminals: TerminalRegistry,
-    /// Whether clients may run commands in the user's shell.
-    pub(crate) allow_shell_commands: bool,
-    /// Values from the host's own settings that new sessions start with.
-    pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
@@ -147,7 +153,7 @@ impl Host {
     /// The command that a message contains for the host itself, if it is not for the agent.
     pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
         local_command::parse(text).filter(|local| match local {
-            LocalCommand::Shell(_) => self.allow_shell_commands && !self.gateway.is_model_script(text),
+            LocalCommand::Shell(_) => self.settings.allow_shell_commands && !self.gateway.is_model_script(text),
             LocalCommand::Rename(_) => true,
         })
     }
@@ -303,8 +309,8 @@ impl Host {
             }
         }
         if directories.is_empty() {
-            directories.push(directory_uri(&self.default_directory)?);
-            self.resources.session_roots.check(&self.default_directory)?;
+            directories.push(directory_uri(&self.settings.default_directory)?);
+            self.resources.session_roots.check(&self.settings.default_directory)?;
         }
         Ok(directories)
     }

@@ -288,7 +288,7 @@ impl SessionActor {
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.agent.interrupt_count += 1;
         let interrupt = self.agent.interrupt_count;
-        let grace = self.host.clock.sleep(self.host.interrupt_grace);
+        let grace = self.host.clock.sleep(self.host.settings.interrupt_grace);
         self.tasks.spawn(async move {
             // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {

@@ -59,7 +59,7 @@ impl SessionActor {
         let own = self.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
         let context = BackgroundContext {
             session: &self.session,
-            on_stop: own.unwrap_or(self.host.background_on_stop),
+            on_stop: own.unwrap_or(self.host.settings.background_on_stop),
             is_interrupting: self.machine.agent_phase() == AgentPhase::Interrupting,
             now: self.host.clock.now_timestamp(),
             sub_agent_chat: &|agent| self.sub_agents.chat_uri(agent).map(ToString::to_string),

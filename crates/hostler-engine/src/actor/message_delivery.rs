@@ -48,7 +48,7 @@ impl SessionActor {
             session: &self.session,
             machine: &self.machine,
             can_deliver: connection.is_some() && !self.agent.prompt_in_flight,
-            max_queued: self.host.max_queued_messages,
+            max_queued: self.host.settings.max_queued_messages,
             recall: &|id| connection.as_ref().is_none_or(|(connection, _)| connection.cancel_steering(id)),
         };
         step(&mut self.pending_messages, &context)

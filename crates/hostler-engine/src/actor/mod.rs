@@ -340,7 +340,7 @@ async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Sessi
     let stored = host.store.load_session(uri).await?;
     let session = session_restore::restore_session(uri, listed, stored);
     let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
-    session.evict_turns(host.turns_in_memory);
+    session.evict_turns(host.settings.turns_in_memory);
     Ok(session)
 }
 

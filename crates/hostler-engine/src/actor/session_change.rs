@@ -139,7 +139,7 @@ impl SessionActor {
             let channel = self.channel_uri(home);
             self.session.apply(&channel, action);
         }
-        self.session.evict_turns(self.host.turns_in_memory);
+        self.session.evict_turns(self.host.settings.turns_in_memory);
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl Engine {
     /// # Errors
     /// If there is no such folder or provider.
     pub async fn check_trust(&self, directory: &str, provider: Option<&str>) -> Result<TrustAssessment, EngineError> {
-        let provider = provider.unwrap_or(&self.host.default_provider);
+        let provider = provider.unwrap_or(&self.host.settings.default_provider);
         self.host.assess_folder(provider, parse_folder(directory)?).await
     }
 

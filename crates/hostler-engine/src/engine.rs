@@ -18,7 +18,7 @@ use ahp_types::state::RootState;
 use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
+use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +29,7 @@ pub use trust::TrustedFolders;
 
 use crate::actor::SessionInput;
 use crate::agent_pool::{AgentPool, AgentPoolStatus};
-use crate::attachments::PixelBudget;
+use crate::attachments::AttachmentService;
 use crate::broadcaster::Broadcaster;
 use crate::clock::ClockExt as _;
 use crate::completion::FileListCache;
@@ -45,9 +45,6 @@ use crate::session_catalog::SessionCatalog;
 use crate::sign_in::AnnouncedSignIns;
 use crate::terminals::TerminalRegistry;
 use crate::{EngineError, client_registry};
-
-/// Maximum number of messages whose attachments are planned at the same time.
-const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 
 /// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -108,9 +105,7 @@ impl Engine {
             sub_agent_chats_started: watch::Sender::new(0),
             clock: config.clock,
             agent_pool: AgentPool::new(config.agent_pool),
-            pixel_budget: PixelBudget::new(config.attachment_limits.image_pixels),
-            attachment_limits: config.attachment_limits,
-            attachment_plan_slots: Semaphore::new(MAX_CONCURRENT_ATTACHMENT_PLANS),
+            attachments: AttachmentService::new(config.attachment_limits),
             tasks: TaskTracker::new(),
             resources: ResourceContext::new(
                 &config.store.dir,

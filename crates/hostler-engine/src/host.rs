@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_attachments::AttachmentLimits;
 use hostler_driver::{Clock, Driver, TranscriptStore};
 use hostler_redact::redact_json_error;
 use hostler_rules::RuleStore;
 use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{OnceCell, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +24,7 @@ use uuid::Uuid;
 
 use crate::actor::{SessionHandle, SessionSource};
 use crate::agent_pool::AgentPool;
-use crate::attachments::PixelBudget;
+use crate::attachments::AttachmentService;
 use crate::background_on_stop::BackgroundOnStop;
 use crate::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
 use crate::command_runner::CommandRunner;
@@ -93,12 +92,7 @@ pub(crate) struct Host {
     pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agent_pool: Arc<AgentPool>,
-    /// Limits on the attachments of one message.
-    pub(crate) attachment_limits: AttachmentLimits,
-    /// Limits how many messages have their attachments planned at the same time: each can take much memory.
-    pub(crate) attachment_plan_slots: Semaphore,
-    /// Limits how many decoded pixels they hold at the same time.
-    pub(crate) pixel_budget: Arc<PixelBudget>,
+    pub(crate) attachments: AttachmentService,
     pub(crate) tasks: TaskTracker,
     /// The files that clients may access.
     pub(crate) resources: ResourceContext,

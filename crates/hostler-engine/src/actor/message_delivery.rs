@@ -261,7 +261,7 @@ impl SessionActor {
             return self.write_prompt(Prompt::new(message.text.clone()));
         }
         let carried = attachment_history(&self.session.session, &self.session.chat, &self.session.turn_storage.evicted);
-        let fits = check_fits(message, carried, &self.host.attachment_limits);
+        let fits = check_fits(message, carried, &self.host.attachments.limits);
         let (blocks, text) = (message_blocks(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
         self.agent.prompt_in_flight = true;

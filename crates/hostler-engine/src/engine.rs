@@ -37,6 +37,7 @@ use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, Unimporte
 use crate::host::{Host, HostSettings};
 use crate::local_command::COMMAND_PREFIX;
 use crate::model_gateway::AgentStatus;
+use crate::permissions::PermissionService;
 use crate::prompt_ids::PromptIds;
 use crate::resources::ResourceContext;
 use crate::root_channel::RootChannel;
@@ -97,11 +98,7 @@ impl Engine {
             catalog: SessionCatalog::default(),
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
-            permissions: config.permissions,
-            rules_version: watch::Sender::new(rules.snapshot().version),
-            rules,
-            trust_version: watch::Sender::new(trust.version()),
-            trust,
+            permissions: PermissionService::new(config.permissions, rules, trust),
             sub_agent_chats_started: watch::Sender::new(0),
             clock: config.clock,
             agent_pool: AgentPool::new(config.agent_pool),

@@ -12,9 +12,7 @@ use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_driver::{Clock, Driver, TranscriptStore};
 use hostler_redact::redact_json_error;
-use hostler_rules::RuleStore;
 use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
-use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +32,7 @@ use crate::external_sessions::{ExternalSession, ExternalSessionScanner, Metadata
 use crate::local_command::{self, LocalCommand};
 use crate::model_gateway::{AgentStatus, ModelGateway};
 use crate::paging::{ChatSnapshot, OlderTurns};
-use crate::permissions::PermissionConfig;
+use crate::permissions::PermissionService;
 use crate::prompt_ids::PromptIds;
 use crate::resources::ResourceContext;
 use crate::root_channel::RootChannel;
@@ -80,14 +78,7 @@ pub(crate) struct Host {
     pub(crate) catalog: SessionCatalog,
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
-    pub(crate) permissions: PermissionConfig,
-    pub(crate) rules: Arc<RuleStore>,
-    /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
-    pub(crate) rules_version: watch::Sender<u64>,
-    /// Decisions about workspace trust.
-    pub(crate) trust: Arc<TrustStore>,
-    /// Version of the trust decisions that sessions were last notified of.
-    pub(crate) trust_version: watch::Sender<u64>,
+    pub(crate) permissions: PermissionService,
     /// Counts the sub-agent chats that have started, for subscribers that wait for one.
     pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -226,12 +217,6 @@ impl Host {
         }
     }
 
-    /// Notifies all sessions if the rules have changed since the last notification.
-    pub(crate) fn notify_rule_changes(&self) {
-        let version = self.rules.snapshot().version;
-        self.rules_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
-    }
-
     /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.
     pub(crate) fn poll_rules_and_trust(self: &Arc<Self>) {
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
@@ -241,8 +226,8 @@ impl Host {
             loop {
                 ticks.tick().await;
                 let Some(host) = host.upgrade() else { return };
-                host.notify_rule_changes();
-                host.notify_trust_changes();
+                host.permissions.notify_rule_changes();
+                host.permissions.notify_trust_changes();
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });

@@ -235,7 +235,7 @@ impl SessionActor {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
+        let assessed = warm.is_none() && as_decided && version == self.host.permissions.trust.version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state = AgentState::Live(LiveAgent {
             connection,

@@ -60,7 +60,7 @@ impl SessionActor {
         let directory = self.session.working_directory().unwrap_or_default();
         self.tasks.spawn(async move {
             // Read before the assessment, so that a decision that is made meanwhile is noticed.
-            let version = host.trust.version();
+            let version = host.permissions.trust.version();
             let assessed = async {
                 let assessed = host.assess_folder_for_session(&provider, directory).await;
                 assessed.inspect_err(|error| tracing::info!(%error, "failed to assess a folder; its configuration is ignored")).ok()
@@ -104,7 +104,7 @@ impl SessionActor {
         version: u64,
         assessment: Option<TrustAssessment>,
     ) {
-        let is_late = version != self.host.trust.version();
+        let is_late = version != self.host.permissions.trust.version();
         if let Some(assessment) = &assessment {
             self.publish_trust(assessment).await;
         }

@@ -246,16 +246,21 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     let provider = host.drivers.get(&session.session.provider);
     let places = GateDirectories {
         working_directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.home_directory.clone(),
+        home: host.permissions.config.home_directory.clone(),
         plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
-        host_directories: host.permissions.host_directories.clone(),
+        host_directories: host.permissions.config.host_directories.clone(),
     };
     let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::parse_mode(name, host.permissions.allow_bypass);
-    let (gate, decisions) =
-        SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
-    let mut rules = host.rules_version.subscribe();
-    let mut trust = host.trust_version.subscribe();
+    let mode = config::parse_mode(name, host.permissions.config.allow_bypass);
+    let (gate, decisions) = SessionGate::new(
+        places,
+        Arc::clone(&host.permissions.rules),
+        mode,
+        session.rules.clone(),
+        Arc::clone(&host.clock),
+    );
+    let mut rules = host.permissions.rule_changes();
+    let mut trust = host.permissions.trust_changes();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queued_messages().first().map(|message| message.id.clone());
     let mut actor = SessionActor {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::agent_settings::AgentSettings;
 use super::agent_start::PrewarmSpec;
 use super::background_work::BackgroundEvent;
-use super::folder_trust::{AssessmentPurpose, FolderSetup};
+use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
 use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
 use super::message_delivery::LoadedMessage;
 use super::pending_messages::MessageEvent;
@@ -336,7 +336,7 @@ impl SessionActor {
             AgentTaskEvent::SlotAcquired { attempt, slot } => self.handle_slot_acquired(attempt, slot).await,
             AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
             AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
-                self.handle_folder_assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
+                self.step_folder_trust(attempt, FolderEvent::Assessed { purpose, version, assessment }).await;
             }
             AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
                 if attempt == self.agent.attempt {

@@ -16,6 +16,7 @@ mod completion_context;
 mod dispatch;
 mod external_sync;
 mod external_turns;
+mod folder_assessment;
 mod folder_trust;
 mod idle_timer;
 mod image_removal;
@@ -54,6 +55,7 @@ use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
 use self::external_sync::ExternalSync;
+use self::folder_trust::FolderTrust;
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
 use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
@@ -271,7 +273,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         pending_requests: PendingRequests::default(),
         background_tasks: BackgroundTasks::default(),
         sub_agents: ActiveSubAgents::default(),
-        folder_question_skipped: false,
+        folder_trust: FolderTrust::default(),
         pending_messages: PendingMessages::default(),
         image_removal: None,
         external_sync: ExternalSync::default(),
@@ -364,9 +366,8 @@ pub(super) struct SessionActor {
     background_tasks: BackgroundTasks,
     /// The running sub-agents.
     sub_agents: ActiveSubAgents,
-    /// A person has skipped the question about the folder: its configuration is ignored, and the question is not
-    /// repeated.
-    folder_question_skipped: bool,
+    /// Trust in the session's folder.
+    folder_trust: FolderTrust,
     /// The queue and the steering slot.
     pending_messages: PendingMessages,
     /// A pending removal of images.
@@ -424,7 +425,7 @@ impl SessionActor {
             SessionInput::AgentTask(news) => self.handle_agent_task(news).await,
             SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
             SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
-            SessionInput::TrustChanged => self.handle_trust_changed(),
+            SessionInput::TrustChanged => self.handle_trust_changed().await,
             SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
             SessionInput::BudgetChanged => self.step_budget(BudgetEvent::Changed).await,

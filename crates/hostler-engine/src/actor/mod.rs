@@ -1,7 +1,19 @@
 //! The session's actor: the single writer of a session.
 //!
-//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, feeds the turn
-//! machine and carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, passes events to its
+//! components and carries out their effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//!
+//! | component | decides | effects are carried out in |
+//! |---|---|---|
+//! | `turn::TurnMachine` | turns and the agent's process | `turn_lifecycle` |
+//! | [`PendingMessages`] | queue and steering slot | `message_delivery` |
+//! | [`ModeChanges`] | changes of the permission mode | `agent_settings` |
+//! | [`FolderTrust`] | trust in the folder | `folder_assessment` |
+//! | [`BackgroundTasks`] | background work after a stop | `background_tasks` |
+//! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
+//! | [`BudgetView`] | display of usage and limits | `publishing` |
+//!
+//! A component owns its state and gets what it reads as a parameter. It has no clock, I/O, channel or host.
 
 mod agent;
 mod agent_events;

@@ -1,6 +1,6 @@
-//! Opens, prompts, interrupts and closes the session's agent.
+//! The session's agent: its state, interrupts, closing and idle timer.
 //!
-//! Owns the agent's state: at most one process at a time. Results of its tasks return as [`AgentTaskEvent`]; what
+//! At most one process exists at a time. Results of its tasks return as [`AgentTaskEvent`]; what
 //! follows from them is decided by the turn machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use hostler_driver::{
     AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
-    OpenedConnection, Prompt, RemoveImagesError, StderrTail,
+    OpenedConnection, RemoveImagesError, StderrTail,
 };
 use hostler_trust::TrustAssessment;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEven
 use super::message_delivery::LoadedMessage;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
-use super::{SessionActor, SessionInput, turn_resume};
+use super::{SessionActor, SessionInput};
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::agent_pool::AgentSlot;
 use crate::model_gateway::ModelLease;
@@ -252,37 +252,6 @@ impl SessionAgent {
 }
 
 impl SessionActor {
-    pub(super) fn send_prompt(&mut self, turn: String) {
-        let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        if self.session.delivered_turn.as_ref() == Some(&turn) {
-            let prompt = turn_resume::continue_prompt(&active.response_parts);
-            return self.write_prompt(Prompt::new(prompt));
-        }
-        let mut message = active.message.clone();
-        message.text = turn_resume::with_last_steering(message.text, &active.response_parts);
-        self.send_message(turn, &message);
-    }
-
-    pub(super) fn write_prompt(&mut self, prompt: Prompt) {
-        let AgentState::Live(live) = &self.agent.state else { return };
-        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        let id = self.mint_prompt_id();
-        // Not every build stores the ids of commands.
-        self.agent.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
-        self.track_sent_message(&prompt, id);
-        let prompt = prompt.with_id(id);
-        self.agent.prompt_in_flight = true;
-        self.tasks.spawn(async move {
-            let result = connection.send(prompt).await;
-            SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
-        });
-    }
-
-    /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
-    pub(super) fn mint_prompt_id(&self) -> Uuid {
-        self.host.prompt_ids.mint(self.session.conversation)
-    }
-
     pub(super) fn interrupt_agent(&mut self) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);

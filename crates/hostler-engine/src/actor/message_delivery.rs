@@ -19,7 +19,7 @@ use super::pending_messages::{
     steering_removed,
 };
 use super::session_change::SessionChange;
-use super::{SessionActor, SessionInput};
+use super::{SessionActor, SessionInput, turn_resume};
 use crate::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails};
 use crate::attachments::{attachment_history, check_fits, has_blocks, load_blocks, message_blocks};
 use crate::clock::ClockExt as _;
@@ -236,6 +236,37 @@ impl SessionActor {
 
     // ── Messages to the agent ─────────────────────────────────────────────────────────────────────────────────────
 
+    /// Sends a turn's prompt to the agent: its message, or the request to continue if the agent has the message.
+    pub(super) fn send_prompt(&mut self, turn: String) {
+        let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
+        if self.session.delivered_turn.as_ref() == Some(&turn) {
+            let prompt = turn_resume::continue_prompt(&active.response_parts);
+            return self.write_prompt(Prompt::new(prompt));
+        }
+        let mut message = active.message.clone();
+        message.text = turn_resume::with_last_steering(message.text, &active.response_parts);
+        self.send_message(turn, &message);
+    }
+
+    fn write_prompt(&mut self, prompt: Prompt) {
+        let Some((connection, attempt)) = self.agent.connection() else { return };
+        let id = self.mint_prompt_id();
+        // Not every build stores the ids of commands.
+        self.agent.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
+        self.track_sent_message(&prompt, id);
+        let prompt = prompt.with_id(id);
+        self.agent.prompt_in_flight = true;
+        self.tasks.spawn(async move {
+            let result = connection.send(prompt).await;
+            SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
+        });
+    }
+
+    /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
+    fn mint_prompt_id(&self) -> Uuid {
+        self.host.prompt_ids.mint(self.session.conversation)
+    }
+
     fn steer_agent(&mut self, SteeringMessage { id, prompt }: SteeringMessage) {
         if let Some((connection, _)) = self.agent.connection() {
             connection.steer(SteeringMessage { id, prompt: prompt.with_id(self.mint_prompt_id()) });
@@ -256,7 +287,7 @@ impl SessionActor {
     }
 
     /// Sends a turn's message to the agent, after its attachments are read.
-    pub(super) fn send_message(&mut self, turn: String, message: &Message) {
+    fn send_message(&mut self, turn: String, message: &Message) {
         if !has_blocks(message) {
             return self.write_prompt(Prompt::new(message.text.clone()));
         }

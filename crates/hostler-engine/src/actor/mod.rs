@@ -11,6 +11,7 @@
 //! | [`FolderTrust`] | trust in the folder | `folder_assessment` |
 //! | [`BackgroundTasks`] | background work after a stop | `background_tasks` |
 //! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
+//! | [`ImageRemoval`] | when the transcript may be changed | `agent` |
 //! | [`BudgetView`] | display of usage and limits | `publishing` |
 //!
 //! A component owns its state and gets what it reads as a parameter. It has no clock, I/O, channel or host.
@@ -70,7 +71,7 @@ use self::external_sync::ExternalSync;
 use self::folder_trust::FolderTrust;
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
-use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
+use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalResult};
 use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
@@ -287,7 +288,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         sub_agents: ActiveSubAgents::default(),
         folder_trust: FolderTrust::default(),
         pending_messages: PendingMessages::default(),
-        image_removal: None,
+        image_removal: ImageRemoval::default(),
         external_sync: ExternalSync::default(),
         importer: Importer::default(),
         title_set_beside_agent: false,
@@ -382,8 +383,8 @@ pub(super) struct SessionActor {
     folder_trust: FolderTrust,
     /// The queue and the steering slot.
     pending_messages: PendingMessages,
-    /// A pending removal of images.
-    image_removal: Option<PendingImageRemoval>,
+    /// The removal of images from the transcript.
+    image_removal: ImageRemoval<oneshot::Sender<ImageRemovalResult>>,
     /// Changes of the permission mode.
     mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
@@ -450,7 +451,9 @@ impl SessionActor {
             SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
             SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
             SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
-            SessionInput::RemoveImages(which, reply) => self.remove_images(which, reply).await,
+            SessionInput::RemoveImages(images, requester) => {
+                self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
+            }
             SessionInput::CompletionContext(channel, reply) => {
                 drop(reply.send(CompletionContext::new(&self.session, &channel)));
             }

@@ -216,7 +216,7 @@ pub enum AgentSettingChange {
 }
 
 /// Why a connection cannot carry out a call.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
     /// There is no such request, or it has been answered or withdrawn.
     #[error("the request was already answered or withdrawn")]

@@ -18,7 +18,7 @@ use ahp_types::state::RootState;
 use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
+use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,14 +29,15 @@ pub use trust::TrustedFolders;
 
 use crate::actor::SessionInput;
 use crate::agent_pool::{AgentPool, AgentPoolStatus};
-use crate::attachments::PixelBudget;
+use crate::attachments::AttachmentService;
 use crate::broadcaster::Broadcaster;
 use crate::clock::ClockExt as _;
 use crate::completion::FileListCache;
 use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
-use crate::host::Host;
+use crate::host::{Host, HostSettings};
 use crate::local_command::COMMAND_PREFIX;
 use crate::model_gateway::AgentStatus;
+use crate::permissions::PermissionService;
 use crate::prompt_ids::PromptIds;
 use crate::resources::ResourceContext;
 use crate::root_channel::RootChannel;
@@ -45,9 +46,6 @@ use crate::session_catalog::SessionCatalog;
 use crate::sign_in::AnnouncedSignIns;
 use crate::terminals::TerminalRegistry;
 use crate::{EngineError, client_registry};
-
-/// Maximum number of messages whose attachments are planned at the same time.
-const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 
 /// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -77,45 +75,42 @@ impl Engine {
         let transcript_stores =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
         let finder = ExternalSessionScanner::new(transcript_stores, config.external_session_filter);
-        let host = Arc::new(Host {
+        let settings = HostSettings {
+            interrupt_grace: config.interrupt_grace,
+            background_on_stop: config.background_on_stop,
+            max_queued_messages: config.max_queued_messages,
+            turns_in_memory: config.turns_in_memory,
+            client_absence_timeout: config.client_absence_timeout,
             default_provider: first.describe().id,
+            default_directory: config.default_directory,
+            allow_shell_commands: config.allow_shell_commands,
+            session_defaults: config.session_defaults,
+        };
+        let host = Arc::new(Host {
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: TerminalRegistry::new(config.terminals),
             sign_in_state: AnnouncedSignIns::default(),
             search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
             command_runner: config.command_runner,
             file_lists: FileListCache::default(),
-            allow_shell_commands: config.allow_shell_commands,
-            session_defaults: config.session_defaults,
             store,
             broadcaster,
             catalog: SessionCatalog::default(),
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
-            interrupt_grace: config.interrupt_grace,
-            background_on_stop: config.background_on_stop,
-            max_queued_messages: config.max_queued_messages,
-            turns_in_memory: config.turns_in_memory,
-            permissions: config.permissions,
-            rules_version: watch::Sender::new(rules.snapshot().version),
-            rules,
-            trust_version: watch::Sender::new(trust.version()),
-            trust,
+            permissions: PermissionService::new(config.permissions, rules, trust),
             sub_agent_chats_started: watch::Sender::new(0),
-            client_absence_timeout: config.client_absence_timeout,
             clock: config.clock,
             agent_pool: AgentPool::new(config.agent_pool),
-            pixel_budget: PixelBudget::new(config.attachment_limits.image_pixels),
-            attachment_limits: config.attachment_limits,
-            attachment_plan_slots: Semaphore::new(MAX_CONCURRENT_ATTACHMENT_PLANS),
+            attachments: AttachmentService::new(config.attachment_limits),
             tasks: TaskTracker::new(),
             resources: ResourceContext::new(
                 &config.store.dir,
-                &config.default_directory,
+                &settings.default_directory,
                 config.grant_policy,
                 config.session_roots,
             ),
-            default_directory: config.default_directory,
+            settings,
             sessions: Mutex::default(),
             external_scanner: finder,
             metadata_writer: MetadataWriter::default(),
@@ -146,12 +141,12 @@ impl Engine {
 
     /// The working directory of sessions that name none.
     pub fn default_directory(&self) -> &Path {
-        &self.host.default_directory
+        &self.host.settings.default_directory
     }
 
     /// The prefix of messages that are commands for the user's shell, if clients may run commands.
     pub fn command_prefix(&self) -> Option<&'static str> {
-        self.host.allow_shell_commands.then_some(COMMAND_PREFIX)
+        self.host.settings.allow_shell_commands.then_some(COMMAND_PREFIX)
     }
 
     /// The last sequence number that was assigned.

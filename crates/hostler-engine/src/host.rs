@@ -10,13 +10,10 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_attachments::AttachmentLimits;
 use hostler_driver::{Clock, Driver, TranscriptStore};
 use hostler_redact::redact_json_error;
-use hostler_rules::RuleStore;
 use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
-use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{OnceCell, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +22,7 @@ use uuid::Uuid;
 
 use crate::actor::{SessionHandle, SessionSource};
 use crate::agent_pool::AgentPool;
-use crate::attachments::PixelBudget;
+use crate::attachments::AttachmentService;
 use crate::background_on_stop::BackgroundOnStop;
 use crate::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
 use crate::command_runner::CommandRunner;
@@ -35,7 +32,7 @@ use crate::external_sessions::{ExternalSession, ExternalSessionScanner, Metadata
 use crate::local_command::{self, LocalCommand};
 use crate::model_gateway::{AgentStatus, ModelGateway};
 use crate::paging::{ChatSnapshot, OlderTurns};
-use crate::permissions::PermissionConfig;
+use crate::permissions::PermissionService;
 use crate::prompt_ids::PromptIds;
 use crate::resources::ResourceContext;
 use crate::root_channel::RootChannel;
@@ -53,13 +50,9 @@ const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of working directories of a session.
 pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
-/// The state that all actors share.
-pub(crate) struct Host {
-    pub(crate) store: Store,
-    pub(crate) broadcaster: Arc<Broadcaster>,
-    pub(crate) catalog: SessionCatalog,
-    pub(crate) gateway: Arc<dyn ModelGateway>,
-    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
+/// The values of the host's configuration that its parts read.
+pub(crate) struct HostSettings {
+    /// How long an agent may take to react to an interrupt.
     pub(crate) interrupt_grace: Duration,
     /// What happens to background work when a turn is stopped, unless the session configures it.
     pub(crate) background_on_stop: BackgroundOnStop,
@@ -67,29 +60,31 @@ pub(crate) struct Host {
     pub(crate) max_queued_messages: usize,
     /// Maximum number of completed turns of an open chat in memory.
     pub(crate) turns_in_memory: usize,
-    pub(crate) permissions: PermissionConfig,
-    pub(crate) rules: Arc<RuleStore>,
-    /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
-    pub(crate) rules_version: watch::Sender<u64>,
-    /// Decisions about workspace trust.
-    pub(crate) trust: Arc<TrustStore>,
-    /// Version of the trust decisions that sessions were last notified of.
-    pub(crate) trust_version: watch::Sender<u64>,
-    /// Counts the sub-agent chats that have started, for subscribers that wait for one.
-    pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     /// How long a client may be disconnected before it is no longer active in its sessions.
     pub(crate) client_absence_timeout: Duration,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) agent_pool: Arc<AgentPool>,
-    /// Limits on the attachments of one message.
-    pub(crate) attachment_limits: AttachmentLimits,
-    /// Limits how many messages have their attachments planned at the same time: each can take much memory.
-    pub(crate) attachment_plan_slots: Semaphore,
-    /// Limits how many decoded pixels they hold at the same time.
-    pub(crate) pixel_budget: Arc<PixelBudget>,
-    pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,
+    /// Whether clients may run commands in the user's shell.
+    pub(crate) allow_shell_commands: bool,
+    /// Values that new sessions start with.
+    pub(crate) session_defaults: JsonObject,
+}
+
+/// The state that all actors share.
+pub(crate) struct Host {
+    pub(crate) settings: HostSettings,
+    pub(crate) store: Store,
+    pub(crate) broadcaster: Arc<Broadcaster>,
+    pub(crate) catalog: SessionCatalog,
+    pub(crate) gateway: Arc<dyn ModelGateway>,
+    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
+    pub(crate) permissions: PermissionService,
+    /// Counts the sub-agent chats that have started, for subscribers that wait for one.
+    pub(crate) sub_agent_chats_started: watch::Sender<u64>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) agent_pool: Arc<AgentPool>,
+    pub(crate) attachments: AttachmentService,
+    pub(crate) tasks: TaskTracker,
     /// The files that clients may access.
     pub(crate) resources: ResourceContext,
     pub(crate) root_channel: RootChannel,
@@ -98,10 +93,6 @@ pub(crate) struct Host {
     pub(crate) command_runner: Arc<dyn CommandRunner>,
     pub(crate) file_lists: FileListCache,
     pub(crate) terminals: TerminalRegistry,
-    /// Whether clients may run commands in the user's shell.
-    pub(crate) allow_shell_commands: bool,
-    /// Values from the host's own settings that new sessions start with.
-    pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
@@ -147,7 +138,7 @@ impl Host {
     /// The command that a message contains for the host itself, if it is not for the agent.
     pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
         local_command::parse(text).filter(|local| match local {
-            LocalCommand::Shell(_) => self.allow_shell_commands && !self.gateway.is_model_script(text),
+            LocalCommand::Shell(_) => self.settings.allow_shell_commands && !self.gateway.is_model_script(text),
             LocalCommand::Rename(_) => true,
         })
     }
@@ -226,12 +217,6 @@ impl Host {
         }
     }
 
-    /// Notifies all sessions if the rules have changed since the last notification.
-    pub(crate) fn notify_rule_changes(&self) {
-        let version = self.rules.snapshot().version;
-        self.rules_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
-    }
-
     /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.
     pub(crate) fn poll_rules_and_trust(self: &Arc<Self>) {
         let (host, stop) = (Arc::downgrade(self), self.stop.clone());
@@ -241,8 +226,8 @@ impl Host {
             loop {
                 ticks.tick().await;
                 let Some(host) = host.upgrade() else { return };
-                host.notify_rule_changes();
-                host.notify_trust_changes();
+                host.permissions.notify_rule_changes();
+                host.permissions.notify_trust_changes();
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
@@ -303,8 +288,8 @@ impl Host {
             }
         }
         if directories.is_empty() {
-            directories.push(directory_uri(&self.default_directory)?);
-            self.resources.session_roots.check(&self.default_directory)?;
+            directories.push(directory_uri(&self.settings.default_directory)?);
+            self.resources.session_roots.check(&self.settings.default_directory)?;
         }
         Ok(directories)
     }

@@ -1,7 +1,12 @@
-//! The host's configuration of permissions.
+//! The host's permissions: their configuration, the permanent rules and the decisions about workspace trust.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use hostler_rules::RuleStore;
+use hostler_trust::TrustStore;
+use tokio::sync::watch;
 
 /// The host's configuration of permissions.
 #[derive(Debug, Clone, Default)]
@@ -35,4 +40,46 @@ pub enum UnattendedAnswer {
     Allow,
     /// Every request is denied, with this message to the agent.
     Deny(String),
+}
+
+/// The permissions of all sessions. Sessions are notified when rules or trust decisions change.
+pub(crate) struct PermissionService {
+    pub(crate) config: PermissionConfig,
+    pub(crate) rules: Arc<RuleStore>,
+    /// Decisions about workspace trust.
+    pub(crate) trust: Arc<TrustStore>,
+    /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
+    rules_version: watch::Sender<u64>,
+    /// Version of the trust decisions that sessions were last notified of.
+    trust_version: watch::Sender<u64>,
+}
+
+impl PermissionService {
+    pub(crate) fn new(config: PermissionConfig, rules: Arc<RuleStore>, trust: Arc<TrustStore>) -> Self {
+        let rules_version = watch::Sender::new(rules.snapshot().version);
+        let trust_version = watch::Sender::new(trust.version());
+        Self { config, rules, trust, rules_version, trust_version }
+    }
+
+    /// Notifies of changed rules.
+    pub(crate) fn rule_changes(&self) -> watch::Receiver<u64> {
+        self.rules_version.subscribe()
+    }
+
+    /// Notifies of changed trust decisions.
+    pub(crate) fn trust_changes(&self) -> watch::Receiver<u64> {
+        self.trust_version.subscribe()
+    }
+
+    /// Notifies all sessions if the rules have changed since the last notification.
+    pub(crate) fn notify_rule_changes(&self) {
+        let version = self.rules.snapshot().version;
+        self.rules_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
+    }
+
+    /// Notifies all sessions if decisions about folders have changed since the last notification.
+    pub(crate) fn notify_trust_changes(&self) {
+        let version = self.trust.version();
+        self.trust_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
+    }
 }

@@ -88,7 +88,7 @@ impl Host {
         let (host, client) = (Arc::clone(self), client.to_owned());
         self.tasks.spawn(async move {
             tokio::select! {
-                () = host.clock.sleep(host.client_absence_timeout) => {}
+                () = host.clock.sleep(host.settings.client_absence_timeout) => {}
                 () = host.stop.cancelled() => return,
             }
             if host.broadcaster.clients.away_since(&client).is_some() {

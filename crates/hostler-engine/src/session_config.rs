@@ -37,7 +37,7 @@ impl Host {
     /// The choices for sessions in a directory.
     pub(crate) fn config_choices(&self, directory: Option<&Path>) -> ConfigChoices {
         ConfigChoices {
-            allow_bypass: self.permissions.allow_bypass,
+            allow_bypass: self.permissions.config.allow_bypass,
             models: self.gateway.models(),
             is_repository: directory.is_some_and(git::is_repository),
         }
@@ -52,7 +52,7 @@ impl Host {
         let offer = self.config_choices(directory);
         // The host's own settings override what clients have set.
         let written = self.root_channel.config_values();
-        let values = config::resolve_session_values(&offer, wanted, &[&self.session_defaults, &written])?;
+        let values = config::resolve_session_values(&offer, wanted, &[&self.settings.session_defaults, &written])?;
         Ok(SessionConfig { schema: config::session_schema(&offer), values })
     }
 }
@@ -110,7 +110,7 @@ impl Engine {
             request.directory.as_deref().map(|uri| Url::parse(uri).ok().and_then(|url| url.to_file_path().ok()));
         Ok(match named {
             Some(place) => place.filter(|place| place.is_dir()),
-            None => Some(self.host.default_directory.clone()),
+            None => Some(self.host.settings.default_directory.clone()),
         })
     }
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::turn_storage::EvictedTurns;
 
 /// One private fact. Records of unknown kinds are skipped when they are read.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum SessionRecord {
     /// The session is stored for the first time: its state before its first message.

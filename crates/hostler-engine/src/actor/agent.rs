@@ -1,28 +1,38 @@
-//! Opens, prompts, interrupts and closes the session's agent.
+//! The session's agent: its state, interrupts, closing and idle timer.
 //!
-//! Owns the agent's state: at most one process at a time. Results of its tasks return as [`AgentTaskEvent`]; what
+//! At most one process exists at a time. Results of its tasks return as [`AgentTaskEvent`]; what
 //! follows from them is decided by the turn machine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ahp_types::StateAction;
+use futures::future::BoxFuture;
 use hostler_driver::{
     AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
-    OpenedConnection, Prompt, RemoveImagesError, StderrTail,
+    OpenedConnection, RemoveImagesError, StderrTail,
 };
 use hostler_trust::TrustAssessment;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
-use super::folder_trust::{AssessmentPurpose, FolderSetup};
+use super::agent_start::PrewarmSpec;
+use super::background_work::BackgroundEvent;
+use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
+use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
+use super::image_removal::{ImageRemovalContext, ImageRemovalEffect, ImageRemovalEvent, ImageRemovalResult};
 use super::message_delivery::LoadedMessage;
-use super::prewarm::PrewarmSpec;
-use super::{SessionActor, SessionInput, turn_resume};
-use crate::action_mapper::TurnErrorDetails;
+use super::pending_messages::MessageEvent;
+use super::permission_mode::ModeEvent;
+use super::session_change::SessionChange;
+use super::{SessionActor, SessionInput};
+use crate::EngineError;
+use crate::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::agent_pool::AgentSlot;
+use crate::attachments::images_removed_action;
 use crate::model_gateway::ModelLease;
-use crate::turn::TurnInput;
+use crate::turn::{AgentPhase, TurnInput};
 
 /// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
 /// nothing.
@@ -65,6 +75,15 @@ pub(super) struct SessionAgent {
     /// Counts interrupts, so that the timeout of an old one cannot end the wait for a new one.
     pub(super) interrupt_count: u64,
     pub(super) state: AgentState,
+    /// The slot of the current or starting process.
+    pub(super) slot: Option<AgentSlot>,
+    idle_timer: IdleTimer,
+    /// The wait for the idle timer (the mutex is never locked; it only makes the actor `Sync`).
+    idle_wait: Option<Mutex<BoxFuture<'static, ()>>>,
+    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
+    pub(super) prompt_in_flight: bool,
+    /// The id of that prompt in the transcript, if the agent stores it.
+    pub(super) sent_prompt_id: Option<Uuid>,
 }
 
 #[derive(Default)]
@@ -103,19 +122,44 @@ pub(super) struct LiveAgent {
 }
 
 impl SessionAgent {
-    /// The next event of the live agent; pending forever without one.
-    pub(super) async fn next_event(&mut self) -> Option<DriverEvent> {
-        match &mut self.state {
-            AgentState::Live(live) => match live.events.recv().await {
-                Some(event) => Some(event),
-                // The driver sends `ProcessExited` before it closes the channel; this covers a driver that does not.
-                None => Some(DriverEvent::ProcessExited {
-                    status: "the driver ended".to_owned(),
-                    stderr: StderrTail::default(),
-                }),
-            },
-            _ => std::future::pending().await,
+    /// The next event of the live agent, the idle timer or the slot; pending forever without them.
+    pub(super) async fn next_input(&mut self) -> SessionInput {
+        let Self { state, slot, idle_wait, .. } = self;
+        let event = async {
+            match state {
+                AgentState::Live(live) => live.events.recv().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let elapsed = async {
+            match idle_wait {
+                Some(wait) => wait.get_mut().unwrap_or_else(PoisonError::into_inner).await,
+                None => std::future::pending().await,
+            }
+        };
+        let slot_requested = async {
+            match slot {
+                Some(slot) => slot.eviction_requested().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // The driver sends `ProcessExited` before it closes the channel; the default covers a driver that does not.
+            event = event => SessionInput::AgentEvent(event.unwrap_or_else(|| DriverEvent::ProcessExited {
+                status: "the driver ended".to_owned(),
+                stderr: StderrTail::default(),
+            })),
+            () = elapsed => {
+                *idle_wait = None;
+                SessionInput::IdleTimer(IdleTimerEvent::Elapsed)
+            }
+            () = slot_requested => SessionInput::IdleTimer(IdleTimerEvent::SlotRequested),
         }
+    }
+
+    /// Uses this slot from now on, and releases the one before.
+    pub(super) fn set_slot(&mut self, slot: Option<AgentSlot>) {
+        (self.slot, self.idle_timer, self.idle_wait) = (slot, IdleTimer::default(), None);
     }
 
     /// The next event, if one is available.
@@ -213,43 +257,12 @@ impl SessionAgent {
 }
 
 impl SessionActor {
-    pub(super) fn send_prompt(&mut self, turn: String) {
-        let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        if self.session.delivered_turn.as_ref() == Some(&turn) {
-            let prompt = turn_resume::continue_prompt(&active.response_parts);
-            return self.write_prompt(Prompt::new(prompt));
-        }
-        let mut message = active.message.clone();
-        message.text = turn_resume::with_last_steering(message.text, &active.response_parts);
-        self.send_message(turn, &message);
-    }
-
-    pub(super) fn write_prompt(&mut self, prompt: Prompt) {
-        let AgentState::Live(live) = &self.agent.state else { return };
-        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        let id = self.mint_prompt_id();
-        // Not every build stores the ids of commands.
-        self.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
-        self.track_sent_message(&prompt, id);
-        let prompt = prompt.with_id(id);
-        self.prompt_in_flight = true;
-        self.tasks.spawn(async move {
-            let result = connection.send(prompt).await;
-            SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
-        });
-    }
-
-    /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
-    pub(super) fn mint_prompt_id(&self) -> Uuid {
-        self.host.prompt_ids.mint(self.session.conversation)
-    }
-
     pub(super) fn interrupt_agent(&mut self) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.agent.interrupt_count += 1;
         let interrupt = self.agent.interrupt_count;
-        let grace = self.host.clock.sleep(self.host.interrupt_grace);
+        let grace = self.host.clock.sleep(self.host.settings.interrupt_grace);
         self.tasks.spawn(async move {
             // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {
@@ -297,7 +310,7 @@ impl SessionActor {
             AgentTaskEvent::SlotAcquired { attempt, slot } => self.handle_slot_acquired(attempt, slot).await,
             AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
             AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
-                self.handle_folder_assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
+                self.step_folder_trust(attempt, FolderEvent::Assessed { purpose, version, assessment }).await;
             }
             AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
                 if attempt == self.agent.attempt {
@@ -305,16 +318,12 @@ impl SessionActor {
                 }
             }
             AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
-                if attempt == self.agent.attempt {
-                    self.handle_loaded_message(loaded).await;
-                } else if let LoadedMessage::Steer { load: reading, .. } = loaded {
-                    self.steer_load.take_if(|now| *now == reading);
-                }
+                self.handle_loaded_message(attempt, loaded).await;
             }
             AgentTaskEvent::PromptSent { attempt, result } => {
                 if attempt == self.agent.attempt {
-                    self.prompt_in_flight = false;
-                    self.hand_over_steering();
+                    self.agent.prompt_in_flight = false;
+                    self.deliver_steering();
                 }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "failed to write a prompt; the agent is ending");
@@ -328,9 +337,12 @@ impl SessionActor {
                     tracing::debug!(%error, "failed to send an answer to the agent");
                 }
             }
-            AgentTaskEvent::ImagesRemoved { result } => self.handle_images_removed(result).await,
+            AgentTaskEvent::ImagesRemoved { result } => {
+                self.step_image_removal(ImageRemovalEvent::Removed(result)).await;
+            }
             AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
-                self.handle_mode_applied(attempt, mode, result).await
+                let is_current = self.agent.is_live(attempt);
+                self.step_modes(ModeEvent::Answered { mode, result, is_current }).await;
             }
             AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
                 if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {
@@ -344,11 +356,9 @@ impl SessionActor {
     pub(super) async fn handle_agent_closed(&mut self) {
         self.agent.state = AgentState::None;
         self.rewrite_metadata();
-        self.clear_background_tasks().await;
-        self.requeue_unreported_steering().await;
-        if !self.start_pending_image_removal() {
-            self.drive(TurnInput::AgentClosed).await;
-        }
+        self.step_background(BackgroundEvent::AgentEnded).await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
+        self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
     }
 
     /// Handles that the process ended by itself. The driver has ended its process tree before.
@@ -366,9 +376,9 @@ impl SessionActor {
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };
-        self.clear_background_tasks().await;
+        self.step_background(BackgroundEvent::AgentEnded).await;
         self.drive(TurnInput::AgentExited(failure)).await;
-        self.requeue_unreported_steering().await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
     }
 
     /// Sends an answer to the agent. Its effects arrive as events.
@@ -378,5 +388,108 @@ impl SessionActor {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
+    }
+
+    // ── Image removal ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Passes an event to the image removal and carries out the effects, until no event follows.
+    pub(super) async fn step_image_removal(&mut self, event: ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>) {
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            let context = ImageRemovalContext {
+                session: &self.session,
+                machine: &self.machine,
+                has_background_work: !self.background_tasks.is_empty(),
+                has_process: self.agent.has_process(),
+            };
+            for effect in self.image_removal.on(event, context) {
+                match effect {
+                    ImageRemovalEffect::BlockAgent => {
+                        let has_process = self.agent.has_process();
+                        self.drive(if has_process { TurnInput::RetireAgent } else { TurnInput::BlockOpening }).await;
+                        next = Some(ImageRemovalEvent::AgentBlocked);
+                    }
+                    ImageRemovalEffect::Remove(images) => {
+                        let driver = self.host.drivers.get(&self.session.session.provider);
+                        let changing = match (driver, &self.session.resume_token) {
+                            (Some(driver), Some(token)) => driver.remove_images(token, images),
+                            _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
+                        };
+                        self.tasks.spawn(async move {
+                            SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
+                        });
+                    }
+                    ImageRemovalEffect::Record { images, count, requester } => {
+                        let meta = images_removed_action(&self.session.session, &self.session.chat, images);
+                        let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
+                        // The transcript is changed even if the commit fails; then only the count of carried images is
+                        // too high.
+                        let result = self.commit(change).await.map(|()| count).map_err(EngineError::from);
+                        // The requester may have disconnected.
+                        let _ = requester.send(result);
+                    }
+                    ImageRemovalEffect::Refuse(requester, error) => drop(requester.send(Err(error.into()))),
+                    ImageRemovalEffect::UnblockAgent => self.drive(TurnInput::AgentClosed).await,
+                }
+            }
+        }
+    }
+
+    // ── Idle timer ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Reports the agent's activity to its idle timer, after every input.
+    pub(super) async fn update_idle_timer(&mut self, is_activity: bool) {
+        let is_busy = self.machine.agent_phase() == AgentPhase::Busy;
+        let now = self.host.clock.monotonic();
+        self.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
+    }
+
+    /// Passes an event to the idle timer and carries out the effects.
+    pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
+        let config = self.host.agent_pool.config;
+        let activity = AgentActivity::new(
+            &self.machine,
+            self.agent.prewarm_spec().is_some(),
+            !self.background_tasks.is_empty(),
+            !self.pending_requests.is_empty(),
+        );
+        for effect in self.agent.idle_timer.on(event, activity, &config) {
+            match effect {
+                IdleTimerEffect::ReleaseSlot => self.agent.set_slot(None),
+                IdleTimerEffect::ReportUse(usage) => self.agent.slot.iter().for_each(|slot| slot.set_use(usage)),
+                IdleTimerEffect::SetTimer(due) => {
+                    let wait = due.map(|due| self.host.clock.sleep(due.saturating_sub(self.host.clock.monotonic())));
+                    self.agent.idle_wait = wait.map(Mutex::new);
+                }
+                IdleTimerEffect::Retire => self.drive(TurnInput::RetireAgent).await,
+                IdleTimerEffect::RetireIfEvicting => {
+                    if self.agent.slot.as_ref().is_some_and(AgentSlot::is_evicting) {
+                        self.drive(TurnInput::RetireAgent).await;
+                    }
+                }
+                IdleTimerEffect::RetireWithBackgroundWork => {
+                    let time = format_duration(config.max_idle_timeout);
+                    tracing::info!(session = &*self.session.uri, "closing an idle agent that has background work");
+                    self.drive(TurnInput::RetireAgent).await;
+                    let text = format!("The agent was closed after {time}, and its background work has ended");
+                    self.publish_output(&mut activity_action(Some(text)).into()).await;
+                }
+                IdleTimerEffect::AbortUnanswered => {
+                    let time = format_duration(config.max_idle_timeout);
+                    let message = format!(
+                        "The agent was closed, because its request was not answered for {time}. Send a message to continue."
+                    );
+                    let failure = TurnErrorDetails { error_type: "unanswered".to_owned(), message, stderr: None };
+                    self.drive(TurnInput::AbortAndClose(failure)).await;
+                }
+                IdleTimerEffect::ReportStall => {
+                    let mut output = ActionBuffer::default();
+                    if let Some(transcript) = self.action_mapper.as_mut() {
+                        transcript.report_stall(&format_duration(config.stall_timeout), &mut output);
+                    }
+                    self.publish_output(&mut output).await;
+                }
+            }
+        }
     }
 }

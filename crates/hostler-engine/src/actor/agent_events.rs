@@ -4,6 +4,10 @@ use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, Turn
 use hostler_store::{AuditEntry, BatchDurability};
 
 use super::SessionActor;
+use super::background_work::BackgroundEvent;
+use super::pending_messages::MessageEvent;
+use super::permission_mode::ModeEvent;
+use super::turn_failure::budget_failure;
 use crate::action_mapper::{ActionBuffer, TurnErrorDetails};
 use crate::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::session_record::SessionRecord;
@@ -36,19 +40,23 @@ impl SessionActor {
                 DriverEvent::MessageStarted => {
                     self.publish_output(&mut actions).await;
                     self.mark_delivered().await;
-                    self.split_turn().await;
+                    self.step_agent_messages(MessageEvent::AnswerStarted).await;
                 }
                 DriverEvent::SteerInjected(id) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_steer_injected(id).await;
+                    self.step_agent_messages(MessageEvent::Injected(id)).await;
                 }
                 DriverEvent::SteerUndelivered(id) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_steer_undelivered(id).await;
+                    self.step_agent_messages(MessageEvent::Undelivered(id)).await;
                 }
-                DriverEvent::BackgroundTaskChanged(_) | DriverEvent::BackgroundTaskEnded { .. } => {
+                DriverEvent::BackgroundTaskChanged(task) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_background_event(event).await;
+                    self.step_background(BackgroundEvent::Changed(task)).await;
+                }
+                DriverEvent::BackgroundTaskEnded { id } => {
+                    self.publish_output(&mut actions).await;
+                    self.step_background(BackgroundEvent::Ended(id)).await;
                 }
                 DriverEvent::SubAgent { agent, event } => {
                     self.publish_output(&mut actions).await;
@@ -60,13 +68,13 @@ impl SessionActor {
                 }
                 DriverEvent::PermissionModeChanged(mode) => {
                     self.publish_output(&mut actions).await;
-                    self.handle_mode_reported(mode).await;
+                    self.step_modes(ModeEvent::Reported(mode)).await;
                 }
                 DriverEvent::TurnEnded(outcome) => {
                     self.publish_output(&mut actions).await;
                     let lost = has_lost_directory(&outcome);
                     self.drive(TurnInput::AgentFinished(outcome)).await;
-                    self.hand_over_steering();
+                    self.deliver_steering();
                     if lost {
                         self.drive(TurnInput::RetireAgent).await;
                     }
@@ -78,7 +86,7 @@ impl SessionActor {
                     self.drive(TurnInput::Abort(failure.into())).await;
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-                    if let Some(failure) = self.budget_failure() =>
+                    if let Some(failure) = budget_failure(&*self.host.gateway, &self.session.uri) =>
                 {
                     self.publish_output(&mut actions).await;
                     self.drive(TurnInput::Abort(failure)).await;
@@ -152,7 +160,7 @@ impl SessionActor {
         }
         let Some(turn) = self.action_mapper.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
         if self.session.delivered_turn.as_ref() != Some(&turn) {
-            let prompt = self.sent_prompt_id.take();
+            let prompt = self.agent.sent_prompt_id.take();
             (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(turn.clone()), prompt);
             self.append_record(&SessionRecord::Delivered { turn, prompt_id: prompt }).await;
         }

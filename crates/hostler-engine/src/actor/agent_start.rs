@@ -4,17 +4,22 @@
 //! starts the agent under a supervisor and completes its handshake; then the session is ready and announced (a question
 //! about its folder announces it earlier). If the start fails, the turn ends with the reason, no process remains, the
 //! session is stored but not listed, and the next message tries again. A later message reuses the running process.
+//!
+//! A prewarmed agent is used once, and only if an agent that is opened now would be the same.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hostler_driver::{
-    CloseMode, ConnectionInfo, FolderConfiguration, OpenError, OpenSpec, OpenedConnection, StderrTail,
+    CloseMode, ConnectionInfo, ConversationStart, Driver, FolderConfiguration, OpenError, OpenSpec, OpenedConnection,
+    StderrTail,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
+use super::agent_settings::AgentSettings;
 use super::folder_trust::FolderSetup;
-use super::idle_timer::IdleTimer;
+use super::permission_mode::ModeEvent;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{TurnErrorDetails, activity_action};
 use crate::agent_pool::{AgentSlot, SlotAcquisition, SlotWaiter};
@@ -23,21 +28,31 @@ use crate::model_gateway::AgentStatus;
 use crate::session_gate::SessionGate;
 use crate::turn::{AgentPhase, TurnInput, TurnPhase};
 
+/// The parts of a prewarmed agent that cannot be changed while it runs. Secrets that are created for each process are
+/// not included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PrewarmSpec {
+    conversation: ConversationStart,
+    working_directory: PathBuf,
+    /// A fingerprint of its configuration files.
+    settings_fingerprint: String,
+}
+
 impl SessionActor {
     /// Opens an agent as soon as a slot is free.
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
-        self.prompt_in_flight = false;
+        self.agent.prompt_in_flight = false;
         self.clear_agent_stale();
         if *self.machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening();
         }
         // The previous process has ended; its slot goes to the next request in order.
-        self.idle_timer = IdleTimer::default();
+        self.agent.set_slot(None);
         match self.host.agent_pool.acquire() {
             SlotAcquisition::Acquired(slot) => {
-                self.idle_timer.slot = Some(slot);
+                self.agent.set_slot(Some(slot));
                 self.assess_before_opening();
             }
             SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting).await,
@@ -67,7 +82,7 @@ impl SessionActor {
             return;
         }
         if let AgentState::Waiting { .. } = self.agent.state {
-            self.idle_timer.slot = Some(slot);
+            self.agent.slot = Some(slot);
             self.assess_before_opening();
         } else {
             drop(slot);
@@ -89,7 +104,7 @@ impl SessionActor {
             return;
         };
         let info = driver.describe();
-        let facts = self.wanted_settings(&self.inherited_model_or(&info.default_model));
+        let facts = AgentSettings::for_new_agent(&self.session, &info.default_model);
         let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
         let ahead = warm.is_some();
         if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
@@ -196,7 +211,7 @@ impl SessionActor {
             self.gate.set_folder_rules(&folder.rules);
         }
         self.set_live_agent(opened);
-        self.sync_agent_mode();
+        self.step_modes(ModeEvent::AgentOpened).await;
         self.clear_activity().await;
         self.drive(TurnInput::AgentOpened).await;
     }
@@ -220,7 +235,7 @@ impl SessionActor {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
+        let assessed = warm.is_none() && as_decided && version == self.host.permissions.trust.version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state = AgentState::Live(LiveAgent {
             connection,
@@ -232,6 +247,55 @@ impl SessionActor {
             folder_configuration: folder,
             folder_assessed: assessed,
         });
+    }
+
+    // ── Prewarmed agents ──────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Prewarms an agent when a client opens the session, if a slot is free.
+    pub(super) async fn prewarm_agent(&mut self) {
+        let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
+        if !self.host.agent_pool.config.prewarm || !absent || self.host.stop.is_cancelled() {
+            return;
+        }
+        if let Some(slot) = self.host.agent_pool.try_acquire_prewarm() {
+            self.agent.set_slot(Some(slot));
+            self.drive(TurnInput::Prewarm).await;
+        }
+    }
+
+    pub(super) fn prewarm_spec(&self, driver: &dyn Driver) -> PrewarmSpec {
+        let working_directory = self.session.working_directory().unwrap_or_default();
+        let settings = driver.settings_fingerprint(&working_directory);
+        PrewarmSpec {
+            conversation: self.session.conversation_start(),
+            working_directory,
+            settings_fingerprint: settings,
+        }
+    }
+
+    /// Whether the agent is prewarmed and differs from one that would be opened now.
+    pub(super) fn is_prewarmed_stale(&self) -> bool {
+        let Some(facts) = self.agent.prewarm_spec() else { return false };
+        let driver = self.host.drivers.get(&self.session.session.provider);
+        driver.is_none_or(|driver| self.prewarm_spec(&**driver) != *facts)
+    }
+
+    /// Announces the session at the first message for a prewarmed agent.
+    pub(super) async fn use_prewarmed_agent(&mut self) -> Result<(), TurnErrorDetails> {
+        if !self.agent.clear_prewarm() {
+            return Ok(());
+        }
+        let announced = self.announce_session().await;
+        announced.map_err(|error| TurnErrorDetails {
+            error_type: "store".to_owned(),
+            message: error.to_string(),
+            stderr: None,
+        })?;
+        // The resume token that the agent sent before the session was stored.
+        if let Some(token) = self.session.resume_token.clone() {
+            self.store_resume_token(token).await;
+        }
+        Ok(())
     }
 }
 

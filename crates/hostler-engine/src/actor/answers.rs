@@ -147,11 +147,11 @@ impl SessionActor {
 
     /// Writes permanent rules to the host's rule store.
     async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), ActionRejection> {
-        let (rule_store, directory) = (self.host.rules.clone(), self.gate.working_directory().to_owned());
+        let (rule_store, directory) = (self.host.permissions.rules.clone(), self.gate.working_directory().to_owned());
         let written = tokio::task::spawn_blocking(move || rule_store.add(Some(&directory), &rules)).await;
         match written {
             Ok(Ok(_)) => {
-                self.host.notify_rule_changes();
+                self.host.permissions.notify_rule_changes();
                 Ok(())
             }
             Ok(Err(error)) => Err(ActionRejection::RuleNotStored(error)),
@@ -236,8 +236,8 @@ impl SessionActor {
         dispatch: &Dispatch,
         said: ChatInputCompletedAction,
     ) -> Result<(), ActionRejection> {
-        if self.is_stop_question(&said.request_id) {
-            return self.handle_stop_question_answer(dispatch, said).await;
+        if let Some(answered) = self.handle_stop_question_answer(dispatch, &said).await {
+            return answered;
         }
         let request = self.session.open_input_request(&said.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();
@@ -304,7 +304,7 @@ impl SessionActor {
 
     /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
     pub(super) fn start_answer_timeout(&mut self, request: AgentRequestId) {
-        match &self.host.permissions.unattended {
+        match &self.host.permissions.config.unattended {
             UnattendedPolicy::Wait => {}
             UnattendedPolicy::DenyAfter(time) => {
                 let over = self.host.clock.sleep(*time);
@@ -321,7 +321,7 @@ impl SessionActor {
 
     /// Answers a request according to the unattended policy.
     pub(super) async fn handle_unanswered(&mut self, request: &AgentRequestId) {
-        let (approved, message) = match &self.host.permissions.unattended {
+        let (approved, message) = match &self.host.permissions.config.unattended {
             UnattendedPolicy::Wait => return,
             UnattendedPolicy::DenyAfter(_) => (false, UNANSWERED_DENIAL.to_owned()),
             UnattendedPolicy::Answer(UnattendedAnswer::Allow) => (true, String::new()),

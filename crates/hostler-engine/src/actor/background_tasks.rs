@@ -1,97 +1,110 @@
-//! The agent's background work: commands and sub-agents that run beside the turns.
+//! Carries out the effects of background work, and clients' requests about it: stop a piece, or read its output from
+//! the file that the agent has named for it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ahp_types::StateAction;
-use ahp_types::actions::{ChatBackgroundWorkRemovedAction, ChatBackgroundWorkSetAction};
-use ahp_types::state::{BackgroundShellWork, BackgroundSubagentWork, BackgroundWork};
-use hostler_driver::{BackgroundTask, BackgroundTaskKind, ConnectionError, DriverEvent};
+use ahp_types::actions::ChatInputCompletedAction;
+use hostler_driver::ConnectionError;
+use hostler_files::{FileError, Roots};
 use tokio::sync::oneshot;
 
 use super::SessionActor;
-use crate::EngineError;
+use super::background_work::{BackgroundContext, BackgroundEffect, BackgroundEvent, stop_question_removed};
+use super::session_change::SessionChange;
+use crate::background_on_stop::BackgroundOnStop;
 use crate::clock::ClockExt as _;
+use crate::rejection::ActionRejection;
+use crate::session::Dispatch;
+use crate::turn::AgentPhase;
+use crate::{EngineError, config};
 
-/// Maximum number of tracked pieces of background work.
-const MAX_BACKGROUND_TASKS: usize = 256;
+/// Maximum size of the returned output, counted from the end.
+const MAX_BACKGROUND_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// Result of stopping one piece of work.
 pub(crate) type StopTaskResult = Result<(), EngineError>;
 
+/// The last output of a piece of background work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundOutput {
+    /// The text.
+    pub output: String,
+    /// Whether earlier output was left out.
+    pub truncated: bool,
+}
+
 impl SessionActor {
-    pub(super) async fn handle_background_event(&mut self, event: DriverEvent) {
-        match event {
-            DriverEvent::BackgroundTaskChanged(task) if self.background_tasks.len() < MAX_BACKGROUND_TASKS => {
-                let id = task.id.clone();
-                let known = self.background_tasks.insert(id.clone(), task.clone()).is_some();
-                self.sub_agents.move_to_background(&id);
-                if let Some(work) = self.to_background_work(task) {
-                    let action = StateAction::ChatBackgroundWorkSet(ChatBackgroundWorkSetAction { work });
+    /// Passes an event to the background work and carries out the effects.
+    pub(super) async fn step_background(&mut self, event: BackgroundEvent) {
+        for effect in self.background_effects(event) {
+            match effect {
+                BackgroundEffect::PublishInChat(action) => {
                     self.publish_output(&mut action.into()).await;
                 }
-                if !known {
-                    self.handle_background_started(&id).await;
+                BackgroundEffect::PublishInSession(action) => {
+                    self.publish_session_action(action).await;
+                    self.update_summaries().await;
+                }
+                BackgroundEffect::MoveToBackground(agent) => self.sub_agents.move_to_background(&agent),
+                BackgroundEffect::Stop(ids) => self.stop_background_tasks(ids),
+                BackgroundEffect::EndSubAgents => self.end_all_sub_agents().await,
+            }
+        }
+    }
+
+    fn background_effects(&mut self, event: BackgroundEvent) -> Vec<BackgroundEffect> {
+        let own = self.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
+        let context = BackgroundContext {
+            session: &self.session,
+            on_stop: own.unwrap_or(self.host.settings.background_on_stop),
+            is_interrupting: self.machine.agent_phase() == AgentPhase::Interrupting,
+            now: self.host.clock.now_timestamp(),
+            sub_agent_chat: &|agent| self.sub_agents.chat_uri(agent).map(ToString::to_string),
+        };
+        self.background_tasks.on(event, &context)
+    }
+
+    /// Handles a person's answer to the session's question. `None` if another request is answered.
+    pub(super) async fn handle_stop_question_answer(
+        &mut self,
+        dispatch: &Dispatch,
+        said: &ChatInputCompletedAction,
+    ) -> Option<Result<(), ActionRejection>> {
+        let chosen = match self.background_tasks.chosen_tasks(said)? {
+            Ok(chosen) => chosen,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let change = SessionChange::default()
+            .client_chat_action(StateAction::ChatInputCompleted(said.clone()), Some(dispatch.origin()))
+            .session_action(stop_question_removed());
+        if let Err(error) = self.commit(change).await {
+            return Some(Err(error.into()));
+        }
+        self.step_background(BackgroundEvent::Answered(chosen)).await;
+        self.update_summaries().await;
+        Some(Ok(()))
+    }
+
+    /// Stops pieces of work, one after the other.
+    pub(super) fn stop_background_tasks(&mut self, ids: Vec<String>) {
+        let Some((connection, _)) = self.agent.connection() else { return };
+        let session = Arc::clone(&self.session.uri);
+        self.host.tasks.spawn(async move {
+            for id in ids {
+                match connection.stop_task(&id).await {
+                    Ok(()) | Err(ConnectionError::RequestNotOpen) => {}
+                    Err(error) => tracing::warn!(session = &*session, id, %error, "failed to stop background work"),
                 }
             }
-            DriverEvent::BackgroundTaskEnded { id } if self.background_tasks.remove(&id).is_some() => {
-                self.remove_background_work(id).await;
-                self.update_stop_question().await;
-            }
-            _ => {}
-        }
-    }
-
-    fn to_background_work(&self, task: BackgroundTask) -> Option<BackgroundWork> {
-        let known = self.session.chat.background_work.iter().flatten().find_map(|work| match work {
-            BackgroundWork::Shell(shell) if shell.id == task.id => Some(shell.started_at.clone()),
-            BackgroundWork::Subagent(agent) if agent.id == task.id => Some(agent.started_at.clone()),
-            _ => None,
         });
-        let started_at = known.unwrap_or_else(|| self.host.clock.now_timestamp());
-        match task.kind {
-            BackgroundTaskKind::Shell => Some(BackgroundWork::Shell(BackgroundShellWork {
-                id: task.id,
-                label: task.description.clone(),
-                started_at,
-                meta: None,
-                command: task.description,
-                terminal: None,
-            })),
-            // A sub-agent without a chat cannot be displayed here either.
-            BackgroundTaskKind::SubAgent => Some(BackgroundWork::Subagent(BackgroundSubagentWork {
-                chat: self.sub_agents.chat_uri(&task.id)?.to_string(),
-                id: task.id,
-                label: task.description,
-                started_at,
-                meta: None,
-            })),
-        }
-    }
-
-    async fn remove_background_work(&mut self, id: String) {
-        let action = StateAction::ChatBackgroundWorkRemoved(ChatBackgroundWorkRemovedAction { id });
-        self.publish_output(&mut action.into()).await;
-    }
-
-    /// Clears the background work of an ended process.
-    pub(super) async fn clear_background_tasks(&mut self) {
-        self.background_tasks.clear();
-        self.clear_stop_question().await;
-        self.end_all_sub_agents().await;
-        let shown = self.session.chat.background_work.iter().flatten();
-        let ids: Vec<_> = shown
-            .filter_map(|work| match work {
-                BackgroundWork::Shell(work) => Some(work.id.clone()),
-                BackgroundWork::Subagent(work) => Some(work.id.clone()),
-                BackgroundWork::Unknown(_) => None,
-            })
-            .collect();
-        for id in ids {
-            self.remove_background_work(id).await;
-        }
     }
 
     /// Stops one piece of work on a client's request. Its effects arrive as events.
     pub(super) fn stop_background_task(&mut self, id: String, reply: oneshot::Sender<StopTaskResult>) {
-        let connection = self.agent.connection().filter(|_| self.background_tasks.contains_key(&id));
+        let connection = self.agent.connection().filter(|_| self.background_tasks.contains(&id));
         let Some((connection, _)) = connection else {
             let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id)));
             return;
@@ -105,4 +118,41 @@ impl SessionActor {
             let _ = reply.send(stopped);
         });
     }
+
+    /// Reads the output of a piece of work for a client.
+    pub(super) fn read_background_output(
+        &self,
+        id: &str,
+        reply: oneshot::Sender<Result<BackgroundOutput, EngineError>>,
+    ) {
+        let connection = self.agent.connection().filter(|_| self.background_tasks.contains(id));
+        let Some((connection, _)) = connection else {
+            let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id.to_owned())));
+            return;
+        };
+        let Some(path) = connection.task_output_path(id) else {
+            let reason = "the agent did not report an output file".to_owned();
+            let _ = reply.send(Err(EngineError::BackgroundOutputUnavailable { id: id.to_owned(), reason }));
+            return;
+        };
+        let id = id.to_owned();
+        self.host.tasks.spawn_blocking(move || {
+            let output = read_file_tail(&path)
+                .map_err(|error| EngineError::BackgroundOutputUnavailable { id, reason: error.to_string() });
+            // The requester may have disconnected.
+            let _ = reply.send(output);
+        });
+    }
+}
+
+/// The end of a regular file. A link must not point out of its directory or to a file of another name.
+fn read_file_tail(path: &Path) -> Result<BackgroundOutput, FileError> {
+    let directory = path.parent().map(PathBuf::from).ok_or(FileError::NotFound)?;
+    let opened = Roots::new([directory]).open(path)?;
+    let same = |part: fn(&Path) -> Option<&OsStr>| part(&opened.resolved().path) == part(path);
+    if !same(Path::file_name) || !same(|path| path.parent().and_then(Path::file_name)) {
+        return Err(FileError::Outside);
+    }
+    let (contents, truncated) = opened.read_tail(MAX_BACKGROUND_OUTPUT_BYTES)?;
+    Ok(BackgroundOutput { output: String::from_utf8_lossy(&contents).into_owned(), truncated })
 }

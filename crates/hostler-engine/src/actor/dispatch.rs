@@ -12,7 +12,8 @@ use ahp_types::actions::{
 use hostler_store::{ActionEntry, Batch, BatchDurability};
 
 use super::SessionActor;
-use super::message_queue::check_message;
+use super::background_work::BackgroundEvent;
+use super::pending_messages::{MessageEvent, check_message};
 use super::session_change::SessionChange;
 use crate::action_mapper::ActionBuffer;
 use crate::annotations;
@@ -61,11 +62,11 @@ impl SessionActor {
             }
             StateAction::ChatPendingMessageRemoved(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.handle_pending_message_removed(&dispatch, action).await
+                self.step_messages(MessageEvent::Removed { action, origin: dispatch.origin() }).await
             }
             StateAction::ChatQueuedMessagesReordered(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.handle_queue_reordered(&dispatch, action).await
+                self.step_messages(MessageEvent::Reordered { action, origin: dispatch.origin() }).await
             }
             StateAction::ChatToolCallConfirmed(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
@@ -298,7 +299,7 @@ impl SessionActor {
         let change = self.remove_turn_input_needed(change);
         let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
         let committed = self.commit(change).await;
-        self.hand_over_steering();
+        self.deliver_steering();
         committed?;
         self.withdraw_turn_requests().await;
         self.forget_foreground_sub_agents();
@@ -309,7 +310,7 @@ impl SessionActor {
         self.update_summaries().await;
         self.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
-        self.handle_turn_stopped().await;
+        self.step_background(BackgroundEvent::TurnStopped).await;
         let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())

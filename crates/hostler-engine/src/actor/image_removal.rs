@@ -1,18 +1,16 @@
 //! Removes images from a conversation, so that it can continue without them.
 //!
-//! The transcript is changed while no process runs the conversation: an idle agent is closed first, and a turn that is
-//! accepted meanwhile waits, as it waits for any close.
+//! A component like the turn machine: no clock, no I/O, no channels. The transcript is changed while no process runs the
+//! conversation: an idle agent is closed first, and a turn that is accepted meanwhile waits, as it waits for any close.
 
-use ahp_types::StateAction;
 use hostler_driver::{ImageSelection, RemoveImagesError};
-use tokio::sync::oneshot;
 
-use super::agent::AgentTaskEvent;
-use super::session_change::SessionChange;
-use super::{SessionActor, SessionInput};
 use crate::EngineError;
-use crate::attachments::images_removed_action;
-use crate::turn::{AgentPhase, TurnInput};
+use crate::session::Session;
+use crate::turn::{AgentPhase, TurnMachine};
+
+#[cfg(test)]
+mod tests;
 
 /// Number of removed images, or why they were not removed.
 pub(crate) type ImageRemovalResult = Result<usize, EngineError>;
@@ -55,84 +53,118 @@ impl ImageRemovalError {
     }
 }
 
-/// A request that waits for the agent to close.
-pub(super) struct PendingImageRemoval {
-    images: ImageSelection,
-    reply: oneshot::Sender<ImageRemovalResult>,
+/// What the component reads.
+#[derive(Clone, Copy)]
+pub(super) struct ImageRemovalContext<'a> {
+    pub(super) session: &'a Session,
+    pub(super) machine: &'a TurnMachine,
+    pub(super) has_background_work: bool,
+    /// Whether a process of the agent may still exist.
+    pub(super) has_process: bool,
 }
 
-impl SessionActor {
-    pub(super) async fn remove_images(&mut self, which: ImageSelection, reply: oneshot::Sender<ImageRemovalResult>) {
-        if let Err(error) = self.check_image_removal() {
-            let _ = reply.send(Err(error.into()));
-            return;
-        }
-        self.image_removal = Some(PendingImageRemoval { images: which, reply });
-        let there = self.agent.has_process();
-        self.drive(if there { TurnInput::RetireAgent } else { TurnInput::BlockOpening }).await;
-        match self.machine.agent_phase() {
-            AgentPhase::Closing if there => {}
-            AgentPhase::Closing => self.start_image_removal(),
-            _ => self.finish_image_removal(Err(ImageRemovalError::AgentBusy.into())),
+/// An event of the image removal. `R` is the requester, opaque here.
+#[derive(Debug)]
+pub(super) enum ImageRemovalEvent<R> {
+    /// A client asks to remove images.
+    Requested { images: ImageSelection, requester: R },
+    /// [`ImageRemovalEffect::BlockAgent`] is carried out.
+    AgentBlocked,
+    /// No process of the agent remains.
+    AgentEnded,
+    /// The driver has changed the transcript, or could not.
+    Removed(Result<usize, RemoveImagesError>),
+}
+
+/// An effect that the actor carries out, in order.
+#[derive(Debug, PartialEq)]
+pub(super) enum ImageRemovalEffect<R> {
+    /// Close the agent, or let none open, then pass [`ImageRemovalEvent::AgentBlocked`].
+    BlockAgent,
+    /// Change the transcript, then pass [`ImageRemovalEvent::Removed`].
+    Remove(ImageSelection),
+    /// Store which images are removed, and answer with their number.
+    Record { images: ImageSelection, count: usize, requester: R },
+    /// Answer that no images are removed.
+    Refuse(R, ImageRemovalError),
+    /// Agents may open again.
+    UnblockAgent,
+}
+
+/// The component. See the module's documentation.
+#[derive(Debug)]
+pub(super) struct ImageRemoval<R> {
+    /// The request that waits for the agent to close, or for the driver.
+    pending: Option<(ImageSelection, R)>,
+}
+
+impl<R> Default for ImageRemoval<R> {
+    fn default() -> Self {
+        Self { pending: None }
+    }
+}
+
+impl<R> ImageRemoval<R> {
+    /// Applies an event and returns the effects that follow.
+    pub(super) fn on(
+        &mut self,
+        event: ImageRemovalEvent<R>,
+        context: ImageRemovalContext<'_>,
+    ) -> Vec<ImageRemovalEffect<R>> {
+        match event {
+            ImageRemovalEvent::Requested { images, requester } => match self.check(context) {
+                Ok(()) => {
+                    self.pending = Some((images, requester));
+                    vec![ImageRemovalEffect::BlockAgent]
+                }
+                Err(error) => vec![ImageRemovalEffect::Refuse(requester, error)],
+            },
+            ImageRemovalEvent::AgentBlocked => match context.machine.agent_phase() {
+                AgentPhase::Closing if context.has_process => Vec::new(),
+                AgentPhase::Closing => self.remove(),
+                _ => self.refuse(ImageRemovalError::AgentBusy),
+            },
+            ImageRemovalEvent::AgentEnded => self.remove(),
+            ImageRemovalEvent::Removed(result) => {
+                let mut effects = match result {
+                    Ok(count) => {
+                        let record = |(images, requester)| ImageRemovalEffect::Record { images, count, requester };
+                        self.pending.take().map(record).into_iter().collect()
+                    }
+                    Err(error) => self.refuse(ImageRemovalError::Driver(error)),
+                };
+                effects.push(ImageRemovalEffect::UnblockAgent);
+                effects
+            }
         }
     }
 
-    fn check_image_removal(&self) -> Result<(), ImageRemovalError> {
-        if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
+    fn check(&self, context: ImageRemovalContext<'_>) -> Result<(), ImageRemovalError> {
+        if context.session.chat.active_turn.is_some() || !context.machine.can_accept_turn() {
             return Err(ImageRemovalError::TurnActive);
         }
-        if !self.background_tasks.is_empty() {
+        if context.has_background_work {
             return Err(ImageRemovalError::BackgroundWork);
         }
-        if self.image_removal.is_some() {
+        if self.pending.is_some() {
             return Err(ImageRemovalError::InProgress);
         }
-        if self.session.resume_token.is_none() {
+        if context.session.resume_token.is_none() {
             return Err(ImageRemovalError::NoConversation);
         }
         Ok(())
     }
 
-    /// Starts a pending removal after the agent has ended. `true` if another agent may open only after it.
-    pub(super) fn start_pending_image_removal(&mut self) -> bool {
-        let due = self.image_removal.is_some();
-        if due {
-            self.start_image_removal();
-        }
-        due
+    /// Removes the images of the pending request. Without one, an agent may open.
+    fn remove(&self) -> Vec<ImageRemovalEffect<R>> {
+        vec![match &self.pending {
+            Some((images, _)) => ImageRemovalEffect::Remove(*images),
+            None => ImageRemovalEffect::UnblockAgent,
+        }]
     }
 
-    fn start_image_removal(&mut self) {
-        let driver = self.host.drivers.get(&self.session.session.provider);
-        let changing = match (&self.image_removal, driver, &self.session.resume_token) {
-            (Some(removal), Some(driver), Some(token)) => driver.remove_images(token, removal.images),
-            _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
-        };
-        self.tasks
-            .spawn(async move { SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await }) });
-    }
-
-    /// Handles the result of a removal; a waiting turn can open an agent now.
-    pub(super) async fn handle_images_removed(&mut self, result: Result<usize, RemoveImagesError>) {
-        let outcome = match (result, &self.image_removal) {
-            (Ok(count), Some(removal)) => {
-                let meta = images_removed_action(&self.session.session, &self.session.chat, removal.images);
-                let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
-                // The transcript is changed even if the commit fails; then only the count of carried images is too
-                // high.
-                self.commit(change).await.map(|()| count).map_err(EngineError::from)
-            }
-            (Ok(count), None) => Ok(count),
-            (Err(error), _) => Err(ImageRemovalError::Driver(error).into()),
-        };
-        self.finish_image_removal(outcome);
-        self.drive(TurnInput::AgentClosed).await;
-    }
-
-    fn finish_image_removal(&mut self, outcome: ImageRemovalResult) {
-        if let Some(removal) = self.image_removal.take() {
-            // The requester may have disconnected.
-            let _ = removal.reply.send(outcome);
-        }
+    fn refuse(&mut self, error: ImageRemovalError) -> Vec<ImageRemovalEffect<R>> {
+        let requester = self.pending.take().map(|(_, requester)| requester);
+        requester.map(|requester| ImageRemovalEffect::Refuse(requester, error)).into_iter().collect()
     }
 }

@@ -1,7 +1,20 @@
 //! The session's actor: the single writer of a session.
 //!
-//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, feeds the turn
-//! machine and carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, passes events to its
+//! components and carries out their effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//!
+//! | component | decides | effects are carried out in |
+//! |---|---|---|
+//! | `turn::TurnMachine` | turns and the agent's process | `turn_lifecycle` |
+//! | [`PendingMessages`] | queue and steering slot | `message_delivery` |
+//! | [`ModeChanges`] | changes of the permission mode | `agent_settings` |
+//! | [`FolderTrust`] | trust in the folder | `folder_assessment` |
+//! | [`BackgroundTasks`] | background work after a stop | `background_tasks` |
+//! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
+//! | [`ImageRemoval`] | when the transcript may be changed | `agent` |
+//! | [`BudgetView`] | display of usage and limits | `publishing` |
+//!
+//! A component owns its state and gets what it reads as a parameter. It has no clock, I/O, channel or host.
 
 mod agent;
 mod agent_events;
@@ -9,63 +22,61 @@ mod agent_requests;
 mod agent_settings;
 mod agent_start;
 mod answers;
-mod background_output;
 mod background_tasks;
+mod background_work;
 mod budget_view;
 mod completion_context;
 mod dispatch;
 mod external_sync;
 mod external_turns;
+mod folder_assessment;
 mod folder_trust;
-mod git_branch;
 mod idle_timer;
 mod image_removal;
 mod importer;
 mod local_turns;
 mod message_delivery;
-mod message_queue;
+mod pending_messages;
 mod permission_mode;
 mod presence;
-mod prewarm;
 mod publishing;
 mod session_change;
-mod sign_in_failure;
-mod steering;
-mod stop_question;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
+mod turn_failure;
 mod turn_lifecycle;
 mod turn_resume;
 mod unconfirmed_commands;
 mod unload;
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
 use hostler_driver::{
-    AgentRequestId, BackgroundTask, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
+    AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
 };
-use hostler_rules::PermissionMode;
 use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
-pub use self::background_output::BackgroundOutput;
+pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
-use self::budget_view::BudgetView;
+use self::background_work::{BackgroundEvent, BackgroundTasks};
+use self::budget_view::{BudgetEvent, BudgetView};
 use self::external_sync::ExternalSync;
-use self::idle_timer::{IdleTimer, IdleTimerEvent};
+use self::folder_trust::FolderTrust;
+use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
-use self::image_removal::{ImageRemovalResult, PendingImageRemoval};
+use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalResult};
 use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
-use self::stop_question::StopQuestion;
+use self::pending_messages::PendingMessages;
+use self::permission_mode::ModeChanges;
+use self::publishing::SummaryPublisher;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
@@ -179,6 +190,13 @@ pub(crate) enum SessionSource {
     External { uri: Arc<str>, external: Box<ExternalSession> },
 }
 
+impl SessionInput {
+    /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
+    fn is_activity(&self) -> bool {
+        matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
+    }
+}
+
 impl SessionSource {
     fn uri(&self) -> &Arc<str> {
         match self {
@@ -243,16 +261,21 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     let provider = host.drivers.get(&session.session.provider);
     let places = GateDirectories {
         working_directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.home_directory.clone(),
+        home: host.permissions.config.home_directory.clone(),
         plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
-        host_directories: host.permissions.host_directories.clone(),
+        host_directories: host.permissions.config.host_directories.clone(),
     };
     let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::parse_mode(name, host.permissions.allow_bypass);
-    let (gate, decisions) =
-        SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
-    let mut rules = host.rules_version.subscribe();
-    let mut trust = host.trust_version.subscribe();
+    let mode = config::parse_mode(name, host.permissions.config.allow_bypass);
+    let (gate, decisions) = SessionGate::new(
+        places,
+        Arc::clone(&host.permissions.rules),
+        mode,
+        session.rules.clone(),
+        Arc::clone(&host.clock),
+    );
+    let mut rules = host.permissions.rule_changes();
+    let mut trust = host.permissions.trust_changes();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queued_messages().first().map(|message| message.id.clone());
     let mut actor = SessionActor {
@@ -261,39 +284,30 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         gate,
         unwritten_decisions: decisions,
         pending_requests: PendingRequests::default(),
-        background_tasks: HashMap::new(),
+        background_tasks: BackgroundTasks::default(),
         sub_agents: ActiveSubAgents::default(),
-        stop_question: None,
-        folder_question_skipped: false,
-        steer_in_driver: None,
-        steer_load: None,
-        image_removal: None,
-        steer_load_count: 0,
-        prompt_in_flight: false,
-        sent_prompt_id: None,
+        folder_trust: FolderTrust::default(),
+        pending_messages: PendingMessages::default(),
+        image_removal: ImageRemoval::default(),
         external_sync: ExternalSync::default(),
         importer: Importer::default(),
         title_set_beside_agent: false,
         tag_set_beside_agent: false,
         unwritten_records: Vec::new(),
-        pending_mode_changes: VecDeque::new(),
-        modes_in_flight: 0,
-        reported_mode: None,
+        mode_changes: ModeChanges::default(),
         machine: TurnMachine::restored(head),
         agent: SessionAgent::default(),
-        idle_timer: IdleTimer::default(),
         local_commands: Vec::new(),
         turn_client_id: None,
         budget_view: BudgetView::default(),
         action_mapper: None,
         turn_started_at: Instant::now(),
-        summary_scheduled: false,
-        published_summary: None,
+        summary: SummaryPublisher::default(),
         tasks: JoinSet::new(),
     };
     if restored {
-        actor.published_summary = Some(actor.session.summary());
-        actor.clear_background_tasks().await;
+        actor.summary.published = Some(actor.session.summary());
+        actor.step_background(BackgroundEvent::AgentEnded).await;
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
         actor.sync_on_open(transcript.clone()).await;
@@ -309,8 +323,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
-            Some(event) = actor.agent.next_event() => SessionInput::AgentEvent(event),
-            why = actor.idle_timer.next_event() => SessionInput::IdleTimer(why),
+            input = actor.agent.next_input() => input,
             Some(entry) = actor.unwritten_decisions.recv() => SessionInput::GateDecided(entry),
             Ok(()) = rules.changed() => SessionInput::RulesChanged,
             Ok(()) = trust.changed() => SessionInput::TrustChanged,
@@ -336,7 +349,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         }
         actor.write_unwritten_records().await;
         actor.retire_stale_agent().await;
-        actor.update_idle_timer(moved);
+        actor.update_idle_timer(moved).await;
         calm.record_input(&actor);
     }
     // Readers that wait for missing turns need not wait any longer.
@@ -347,7 +360,7 @@ async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Sessi
     let stored = host.store.load_session(uri).await?;
     let session = session_restore::restore_session(uri, listed, stored);
     let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
-    session.evict_turns(host.turns_in_memory);
+    session.evict_turns(host.settings.turns_in_memory);
     Ok(session)
 }
 
@@ -356,39 +369,24 @@ pub(super) struct SessionActor {
     session: Session,
     machine: TurnMachine,
     agent: SessionAgent,
-    idle_timer: IdleTimer,
     /// Decides on every call.
     gate: Arc<SessionGate>,
     /// Decisions of the gate that are not in the audit log yet.
     unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// Requests that wait for a person.
     pending_requests: PendingRequests,
-    /// The agent's background work.
-    background_tasks: HashMap<String, BackgroundTask>,
+    /// The agent's background work, and the question about it after a turn was stopped.
+    background_tasks: BackgroundTasks,
     /// The running sub-agents.
     sub_agents: ActiveSubAgents,
-    /// The question about background work after a turn was stopped.
-    stop_question: Option<StopQuestion>,
-    /// A person has skipped the question about the folder: its configuration is ignored, and the question is not
-    /// repeated.
-    folder_question_skipped: bool,
-    /// The steering message that the driver holds for the agent.
-    steer_in_driver: Option<String>,
-    /// The load that reads the steering message's contents, if one is in progress.
-    steer_load: Option<u64>,
-    steer_load_count: u64,
-    /// A pending removal of images.
-    image_removal: Option<PendingImageRemoval>,
-    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
-    prompt_in_flight: bool,
-    /// The id of that prompt in the transcript, if the agent stores it.
-    sent_prompt_id: Option<Uuid>,
-    /// Requested changes of the permission mode, in order; the agent has not accepted the first one yet.
-    pending_mode_changes: VecDeque<(Box<Dispatch>, PermissionMode)>,
-    /// Number of mode changes that the agent has not answered.
-    modes_in_flight: usize,
-    /// The last mode that the agent reported while a mode change was in progress.
-    reported_mode: Option<String>,
+    /// Trust in the session's folder.
+    folder_trust: FolderTrust,
+    /// The queue and the steering slot.
+    pending_messages: PendingMessages,
+    /// The removal of images from the transcript.
+    image_removal: ImageRemoval<oneshot::Sender<ImageRemovalResult>>,
+    /// Changes of the permission mode.
+    mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
     external_sync: ExternalSync,
     /// The import of older turns.
@@ -407,10 +405,8 @@ pub(super) struct SessionActor {
     /// Maps the running turn's events.
     action_mapper: Option<ActionMapper>,
     turn_started_at: Instant,
-    /// Whether a publication of the session summary is scheduled.
-    summary_scheduled: bool,
-    /// The last published session summary.
-    published_summary: Option<SessionSummary>,
+    /// The session summary as clients know it.
+    summary: SummaryPublisher,
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     tasks: JoinSet<SessionInput>,
 }
@@ -442,11 +438,11 @@ impl SessionActor {
             SessionInput::AgentTask(news) => self.handle_agent_task(news).await,
             SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
             SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
-            SessionInput::TrustChanged => self.handle_trust_changed(),
-            SessionInput::IdleTimer(why) => self.handle_idle_timer(why).await,
+            SessionInput::TrustChanged => self.handle_trust_changed().await,
+            SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
-            SessionInput::BudgetChanged => self.handle_budget_changed().await,
-            SessionInput::PublishBudget => self.publish_scheduled_budget().await,
+            SessionInput::BudgetChanged => self.step_budget(BudgetEvent::Changed).await,
+            SessionInput::PublishBudget => self.step_budget(BudgetEvent::PublishDue).await,
             SessionInput::RetryQueue => {
                 let queue = self.queue_changed_input(false);
                 self.drive(queue).await;
@@ -455,8 +451,12 @@ impl SessionActor {
             SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
             SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
             SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
-            SessionInput::RemoveImages(which, reply) => self.remove_images(which, reply).await,
-            SessionInput::CompletionContext(channel, reply) => drop(reply.send(self.completion_context(&channel))),
+            SessionInput::RemoveImages(images, requester) => {
+                self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
+            }
+            SessionInput::CompletionContext(channel, reply) => {
+                drop(reply.send(CompletionContext::new(&self.session, &channel)));
+            }
             SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
             SessionInput::PollTranscript => self.poll_transcript(),
             SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
@@ -485,7 +485,7 @@ impl SessionActor {
     /// Ends the turn as cancelled, and the agent with its whole process tree.
     async fn stop_session(&mut self) {
         self.drive(TurnInput::Stop).await;
-        if self.summary_scheduled {
+        if self.summary.is_scheduled {
             self.publish_summary().await;
         }
         let mut tries = MAX_SHUTDOWN_STORE_ATTEMPTS;

@@ -18,7 +18,7 @@ impl SessionActor {
         for client in clients {
             self.host.broadcaster.clients.mark_participant(&client);
             let Some(since) = self.host.broadcaster.clients.away_since(&client) else { continue };
-            let due = since + self.host.client_absence_timeout;
+            let due = since + self.host.settings.client_absence_timeout;
             let now = self.host.clock.monotonic();
             if due <= now {
                 self.remove_active_client(&client).await;
@@ -35,7 +35,7 @@ impl SessionActor {
     /// Removes a client that has not reconnected. A client that reconnected meanwhile has a timeout of its own.
     pub(super) async fn handle_reconnect_timeout(&mut self, client: &str) {
         match self.host.broadcaster.clients.away_since(client) {
-            Some(since) if self.host.clock.monotonic() >= since + self.host.client_absence_timeout => {
+            Some(since) if self.host.clock.monotonic() >= since + self.host.settings.client_absence_timeout => {
                 self.remove_active_client(client).await
             }
             Some(_) => {}

@@ -12,7 +12,7 @@ use crate::attachments::named_in_draft;
 use crate::session_record::SessionRecord;
 
 /// The channel of an action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ActionTarget {
     Chat,
     Session,
@@ -21,7 +21,7 @@ pub(super) enum ActionTarget {
 }
 
 /// Actions and host records that are stored and published together, or not at all.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct SessionChange {
     actions: Vec<(ActionTarget, StateAction, Option<ActionOrigin>)>,
     blobs: Vec<Blob>,
@@ -86,6 +86,12 @@ impl SessionChange {
         self.records.push(record);
         self
     }
+
+    /// The actions, in order.
+    #[cfg(test)]
+    pub(super) fn actions(&self) -> impl Iterator<Item = &StateAction> {
+        self.actions.iter().map(|(_, action, _)| action)
+    }
 }
 
 impl SessionActor {
@@ -133,7 +139,7 @@ impl SessionActor {
             let channel = self.channel_uri(home);
             self.session.apply(&channel, action);
         }
-        self.session.evict_turns(self.host.turns_in_memory);
+        self.session.evict_turns(self.host.settings.turns_in_memory);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Sub-agents that the turn waits for end in the same commit as the turn. Background sub-agents end by themselves, with
 //! their parent, on a client's request, with the process, or, if the session is configured to stop or to ask
-//! (`actor/stop_question.rs`), after the turn is stopped.
+//! (`actor/background_work.rs`), after the turn is stopped.
 
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl SessionActor {
         else {
             return Err(ActionRejection::OtherTurnActive);
         };
-        if !self.background_tasks.contains_key(&agent) {
+        if !self.background_tasks.contains(&agent) {
             let parent = self.target_of(worker.parent.as_deref());
             let chat = self.channel_uri(&parent);
             let turn = self.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());

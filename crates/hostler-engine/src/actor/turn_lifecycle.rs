@@ -10,7 +10,10 @@ use hostler_driver::CloseMode;
 use hostler_store::{Blob, StoreError};
 use uuid::Uuid;
 
+use super::agent_settings::AgentSettings;
+use super::budget_view::BudgetEvent;
 use super::session_change::SessionChange;
+use super::turn_failure::explain_failure;
 use super::{SessionActor, SessionInput};
 use crate::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails, chat_error_action};
 use crate::clock::ClockExt as _;
@@ -128,7 +131,7 @@ impl SessionActor {
     pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let duration = self.turn_duration_ms();
         let mut output = ActionBuffer::default();
-        let shown = self.explain_sign_in_failure(self.explain_budget_failure(end.clone()));
+        let shown = explain_failure(end.clone(), &*self.host.gateway, &self.session.uri, || self.turn_model());
         let slot = self.resolve_steering_at_turn_end();
         let transcript = self.action_mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
         if let Some(notice) = &slot.notice {
@@ -163,9 +166,15 @@ impl SessionActor {
     pub(super) async fn clear_running_turn(&mut self) {
         self.action_mapper = None;
         self.read_git_branch();
-        self.clear_displayed_wait();
         self.mark_turn_ended();
-        self.publish_budget().await;
+        self.step_budget(BudgetEvent::TurnEnded).await;
+    }
+
+    /// The model of the turn.
+    fn turn_model(&self) -> String {
+        let driver = self.host.drivers.get(&self.session.session.provider);
+        let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
+        AgentSettings::for_new_agent(&self.session, &default).model
     }
 
     pub(super) fn turn_duration_ms(&self) -> i64 {

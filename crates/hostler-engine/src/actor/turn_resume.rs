@@ -10,8 +10,8 @@ use hostler_driver::TranscriptStoreError;
 
 use super::SessionActor;
 use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
+use super::pending_messages::last_steering_message;
 use super::session_change::SessionChange;
-use super::steering::last_steering_message;
 use crate::action_mapper::ActionMapper;
 use crate::clock::ClockExt as _;
 use crate::rejection::ActionRejection;

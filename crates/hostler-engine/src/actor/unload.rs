@@ -148,7 +148,7 @@ impl SessionActor {
         let quiet = self.tasks.is_empty()
             && self.unwritten_decisions.is_empty()
             && self.external_sync.is_idle()
-            && !self.summary_scheduled;
+            && !self.summary.is_scheduled;
         let waits = !self.pending_requests.is_empty()
             || !self.background_tasks.is_empty()
             || !self.local_commands.is_empty()
@@ -211,7 +211,7 @@ impl SessionActor {
             .await
         {
             Ok(_) => {
-                self.forget_budget();
+                self.host.gateway.forget_session(&self.session.uri);
                 Ok(DisposedSession { has_conversation })
             }
             Err(error) => {

@@ -27,8 +27,10 @@ mod vision;
 use ahp_types::StateAction;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{AnnotationsState, ChatState, Message, MessageAttachment, SessionState};
+use hostler_attachments::AttachmentLimits;
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 use crate::turn_storage::EvictedTurns;
 
@@ -40,12 +42,37 @@ pub use self::contents::AttachmentContents;
 pub(crate) use self::draft::referenced_hashes as named_in_draft;
 use self::history::attachment_history_with_active_turn;
 pub(crate) use self::history::{CarriedAttachments, attachment_history, check_fits, images_removed_action};
-pub(crate) use self::pixel_budget::PixelBudget;
+use self::pixel_budget::PixelBudget;
 pub use self::rejection::AttachmentRejection;
 pub use self::summary::AttachmentPlanSummary;
 
 /// The host's own key in the `_meta` of messages, attachments and sessions.
 const HOSTLER_META_KEY: &str = "hostler";
+
+/// Maximum number of messages whose attachments are planned at the same time.
+const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
+
+/// The limits of the host's work on attachments.
+pub(crate) struct AttachmentService {
+    /// Limits on the attachments of one message.
+    pub(crate) limits: AttachmentLimits,
+    /// Limits how many messages have their attachments planned at the same time: each can take much memory.
+    plan_slots: Semaphore,
+    /// Limits how many decoded pixels they hold at the same time.
+    pixel_budget: Arc<PixelBudget>,
+}
+
+impl AttachmentService {
+    pub(crate) fn new(limits: AttachmentLimits) -> Self {
+        let pixel_budget = PixelBudget::new(limits.image_pixels);
+        Self { limits, plan_slots: Semaphore::new(MAX_CONCURRENT_ATTACHMENT_PLANS), pixel_budget }
+    }
+
+    /// The peak of decoded pixels since the start, and their limit.
+    pub(crate) fn peak_pixels(&self) -> (u32, u32) {
+        self.pixel_budget.peak()
+    }
+}
 
 /// The state of a session and one of its chats at one moment.
 #[derive(Debug, Clone)]

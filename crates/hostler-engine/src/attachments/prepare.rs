@@ -118,10 +118,10 @@ impl Host {
 
     async fn store_draft(&self, message: &mut Message) -> Result<Vec<hostler_store::Blob>, PlanRefusal> {
         let count = message.attachments.as_ref().map_or(0, Vec::len);
-        if count > self.attachment_limits.files {
+        if count > self.attachments.limits.files {
             return Err(self.too_many_files(count));
         }
-        let mut blobs = draft::rewrite_draft(message, &self.attachment_limits).map_err(|refusals| PlanRefusal {
+        let mut blobs = draft::rewrite_draft(message, &self.attachments.limits).map_err(|refusals| PlanRefusal {
             message_reason: None,
             files: refusals.into_iter().filter_map(refused_file).collect(),
         })?;
@@ -136,7 +136,7 @@ impl Host {
 
     fn too_many_files(&self, count: usize) -> PlanRefusal {
         let sentence =
-            format!("a message can have at most {} files, and this one has {count}", self.attachment_limits.files);
+            format!("a message can have at most {} files, and this one has {count}", self.attachments.limits.files);
         PlanRefusal::of_message(AttachmentErrorCode::TooLarge, sentence)
     }
 
@@ -160,7 +160,7 @@ impl Host {
         blind: Option<String>,
         fetch: &dyn ClientFileReader,
     ) -> Result<AcceptedPlan, PlanRefusal> {
-        let limits = self.attachment_limits.clone();
+        let limits = self.attachments.limits.clone();
         if attached.len() > limits.files {
             return Err(self.too_many_files(attached.len()));
         }
@@ -182,7 +182,7 @@ impl Host {
         }
         let stopping =
             || PlanRefusal::of_message(AttachmentErrorCode::TransportFailed, "the host is stopping".to_owned());
-        let _place = self.attachment_plan_slots.acquire().await.map_err(|_| stopping())?;
+        let _place = self.attachments.plan_slots.acquire().await.map_err(|_| stopping())?;
         let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
         let history = attachment_history_with_active_turn(view);
         let failed = |error| {
@@ -197,7 +197,7 @@ impl Host {
             move || (max_decoded_pixels(&items, &limits), items)
         };
         let (pixels, items) = tokio::task::spawn_blocking(weigh).await.map_err(failed)?;
-        let pixels = self.pixel_budget.acquire(pixels).await.ok_or_else(stopping)?;
+        let pixels = self.attachments.pixel_budget.acquire(pixels).await.ok_or_else(stopping)?;
         let work = move || {
             let plan = plan_attachments(items, &limits, history);
             drop(pixels);

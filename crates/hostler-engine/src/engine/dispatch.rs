@@ -61,7 +61,7 @@ impl Engine {
     /// The peak of decoded image pixels since the start, and their limit.
     #[must_use]
     pub fn decoded_pixels_peak(&self) -> (u32, u32) {
-        self.host.pixel_budget.peak()
+        self.host.attachments.peak_pixels()
     }
 
     /// Publishes a client's action as rejected to the channel's subscribers. Unknown channels are ignored.

@@ -149,6 +149,6 @@ impl Engine {
 
     fn provider_of(&self, session: &str) -> String {
         let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
-        if scheme == "ahp-session" { self.host.default_provider.clone() } else { scheme.to_owned() }
+        if scheme == "ahp-session" { self.host.settings.default_provider.clone() } else { scheme.to_owned() }
     }
 }

@@ -20,12 +20,6 @@ pub struct TrustedFolders {
 }
 
 impl Host {
-    /// Notifies all sessions if decisions about folders have changed since the last notification.
-    pub(crate) fn notify_trust_changes(&self) {
-        let version = self.trust.version();
-        self.trust_version.send_if_modified(|notified| std::mem::replace(notified, version) != version);
-    }
-
     /// Whether the configuration of a folder applies to a provider's agents now.
     pub(crate) async fn assess_folder(
         &self,
@@ -34,7 +28,7 @@ impl Host {
     ) -> Result<TrustAssessment, EngineError> {
         let driver = self.drivers.get(provider).cloned();
         let driver = driver.ok_or_else(|| EngineError::ProviderNotFound(provider.to_owned()))?;
-        let trust = Arc::clone(&self.trust);
+        let trust = Arc::clone(&self.permissions.trust);
         run_blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await
     }
 
@@ -47,7 +41,7 @@ impl Host {
     ) -> Result<TrustAssessment, EngineError> {
         let mut assessment = self.assess_folder(provider, directory).await?;
         if assessment.is_inherited() {
-            let trust = Arc::clone(&self.trust);
+            let trust = Arc::clone(&self.permissions.trust);
             assessment = run_blocking(move || {
                 if let Err(error) = trust.record_inherited(&assessment) {
                     assessment.state = TrustState::Refused(error.to_string());
@@ -65,9 +59,9 @@ impl Host {
         assessment: TrustAssessment,
         decision: TrustDecision,
     ) -> Result<(), EngineError> {
-        let trust = Arc::clone(&self.trust);
+        let trust = Arc::clone(&self.permissions.trust);
         run_blocking(move || trust.decide(&assessment, decision, false)).await?;
-        self.notify_trust_changes();
+        self.permissions.notify_trust_changes();
         Ok(())
     }
 }
@@ -78,7 +72,7 @@ impl Engine {
     /// # Errors
     /// If the trust file cannot be read.
     pub async fn list_trust(&self) -> Result<TrustedFolders, EngineError> {
-        let trust = Arc::clone(&self.host.trust);
+        let trust = Arc::clone(&self.host.permissions.trust);
         run_blocking(move || {
             Ok(TrustedFolders { entries: trust.entries()?, configured: trust.trusted_folders().to_vec() })
         })
@@ -90,7 +84,7 @@ impl Engine {
     /// # Errors
     /// If there is no such folder or provider.
     pub async fn check_trust(&self, directory: &str, provider: Option<&str>) -> Result<TrustAssessment, EngineError> {
-        let provider = provider.unwrap_or(&self.host.default_provider);
+        let provider = provider.unwrap_or(&self.host.settings.default_provider);
         self.host.assess_folder(provider, parse_folder(directory)?).await
     }
 
@@ -118,9 +112,9 @@ impl Engine {
     /// # Errors
     /// If the decisions cannot be written.
     pub async fn remove_trust(&self, directory: &str) -> Result<bool, EngineError> {
-        let (trust, directory) = (Arc::clone(&self.host.trust), parse_folder(directory)?);
+        let (trust, directory) = (Arc::clone(&self.host.permissions.trust), parse_folder(directory)?);
         let removed = run_blocking(move || trust.remove(&directory)).await?;
-        self.host.notify_trust_changes();
+        self.host.permissions.notify_trust_changes();
         Ok(removed)
     }
 }

@@ -75,7 +75,7 @@ impl Host {
     /// The provider of a stored session.
     fn provider_of<'a>(&'a self, session: &'a str) -> &'a str {
         let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
-        if self.drivers.contains_key(scheme) { scheme } else { &self.default_provider }
+        if self.drivers.contains_key(scheme) { scheme } else { &self.settings.default_provider }
     }
 
     /// Marks the conversations of a deleted session, so that scans skip them. Transcripts of its agent, if there are

@@ -55,7 +55,7 @@ pub(crate) async fn import_session(
     let transcript_store = transcript_store.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
     let transcript = transcript_store.open(found.conversation.id).await?;
     let mut turns = transcript.turns();
-    let first = turns.len() - count_last_fitting(turns, host.turns_in_memory.max(1));
+    let first = turns.len() - count_last_fitting(turns, host.settings.turns_in_memory.max(1));
     let mut loaded = load_turns(&transcript, first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
         && let Some(TranscriptTurn::Loaded(turn)) = loaded.last()
@@ -112,7 +112,7 @@ fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session 
     let ExternalSession { provider, conversation } = found;
     // The directory may no longer exist: then the session can be read, and the next message reports it.
     let directory = conversation.working_directory.clone().filter(|directory| directory.is_absolute());
-    let directory = directory.unwrap_or_else(|| host.default_directory.clone());
+    let directory = directory.unwrap_or_else(|| host.settings.default_directory.clone());
     let directories = Url::from_file_path(&directory).map(String::from).into_iter().collect();
     let config = host.session_config(Some(&directory), &Default::default());
     let config = config.inspect_err(|error| tracing::warn!(%error, "imported session has no configuration"));

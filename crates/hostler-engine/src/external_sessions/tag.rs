@@ -54,7 +54,7 @@ impl Host {
         let of_it = sessions.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
         let conversations = of_it.map(|(id, _)| *id).collect();
         let provider = self.catalog.summary(session).map(|line| line.provider);
-        Ok((provider.unwrap_or_else(|| self.default_provider.clone()), conversations))
+        Ok((provider.unwrap_or_else(|| self.settings.default_provider.clone()), conversations))
     }
 }
 

@@ -307,9 +307,9 @@ impl Engine {
                 TerminalClaim::Client(_) => None,
             };
             let home = home.and_then(|uri| file_uri_to_path(&uri).ok());
-            return Ok(home.unwrap_or_else(|| host.default_directory.clone()));
+            return Ok(home.unwrap_or_else(|| host.settings.default_directory.clone()));
         };
-        let default = host.default_directory.clone();
+        let default = host.settings.default_directory.clone();
         let resources = Resources { host: Arc::clone(host) };
         let look = move |context: &ResourceContext, path: &std::path::Path| {
             if path == default {

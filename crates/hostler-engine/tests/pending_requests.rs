@@ -14,5 +14,7 @@ mod permissions;
 mod questions;
 #[path = "pending_requests/rule_changes.rs"]
 mod rule_changes;
+#[path = "pending_requests/stalled_previews.rs"]
+mod stalled_previews;
 #[path = "pending_requests/tool_calls.rs"]
 mod tool_calls;

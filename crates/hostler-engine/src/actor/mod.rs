@@ -56,6 +56,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
+use self::agent_requests::PreparedRequest;
 pub use self::background_output::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::budget_view::BudgetView;
@@ -117,6 +118,8 @@ pub(crate) enum SessionInput {
     TrustChanged,
     /// The idle window has ended, or the pool needs the agent's slot.
     IdleTimer(IdleTimerEvent),
+    /// What is displayed with a request was read, or its time limit is over.
+    RequestPrepared(Box<PreparedRequest>),
     /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
     /// Usage, limits or waits for limits have changed.
@@ -444,6 +447,7 @@ impl SessionActor {
             SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
             SessionInput::TrustChanged => self.handle_trust_changed(),
             SessionInput::IdleTimer(why) => self.handle_idle_timer(why).await,
+            SessionInput::RequestPrepared(prepared) => self.handle_request_prepared(*prepared).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
             SessionInput::BudgetChanged => self.handle_budget_changed().await,
             SessionInput::PublishBudget => self.publish_scheduled_budget().await,

@@ -76,7 +76,7 @@ use crate::broadcaster::Subscriber;
 use crate::completion::CompletionContext;
 use crate::external_sessions::{ExternalSession, ImportBatch};
 use crate::host::Host;
-use crate::paging::SnapshotTurns;
+use crate::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::pending_requests::PendingRequests;
 use crate::session::{Dispatch, Session};
 use crate::session_gate::{GateDirectories, SessionGate};
@@ -168,7 +168,17 @@ pub(crate) struct SubscribeRequest {
     pub(crate) extent: SnapshotTurns,
     pub(crate) subscriber: Subscriber,
     pub(crate) token: u64,
-    pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
+    /// What was read from the store for the snapshot.
+    pub(crate) prepared: PreparedTurns,
+    pub(crate) reply: oneshot::Sender<Result<SubscribeOutcome, EngineError>>,
+}
+
+/// Result of a subscription request.
+pub(crate) enum SubscribeOutcome {
+    /// The snapshot is in the subscriber's queue.
+    Subscribed,
+    /// This part has to be read from the store first; then the request is repeated.
+    ReadFirst(StoredPart, PreparedTurns),
 }
 
 /// The source of a session.

@@ -50,12 +50,12 @@ pub struct Options {
     /// Number of turns of the chat that `open_chat` or `web` opens.
     #[arg(long)]
     turns: Option<usize>,
-    /// Size of the transcript in MB that `transcripts` opens, or `open_chat` instead of a stored chat.
+    /// Size of the transcript in MB that `transcripts` or `stall` opens, or `open_chat` instead of a stored chat.
     #[arg(long)]
     mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 14] = [
+const BENCHMARKS: [Benchmark; 15] = [
     Benchmark {
         package: Some("hostler"),
         name: "turn",
@@ -85,6 +85,11 @@ const BENCHMARKS: [Benchmark; 14] = [
         package: Some("hostler"),
         name: "slow_client",
         about: "latency of other clients while one client does not read, during 60 000 actions",
+    },
+    Benchmark {
+        package: Some("hostler"),
+        name: "stall",
+        about: "cancel, steer and another session's message beside a stalled disk, a hanging diff preview and a transcript of 200 MB (--mb N)",
     },
     Benchmark {
         package: Some("hostler"),
@@ -146,7 +151,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "--sessions does not apply to {name}"
     );
     ensure!(options.turns.is_none() || ["open_chat", "web"].contains(&name), "--turns does not apply to {name}");
-    ensure!(options.mb.is_none() || ["open_chat", "transcripts"].contains(&name), "--mb does not apply to {name}");
+    ensure!(
+        options.mb.is_none() || ["open_chat", "stall", "transcripts"].contains(&name),
+        "--mb does not apply to {name}"
+    );
     ensure!(
         options.mb.is_none() || options.turns.is_none(),
         "--turns (stored chat) and --mb (external chat) exclude each other"

@@ -1,11 +1,11 @@
 //! One client's connection: the handshake, then a reader and a writer that run concurrently.
 //!
-//! The reader handles messages in the order of arrival. The writer owns the outbound side and drains its queue before
-//! it flushes. A client that does not read fills its queue and is disconnected; other clients are not affected.
+//! The reader never waits for a session or a disk. The writer owns the outbound side and drains its queue before it
+//! flushes. A client that does not read fills its queue and is disconnected; other clients are not affected.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
@@ -422,23 +422,34 @@ where
 #[derive(Clone, Default)]
 pub(crate) struct PendingAnswers(Arc<Mutex<HashMap<u64, PendingAnswer>>>);
 
-/// A request, and the permit of its kind, which is released when it is answered.
+/// A request, and its permits, which are released when it is answered.
 struct PendingAnswer {
     id: JsonRpcId,
-    _permit: Option<OwnedSemaphorePermit>,
+    permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl PendingAnswers {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, PendingAnswer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds a request, which holds its permit until it is answered.
     pub(crate) fn add(&self, id: JsonRpcId, permit: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, PendingAnswer { id, _permit: permit });
+        self.lock().insert(token, PendingAnswer { id, permits: permit.into_iter().collect() });
         token
     }
 
+    /// Adds a permit to a request that is not answered yet.
+    pub(crate) fn hold(&self, token: u64, permit: OwnedSemaphorePermit) {
+        if let Some(request) = self.lock().get_mut(&token) {
+            request.permits.push(permit);
+        }
+    }
+
     pub(crate) fn take(&self, token: u64) -> Option<JsonRpcId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&token).map(|request| request.id)
+        self.lock().remove(&token).map(|request| request.id)
     }
 }
 

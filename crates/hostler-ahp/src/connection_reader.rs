@@ -1,12 +1,13 @@
-//! Reads a client's messages after the handshake, in the order of arrival, and carries them out.
+//! Reads a client's messages after the handshake and carries them out, in the order of arrival per session.
 //!
-//! Owns the per-client limits on concurrent requests. What a method does is in `methods`.
+//! The reader waits for no session and no disk, so one busy session does not delay the others. It waits only at the
+//! per-client limits, which it owns. What a method does is in `methods`.
 
 use std::sync::Arc;
 
 use ahp_types::commands::{FetchTurnsParams, ListSessionsParams, SubscribeResult};
 use futures::{Stream, StreamExt as _};
-use hostler_engine::{Engine, SnapshotTurns, Subscriber};
+use hostler_engine::{CreateSession, Engine, ROOT_CHANNEL_URI, SnapshotTurns, Subscriber};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -18,6 +19,7 @@ use crate::encode::{self, Frame};
 use crate::host_requests::HostRequests;
 use crate::log_channels::{self, LogSubscriptions};
 use crate::methods::{self, DecodedCommand};
+use crate::ordered_tasks::{MessageOrder, OrderedTasks};
 use crate::protocol::{self, ChannelKind};
 use crate::resources::{self, FileOpLimiter};
 use crate::rpc::{self, IncomingMessage, JsonRpcId, RpcError};
@@ -35,8 +37,12 @@ const MAX_CONCURRENT_LOOKUPS: usize = 32;
 /// It is larger than the number of pending host requests, so the client's answers to those are always read.
 pub(crate) const MAX_UNANSWERED_REQUESTS: usize = 256;
 
-/// Maximum number of pages of turns queued for one client: each can be large, and the next one starts where it ends.
-const MAX_PENDING_TURN_PAGES: usize = 1;
+/// Maximum number of pages of turns that are read and queued for one client, over all chats: each can be large. Those of
+/// one chat follow each other.
+const MAX_PENDING_TURN_PAGES: usize = 4;
+
+/// Maximum number of chat snapshots that are read and queued for one client: each can be large.
+const MAX_PENDING_SNAPSHOTS: usize = 8;
 
 /// A request that is not answered yet, and its permit.
 struct UnansweredRequest {
@@ -54,7 +60,11 @@ pub(crate) struct ConnectionReader {
     /// Queue for answers that may be large.
     large_replies: mpsc::Sender<Frame>,
     host_requests: HostRequests,
+    /// The order of messages that wait.
+    order: MessageOrder,
     dispatch_queue: DispatchQueue,
+    /// Requests for older turns, in order per chat.
+    turn_page_order: OrderedTasks,
     /// Limits subscriptions that wait for a chat.
     early_subscriptions: Arc<Semaphore>,
     /// Limits attachment plans, which carry the attachments.
@@ -65,6 +75,8 @@ pub(crate) struct ConnectionReader {
     unanswered: Arc<Semaphore>,
     /// Limits pages of turns that wait to be written.
     turn_pages: Arc<Semaphore>,
+    /// Limits chat snapshots that wait to be written.
+    snapshots: Arc<Semaphore>,
     /// Limits file operations.
     file_ops: FileOpLimiter,
     /// The client's log subscriptions, if the host offers its log.
@@ -81,12 +93,15 @@ impl ConnectionReader {
         large_replies: mpsc::Sender<Frame>,
         host_requests: HostRequests,
     ) -> Self {
+        let order = MessageOrder::new(&context.tasks);
         let dispatch_queue =
-            DispatchQueue::new(context.engine.clone(), context.tasks.clone(), ClientFiles(host_requests.clone()));
+            DispatchQueue::new(context.engine.clone(), order.clone(), ClientFiles(host_requests.clone()));
+        let turn_page_order = OrderedTasks::new(context.tasks.clone());
         let room = |most| Arc::new(Semaphore::new(most));
         let (early_subscriptions, plans, lookups) =
             (room(MAX_EARLY_SUBSCRIPTIONS), room(MAX_CONCURRENT_PLANS), room(MAX_CONCURRENT_LOOKUPS));
         let (turn_pages, unanswered) = (room(MAX_PENDING_TURN_PAGES), room(MAX_UNANSWERED_REQUESTS));
+        let snapshots = room(MAX_PENDING_SNAPSHOTS);
         let file_ops = FileOpLimiter::default();
         Self {
             context,
@@ -96,12 +111,15 @@ impl ConnectionReader {
             replies,
             large_replies,
             host_requests,
+            order,
             dispatch_queue,
+            turn_page_order,
             early_subscriptions,
             plans,
             lookups,
             unanswered,
             turn_pages,
+            snapshots,
             file_ops,
             logs: None,
         }
@@ -140,6 +158,21 @@ impl ConnectionReader {
     /// `false` if the writer has ended.
     async fn reply(&self, frame: Frame) -> bool {
         self.replies.send(frame).await.is_ok()
+    }
+
+    /// Answers when the work is done, which starts after the creation of the channel's session. The work finishes even if
+    /// the client disconnects.
+    fn answer_in_session(
+        &self,
+        request: UnansweredRequest,
+        channel: &str,
+        work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
+    ) -> bool {
+        let created = self.order.creation(channel);
+        self.answer_later(request, async move {
+            created.await;
+            work.await
+        })
     }
 
     /// Answers when the work is done. The work finishes even if the client disconnects.
@@ -201,10 +234,15 @@ impl ConnectionReader {
         let Ok(permit) = Arc::clone(&self.unanswered).acquire_owned().await else { return false };
         let request = UnansweredRequest { id, permit };
         let engine = self.context.engine.clone();
-        match methods::decode_command(&engine, &self.client_id, &self.subscriber, method, params) {
+        match methods::decode_command(&self.client_id, &self.subscriber, method, params) {
             DecodedCommand::AnswerNow(result) => self.reply(encode::answer(&request.id, result)).await,
             DecodedCommand::ListSessions(params) => self.list_sessions(request, params).await,
-            DecodedCommand::Subscribe(channel, extent) => self.subscribe(request, &channel, extent).await,
+            DecodedCommand::CreateSession(params) => self.create_session(request, *params),
+            DecodedCommand::CreateChat(params) => {
+                let channel = params.channel.clone();
+                self.answer_in_session(request, &channel, async move { methods::create_chat(&engine, &params) })
+            }
+            DecodedCommand::Subscribe(channel, extent) => self.subscribe(request, channel, extent).await,
             DecodedCommand::FetchTurns(params) => self.fetch_turns(request.id, params).await,
             DecodedCommand::Resource(resource) => self.handle_resource_request(request.id, resource).await,
             DecodedCommand::Search(search) => {
@@ -214,12 +252,16 @@ impl ConnectionReader {
                 self.answer_lookup(request, async move { crate::session_check::check_sessions(&engine).await }).await
             }
             DecodedCommand::Trust(trust) => self.answer_lookup(request, trust.execute(engine)).await,
-            DecodedCommand::TagSession(params) => self.answer_later(request, async move {
-                engine.tag_session(&params.channel, params.tag.as_deref()).await?;
-                Ok(Value::Null)
-            }),
+            DecodedCommand::TagSession(params) => {
+                let channel = params.channel.clone();
+                self.answer_in_session(request, &channel, async move {
+                    engine.tag_session(&params.channel, params.tag.as_deref()).await?;
+                    Ok(Value::Null)
+                })
+            }
             DecodedCommand::ReadAuditLog(params) => {
-                self.answer_later(request, async move { methods::read_audit_log(&engine, params).await })
+                let channel = params.channel.clone();
+                self.answer_in_session(request, &channel, async move { methods::read_audit_log(&engine, params).await })
             }
             DecodedCommand::Authenticate(params) => {
                 // Tasks can overtake each other, so the order of sign-ins is fixed here. A sequence number that is not
@@ -235,16 +277,24 @@ impl ConnectionReader {
                 self.answer_lookup(request, async move { methods::resolve_config(&engine, params).await }).await
             }
             DecodedCommand::Completions(params) => {
-                self.answer_lookup(request, async move { methods::list_completions(&engine, params).await }).await
+                let created = self.order.creation(&params.channel);
+                let completions = async move {
+                    created.await;
+                    methods::list_completions(&engine, params).await
+                };
+                self.answer_lookup(request, completions).await
             }
             DecodedCommand::ConfigCompletions(params) => {
                 self.answer_lookup(request, async move { methods::list_config_completions(&engine, params).await })
                     .await
             }
-            DecodedCommand::StopBackgroundWork(work) => self.answer_later(request, async move {
-                let stopped = engine.stop_background_work(&work.channel, &work.id).await;
-                stopped.map(|()| Value::Null).map_err(RpcError::from)
-            }),
+            DecodedCommand::StopBackgroundWork(work) => {
+                let channel = work.channel.clone();
+                self.answer_in_session(request, &channel, async move {
+                    let stopped = engine.stop_background_work(&work.channel, &work.id).await;
+                    stopped.map(|()| Value::Null).map_err(RpcError::from)
+                })
+            }
             DecodedCommand::ReadBackgroundOutput(work) => {
                 let output = async move {
                     let end = engine.background_output(&work.channel, &work.id).await?;
@@ -252,10 +302,13 @@ impl ConnectionReader {
                 };
                 self.answer_lookup(request, output).await
             }
-            DecodedCommand::DisposeSession(session) => self.answer_later(request, async move {
-                let disposed = engine.dispose_session(&session).await;
-                disposed.map(|()| Value::Null).map_err(RpcError::from)
-            }),
+            DecodedCommand::DisposeSession(session) => {
+                let channel = session.clone();
+                self.answer_in_session(request, &channel, async move {
+                    let disposed = engine.dispose_session(&session).await;
+                    disposed.map(|()| Value::Null).map_err(RpcError::from)
+                })
+            }
             DecodedCommand::CreateTerminal(params) => {
                 let client = self.client_id.clone();
                 self.answer_lookup(request, async move { methods::create_terminal(&engine, &client, params).await })
@@ -266,12 +319,13 @@ impl ConnectionReader {
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
             DecodedCommand::RemoveImages(params) => {
-                self.answer_later(request, async move { methods::remove_images(&engine, params).await })
+                let channel = params.channel.clone();
+                self.answer_in_session(request, &channel, async move { methods::remove_images(&engine, params).await })
             }
             DecodedCommand::PlanAttachments(params) => match Arc::clone(&self.plans).try_acquire_owned() {
                 Ok(permit) => {
-                    let files = ClientFiles(self.host_requests.clone());
-                    self.answer_later(request, async move {
+                    let (files, channel) = (ClientFiles(self.host_requests.clone()), params.channel.clone());
+                    self.answer_in_session(request, &channel, async move {
                         let planned = methods::plan_attachments(&engine, params, &files).await;
                         drop(permit);
                         planned
@@ -310,6 +364,22 @@ impl ConnectionReader {
         true
     }
 
+    /// Creates a session. Later messages of the session wait for it.
+    fn create_session(&self, request: UnansweredRequest, params: CreateSession) -> bool {
+        let UnansweredRequest { id, permit } = request;
+        let (engine, replies, channel) = (self.context.engine.clone(), self.replies.clone(), params.uri.clone());
+        // The host's configuration contains defaults of new sessions.
+        let configuration = self.order.earlier_dispatches(ROOT_CHANNEL_URI);
+        self.order.enqueue_creation(&channel, async move {
+            configuration.await;
+            let result = methods::create_session(&engine, params).await;
+            // The client may have disconnected.
+            let _ = replies.send(encode::answer(&id, result)).await;
+            drop(permit);
+        });
+        true
+    }
+
     /// Loads older turns; the answer follows them through the same queue.
     async fn fetch_turns(&self, id: JsonRpcId, params: FetchTurnsParams) -> bool {
         let Ok(permit) = Arc::clone(&self.lookups).try_acquire_owned() else {
@@ -318,7 +388,9 @@ impl ConnectionReader {
         let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
         let (waiting, replies, pages) =
             (self.pending_answers.clone(), self.replies.clone(), Arc::clone(&self.turn_pages));
-        self.context.tasks.spawn(async move {
+        let (subscribed, chat) = (self.order.earlier_subscriptions(&params.channel), params.channel.clone());
+        self.turn_page_order.enqueue(&chat, async move {
+            subscribed.await;
             let token = waiting.add(id, pages.acquire_owned().await.ok());
             let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
             drop(permit);
@@ -332,58 +404,69 @@ impl ConnectionReader {
         true
     }
 
-    async fn subscribe(&self, request: UnansweredRequest, channel: &str, extent: SnapshotTurns) -> bool {
+    /// Subscribes; the answer is the snapshot, through the delivery queue.
+    async fn subscribe(&self, request: UnansweredRequest, channel: String, extent: SnapshotTurns) -> bool {
         let UnansweredRequest { id, permit } = request;
-        if let Some(logs) = self.logs.as_ref().filter(|_| log_channels::is_log_channel(channel)) {
+        if let Some(logs) = self.logs.as_ref().filter(|_| log_channels::is_log_channel(&channel)) {
             let is_open = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
-            logs.subscribe(channel);
+            logs.subscribe(&channel);
             return is_open;
         }
         let token = self.pending_answers.add(id, Some(permit));
-        // A task waits for a channel that does not exist yet; the client's next messages do not.
-        if self.context.engine.is_channel_expected(channel)
-            && let Ok(permit) = Arc::clone(&self.early_subscriptions).try_acquire_owned()
-        {
-            let (engine, subscriber, channel) =
-                (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
-            let (waiting, replies) = (self.pending_answers.clone(), self.replies.clone());
-            self.context.tasks.spawn(async move {
-                let result = engine.subscribe_or_wait(&channel, extent, &subscriber, token).await;
-                drop(permit);
-                if let Err(error) = result
-                    && let Some(id) = waiting.take(token)
-                {
-                    // The client may have disconnected.
-                    let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+        let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
+        let (waiting, replies) = (self.pending_answers.clone(), self.replies.clone());
+        let (early, snapshots) = (Arc::clone(&self.early_subscriptions), Arc::clone(&self.snapshots));
+        let key = channel.clone();
+        self.order.enqueue_subscription(&key, async move {
+            // The chat may not exist yet.
+            let is_early = engine.is_channel_expected(&channel);
+            let early = if is_early { early.try_acquire_owned().ok() } else { None };
+            let result = match early {
+                Some(_permit) => engine.subscribe_or_wait(&channel, extent, &subscriber, token).await,
+                None => {
+                    if ChannelKind::of(&channel) == Some(ChannelKind::Chat)
+                        && let Ok(permit) = snapshots.acquire_owned().await
+                    {
+                        waiting.hold(token, permit);
+                    }
+                    engine.subscribe_with_turns(&channel, extent, &subscriber, token).await
                 }
-            });
-            return true;
-        }
-        let result = self.context.engine.subscribe_with_turns(channel, extent, &self.subscriber, token).await;
-        match result {
-            // The answer is the snapshot, which is queued already.
-            Ok(()) => true,
-            Err(error) => match self.pending_answers.take(token) {
-                Some(id) => self.reply(encode::answer(&id, Err(error.into()))).await,
-                None => true,
-            },
-        }
+            };
+            if let Err(error) = result
+                && let Some(id) = waiting.take(token)
+            {
+                // The client may have disconnected.
+                let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+            }
+        });
+        true
     }
 
     async fn handle_notification(&self, method: &str, params: Value, size: usize) {
         match method {
             "unsubscribe" => {
                 if let Some(channel) = params.get("channel").and_then(Value::as_str) {
-                    if let Some(logs) = &self.logs {
-                        logs.unsubscribe(channel);
-                    }
-                    let (engine, id) = (&self.context.engine, self.subscriber.id());
-                    engine.unsubscribe_client(&self.client_id, channel, id).await;
+                    self.unsubscribe(channel).await;
                 }
             }
             "dispatchAction" => self.dispatch(params, size).await,
             _ => tracing::debug!(method, "ignored an unknown notification"),
         }
+    }
+
+    async fn unsubscribe(&self, channel: &str) {
+        if let Some(logs) = &self.logs {
+            logs.unsubscribe(channel);
+        }
+        let Ok(permit) = Arc::clone(&self.unanswered).acquire_owned().await else { return };
+        let (engine, client, id) = (self.context.engine.clone(), self.client_id.clone(), self.subscriber.id());
+        let (subscribed, dispatched) = (channel.to_owned(), self.order.earlier_dispatches(channel));
+        self.order.enqueue_subscription(channel, async move {
+            // One of them may have made the client active in the session.
+            dispatched.await;
+            engine.unsubscribe_client(&client, &subscribed, id).await;
+            drop(permit);
+        });
     }
 
     async fn dispatch(&self, params: Value, size: usize) {
@@ -399,9 +482,10 @@ impl ConnectionReader {
 }
 
 impl Drop for ConnectionReader {
-    /// Closes the semaphore: tasks that wait for a page permit resume and find the client disconnected.
+    /// Closes the semaphores: tasks that wait for a permit resume and find the client disconnected.
     fn drop(&mut self) {
         self.turn_pages.close();
+        self.snapshots.close();
     }
 }
 

@@ -1,108 +1,93 @@
-//! Ordered dispatch queue of one connection: carries out a client's dispatches in their order, although some take long.
+//! A client's dispatches: carried out in order per session, although some take long.
 //!
-//! A message with attachments is prepared first, in the queue's task; the client's next dispatches wait behind it. With
-//! an empty queue a dispatch goes to the engine directly. Received dispatches are carried out even if the connection
-//! ends.
+//! A message with attachments is prepared first; the client's next dispatches to the same session wait behind it.
+//! Received dispatches are carried out even if the connection ends.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hostler_engine::{Dispatch, Engine};
-use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::client_files::ClientFiles;
+use crate::ordered_tasks::MessageOrder;
 use crate::protocol::DispatchError;
 
-/// Maximum number of queued dispatches of one client.
+/// Maximum number of one client's dispatches that are not carried out yet.
 const MAX_QUEUED_DISPATCHES: usize = 64;
 
-/// Maximum size of queued frames, beyond the first one.
-const MAX_QUEUED_BYTES: usize = 128 * 1024 * 1024;
+/// Maximum size of their frames in KiB. A larger frame is carried out alone.
+const MAX_QUEUED_KIB: u32 = 128 * 1024;
 
-/// A dispatch, with this surface's rejection if it has one.
-struct QueuedDispatch {
-    dispatch: Dispatch,
-    /// Why it is rejected.
-    rejection: Option<DispatchError>,
-    /// Size of its frame.
-    frame_bytes: usize,
-}
-
-/// What is queued or running.
-#[derive(Default)]
-struct QueueLoad {
-    dispatches: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// The dispatch queue of one connection.
+/// The dispatches of one connection.
 pub(crate) struct DispatchQueue {
     engine: Engine,
-    tasks: TaskTracker,
+    order: MessageOrder,
     files: ClientFiles,
-    load: Arc<QueueLoad>,
-    /// To the task that prepares attachments, which starts with the first message that has some.
-    sender: OnceLock<mpsc::Sender<QueuedDispatch>>,
+    /// Limits the dispatches that are not carried out.
+    slots: Arc<Semaphore>,
+    /// Limits the size of their frames.
+    queued_kib: Arc<Semaphore>,
+    /// Number of dispatches whose attachments are not prepared yet.
+    unprepared: Arc<AtomicUsize>,
 }
+
+/// The share of a dispatch in the limits.
+type DispatchPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl DispatchQueue {
-    pub(crate) fn new(engine: Engine, tasks: TaskTracker, files: ClientFiles) -> Self {
-        Self { engine, tasks, files, load: Arc::default(), sender: OnceLock::new() }
+    pub(crate) fn new(engine: Engine, order: MessageOrder, files: ClientFiles) -> Self {
+        let slots = Arc::new(Semaphore::new(MAX_QUEUED_DISPATCHES));
+        let queued_kib = Arc::new(Semaphore::new(MAX_QUEUED_KIB as usize));
+        Self { engine, order, files, slots, queued_kib, unprepared: Arc::default() }
     }
 
-    /// Carries out a dispatch, or its rejection, after the earlier ones.
-    pub(crate) async fn enqueue(&self, dispatch: Dispatch, refused: Option<DispatchError>, size: usize) {
-        let waiting = self.load.dispatches.load(Ordering::Acquire);
-        let needs = refused.is_none() && dispatch.has_attachments();
-        let queued = QueuedDispatch { dispatch, rejection: refused, frame_bytes: size };
-        if waiting == 0 && !needs {
-            return dispatch_directly(&self.engine, queued).await;
-        }
-        let too_much = waiting > 0 && self.load.bytes.load(Ordering::Acquire).saturating_add(size) > MAX_QUEUED_BYTES;
-        if waiting >= MAX_QUEUED_DISPATCHES || too_much {
-            return self.engine.reject(queued.dispatch, DispatchError::QueueFull).await;
-        }
-        self.load.dispatches.fetch_add(1, Ordering::AcqRel);
-        self.load.bytes.fetch_add(size, Ordering::AcqRel);
-        let behind = self.sender.get_or_init(|| self.spawn_worker());
-        // The channel has capacity for every admitted dispatch, and the task lives as long as `self`.
-        if let Err(mpsc::error::TrySendError::Full(queued) | mpsc::error::TrySendError::Closed(queued)) =
-            behind.try_send(queued)
-        {
-            self.load.release(queued.frame_bytes);
-            self.engine.reject(queued.dispatch, DispatchError::QueueFull).await;
-        }
-    }
-
-    fn spawn_worker(&self) -> mpsc::Sender<QueuedDispatch> {
-        let (sender, mut queue) = mpsc::channel::<QueuedDispatch>(MAX_QUEUED_DISPATCHES);
-        let (engine, files, load) = (self.engine.clone(), self.files.clone(), Arc::clone(&self.load));
-        self.tasks.spawn(async move {
-            while let Some(queued) = queue.recv().await {
-                let size = queued.frame_bytes;
-                if queued.rejection.is_none() && queued.dispatch.has_attachments() {
-                    engine.dispatch_with_attachments(queued.dispatch, &files).await;
-                } else {
-                    dispatch_directly(&engine, queued).await;
-                }
-                load.release(size);
+    /// Carries out a dispatch, or its rejection, after the earlier ones of the same session. Waits only if the client has
+    /// too many dispatches that are not carried out.
+    pub(crate) async fn enqueue(&self, dispatch: Dispatch, rejection: Option<DispatchError>, frame_bytes: usize) {
+        let permit = match self.try_admit(frame_bytes) {
+            Some(permit) => permit,
+            // Preparing attachments can take long.
+            None if self.unprepared.load(Ordering::Acquire) > 0 => {
+                return self.engine.reject(dispatch, DispatchError::QueueFull).await;
             }
+            None => match self.admit(frame_bytes).await {
+                Some(permit) => permit,
+                None => return,
+            },
+        };
+        let (engine, channel) = (self.engine.clone(), dispatch.channel.clone());
+        if rejection.is_some() || !dispatch.has_attachments() {
+            return self.order.enqueue_dispatch(&channel, async move {
+                match rejection {
+                    None => engine.dispatch(dispatch).await,
+                    Some(reason) => engine.reject(dispatch, reason).await,
+                }
+                drop(permit);
+            });
+        }
+        self.unprepared.fetch_add(1, Ordering::AcqRel);
+        let (files, unprepared) = (self.files.clone(), Arc::clone(&self.unprepared));
+        self.order.enqueue_dispatch(&channel, async move {
+            engine.dispatch_with_attachments(dispatch, &files).await;
+            unprepared.fetch_sub(1, Ordering::AcqRel);
+            drop(permit);
         });
-        sender
+    }
+
+    fn try_admit(&self, frame_bytes: usize) -> Option<DispatchPermit> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        let size = Arc::clone(&self.queued_kib).try_acquire_many_owned(frame_kib(frame_bytes)).ok()?;
+        Some((slot, size))
+    }
+
+    async fn admit(&self, frame_bytes: usize) -> Option<DispatchPermit> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let size = Arc::clone(&self.queued_kib).acquire_many_owned(frame_kib(frame_bytes)).await.ok()?;
+        Some((slot, size))
     }
 }
 
-impl QueueLoad {
-    fn release(&self, size: usize) {
-        self.bytes.fetch_sub(size, Ordering::AcqRel);
-        self.dispatches.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-async fn dispatch_directly(engine: &Engine, queued: QueuedDispatch) {
-    match queued.rejection {
-        None => engine.dispatch(queued.dispatch).await,
-        Some(reason) => engine.reject(queued.dispatch, reason).await,
-    }
+fn frame_kib(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(MAX_QUEUED_KIB).min(MAX_QUEUED_KIB)
 }

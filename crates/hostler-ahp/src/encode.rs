@@ -22,6 +22,9 @@ use crate::ws::{FrameEncoding, MessageBuilder};
 /// Text of a frame.
 pub(crate) type Frame = Bytes;
 
+/// A long message yields to other tasks after this many bytes.
+const MAX_UNYIELDED_BYTES: usize = 1024 * 1024;
+
 /// Whether clients of a version receive an envelope: they know the action, or the envelope answers the client that
 /// dispatched it.
 fn is_visible_to(version: &ProtocolVersion, item: &PublishedAction) -> bool {
@@ -210,10 +213,10 @@ impl AnswerWriter {
         Ok(())
     }
 
-    /// Writes a snapshot in wire format. Turns that are not in memory are read page by page and written as stored.
+    /// Writes a snapshot in wire format. Turns that were read from the store are written as stored.
     ///
     /// # Errors
-    /// If turns cannot be read; nothing is written then.
+    /// If the state cannot be encoded; nothing is written then.
     pub(crate) async fn write_snapshot(
         &mut self,
         version: &ProtocolVersion,
@@ -234,7 +237,7 @@ impl AnswerWriter {
     ) -> Result<(), RpcError> {
         let ChannelSnapshot { resource, state, older_turns: older, from_seq } = snapshot;
         let state = version.downgrade_state(state.into());
-        let (mut chat, mut older) = match (state, older) {
+        let (mut chat, older) = match (state, older) {
             (SnapshotState::Chat(chat), Some(older)) => (chat, older),
             (state, _) => {
                 let from_seq = i64::try_from(from_seq).unwrap_or(i64::MAX);
@@ -250,10 +253,15 @@ impl AnswerWriter {
         self.open_object(members)?;
         self.push(r#""turns":["#);
         let mut first = true;
-        while let Some(page) = older.next_page().await? {
-            for turn in page {
-                self.push(if std::mem::take(&mut first) { "" } else { "," });
-                self.push(&turn);
+        let mut unyielded_bytes = 0;
+        for turn in older {
+            self.push(if std::mem::take(&mut first) { "" } else { "," });
+            self.push(&turn);
+            unyielded_bytes += turn.len();
+            // Other tasks of this thread continue while a long chat is written.
+            if unyielded_bytes > MAX_UNYIELDED_BYTES {
+                unyielded_bytes = 0;
+                tokio::task::yield_now().await;
             }
         }
         for turn in turns {

@@ -22,6 +22,7 @@ mod http_frontend;
 mod log_channels;
 mod memory_connection;
 mod methods;
+mod ordered_tasks;
 mod protocol;
 mod protocol_version;
 mod resources;

@@ -1,5 +1,5 @@
-//! The commands: decodes each request of a ready connection and carries out the quick ones. Slow ones are returned as
-//! [`DecodedCommand`] for `connection_reader`.
+//! The commands: decodes each request of a ready connection to a [`DecodedCommand`], which `connection_reader` carries out
+//! with the functions of this module.
 
 use std::time::Duration;
 
@@ -29,6 +29,10 @@ use crate::{browser_sessions, decode, resources, search, trust};
 pub(crate) enum DecodedCommand {
     /// Answer with this result.
     AnswerNow(Result<Value, RpcError>),
+    /// Create a session, which checks its directories on the disk.
+    CreateSession(Box<CreateSession>),
+    /// Create a chat of a session.
+    CreateChat(CreateChatParams),
     /// Subscribe and answer with the snapshot.
     Subscribe(String, SnapshotTurns),
     /// Load older turns and answer after them.
@@ -116,7 +120,7 @@ const MAX_AUDIT_PAGE_ENTRIES: usize = 500;
 /// `hostler/listAudit`, an extension: the decisions on a session's tool calls, page by page.
 #[derive(serde::Deserialize)]
 pub(crate) struct AuditParams {
-    channel: String,
+    pub(crate) channel: String,
     /// The last entry that the client has.
     #[serde(default)]
     after: i64,
@@ -126,7 +130,7 @@ pub(crate) struct AuditParams {
 /// `hostler/removeImages`, an extension: removes images from a conversation.
 #[derive(serde::Deserialize)]
 pub(crate) struct RemoveImagesParams {
-    channel: String,
+    pub(crate) channel: String,
     images: ImageSelectionParam,
 }
 
@@ -140,7 +144,7 @@ enum ImageSelectionParam {
 /// `hostler/planAttachments`, an extension: what would happen to attachments if a message carried them to a chat now.
 #[derive(serde::Deserialize)]
 pub(crate) struct PlanAttachmentsParams {
-    channel: String,
+    pub(crate) channel: String,
     attachments: Vec<MessageAttachment>,
 }
 
@@ -187,9 +191,8 @@ pub(crate) fn parse_reconnect(params: Value) -> Result<ReconnectRequest, RpcErro
     })
 }
 
-/// Decodes a request on a ready connection and, if it is quick, carries it out.
+/// Decodes a request on a ready connection.
 pub(crate) fn decode_command(
-    engine: &Engine,
     client_id: &str,
     subscriber: &Subscriber,
     method: &str,
@@ -211,7 +214,10 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::FetchTurns(params),
             Err(error) => Err(error),
         },
-        "createSession" => create_session(engine, client_id, subscriber, params),
+        "createSession" => match parse_create_session(client_id, subscriber, params) {
+            Ok(request) => return DecodedCommand::CreateSession(Box::new(request)),
+            Err(error) => Err(error),
+        },
         "disposeSession" => match decode::params::<ChannelParams>(params) {
             Ok(params) => return DecodedCommand::DisposeSession(params.channel),
             Err(error) => Err(error),
@@ -257,7 +263,10 @@ pub(crate) fn decode_command(
             Ok(params) => return DecodedCommand::TagSession(params),
             Err(error) => Err(error),
         },
-        "createChat" => create_chat(engine, params),
+        "createChat" => match decode::params(params) {
+            Ok(params) => return DecodedCommand::CreateChat(params),
+            Err(error) => Err(error),
+        },
         // Extension: AHP cannot remove images from a conversation.
         "hostler/removeImages" => match decode::params::<RemoveImagesParams>(params) {
             Ok(params) => return DecodedCommand::RemoveImages(params),
@@ -334,7 +343,7 @@ pub(crate) struct BackgroundWorkParams {
     pub(crate) id: String,
 }
 
-fn create_session(engine: &Engine, client_id: &str, subscriber: &Subscriber, params: Value) -> Result<Value, RpcError> {
+fn parse_create_session(client_id: &str, subscriber: &Subscriber, params: Value) -> Result<CreateSession, RpcError> {
     if params.get("fork").is_some_and(|fork| !fork.is_null()) {
         let sentence = "a session cannot be forked on creation; fork a chat with createChat where it is offered";
         return Err(RpcError::invalid_params(sentence));
@@ -343,14 +352,21 @@ fn create_session(engine: &Engine, client_id: &str, subscriber: &Subscriber, par
     if params.active_client.as_ref().is_some_and(|active| active.client_id != client_id) {
         return Err(RpcError::invalid_params("activeClient must be the requesting client"));
     }
-    engine.create_session(CreateSession {
+    Ok(CreateSession {
         uri: params.channel,
         provider: params.provider,
         working_directories: params.working_directories.unwrap_or_default(),
         config: params.config,
         active_client: params.active_client,
         progress: params.progress_token.map(|token| ProgressRequest { token, subscriber: subscriber.clone() }),
-    })?;
+    })
+}
+
+/// Creates a session on a blocking thread.
+pub(crate) async fn create_session(engine: &Engine, request: CreateSession) -> Result<Value, RpcError> {
+    let engine = engine.clone();
+    let created = tokio::task::spawn_blocking(move || engine.create_session(request)).await;
+    created.unwrap_or(Err(EngineError::Stopping))?;
     Ok(Value::Null)
 }
 
@@ -366,10 +382,9 @@ pub(crate) async fn create_terminal(
 }
 
 /// Every session has its default chat from the start, so creating that one succeeds without an effect.
-fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
-    let params: CreateChatParams = decode::params(params)?;
+pub(crate) fn create_chat(engine: &Engine, params: &CreateChatParams) -> Result<Value, RpcError> {
     if !engine.has_session(&params.channel) {
-        return Err(EngineError::SessionNotFound(params.channel).into());
+        return Err(EngineError::SessionNotFound(params.channel.clone()).into());
     }
     if params.chat != hostler_engine::default_chat_uri(&params.channel) {
         return Err(RpcError::invalid_params("this host does not offer several chats in a session"));

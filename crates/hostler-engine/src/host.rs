@@ -226,8 +226,13 @@ impl Host {
             loop {
                 ticks.tick().await;
                 let Some(host) = host.upgrade() else { return };
-                host.permissions.notify_rule_changes();
-                host.permissions.notify_trust_changes();
+                let polled = tokio::task::spawn_blocking(move || {
+                    host.permissions.notify_rule_changes();
+                    host.permissions.notify_trust_changes();
+                });
+                if let Err(error) = polled.await {
+                    tracing::error!(%error, "failed to poll the rules and trust files");
+                }
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });

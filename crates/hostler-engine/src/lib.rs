@@ -111,5 +111,5 @@ pub use turn::{
 };
 pub use uri::{
     ROOT_CHANNEL_URI, annotated_session, annotations_uri, default_chat_uri, is_session_uri, is_terminal_channel,
-    sub_agent_chat_uri,
+    session_of, sub_agent_chat_uri,
 };

@@ -1,9 +1,10 @@
 //! Pages of turns: how many turns of a chat a snapshot contains, and how clients load the turns before them.
 //!
-//! Completed turns do not change. A snapshot is therefore the turn window at a sequence number, and older rows are read
-//! page by page when the snapshot is written to the client. The first turn that each connection received is stored with
-//! its subscriber, in sequence order; `chat/turnsLoaded` is a unicast action.
+//! Completed turns do not change. Older rows are therefore read first, while the session continues, and the snapshot adds
+//! the turn window at a sequence number. The first turn that each connection received is stored with its subscriber, in
+//! sequence order; `chat/turnsLoaded` is a unicast action.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ const MAX_PAGE_TURNS: usize = 100;
 /// A page gets no further turn once it has this many bytes.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Page size for reading a long chat while its snapshot is written to a client.
+/// Page size for reading a long chat before its snapshot is taken.
 const READ_PAGE: TurnPageLimits = TurnPageLimits { max_turns: 512, max_bytes: 1024 * 1024, from_end: false };
 
 /// Which turns of a chat a snapshot contains.
@@ -45,36 +46,25 @@ pub enum SnapshotTurns {
     SameAsBefore,
 }
 
-/// Turns before those in a snapshot's state, read page by page.
-#[derive(Clone)]
+/// Turns before those in a snapshot's state. They were read from the store before the snapshot was taken, so neither the
+/// session nor the connection waits for the disk.
+#[derive(Clone, Default)]
 pub struct OlderTurns {
-    host: Arc<Host>,
-    chat: Arc<str>,
-    positions: Range<usize>,
+    turns: VecDeque<String>,
 }
 
 impl fmt::Debug for OlderTurns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OlderTurns").field("between", &self.positions).finish_non_exhaustive()
+        f.debug_struct("OlderTurns").field("count", &self.turns.len()).finish_non_exhaustive()
     }
 }
 
-impl OlderTurns {
-    /// Reads the next page in order, each turn as JSON; `None` after the last page.
-    ///
-    /// # Errors
-    /// If the store cannot be read, or the chat no longer exists.
-    pub async fn next_page(&mut self) -> Result<Option<Vec<String>>, EngineError> {
-        if self.positions.is_empty() {
-            return Ok(None);
-        }
-        self.host.wait_until_imported(&self.chat, self.positions.start).await?;
-        let turns = self.host.store.load_turns(&self.chat, self.positions.clone(), READ_PAGE).await?;
-        if turns.is_empty() {
-            return Err(EngineError::ChannelNotFound(self.chat.to_string()));
-        }
-        self.positions.start += turns.len();
-        Ok(Some(turns.into_iter().map(turn_json).collect()))
+impl Iterator for OlderTurns {
+    type Item = String;
+
+    /// The next turn in order, as JSON.
+    fn next(&mut self) -> Option<String> {
+        self.turns.pop_front()
     }
 }
 
@@ -83,8 +73,43 @@ pub(crate) struct ChatSnapshot {
     pub(crate) state: Arc<ChatState>,
     /// Index of the first turn in the snapshot.
     pub(crate) first_turn: usize,
-    /// Turns that are read from the store when the snapshot is written.
+    /// Turns of the snapshot that are not in memory.
     pub(crate) older_turns: Option<OlderTurns>,
+}
+
+/// The part of a chat's snapshot that is in the store only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredPart {
+    /// Indexes of the turns.
+    turns: Range<usize>,
+    /// Index of the turn whose id the cursor of the snapshot contains.
+    cursor_turn: Option<usize>,
+}
+
+/// What was read from the store for a snapshot.
+#[derive(Default)]
+pub(crate) struct PreparedTurns {
+    /// Index of the first of the turns.
+    first_turn: usize,
+    older: OlderTurns,
+    /// A turn's index and id.
+    cursor_turn: Option<(usize, String)>,
+}
+
+impl PreparedTurns {
+    /// The indexes of the turns that were read.
+    fn positions(&self) -> Range<usize> {
+        self.first_turn..self.first_turn + self.older.turns.len()
+    }
+
+    fn contains(&self, part: &StoredPart) -> bool {
+        (part.turns.is_empty() || self.positions() == part.turns)
+            && part.cursor_turn.is_none_or(|position| self.cursor_id(position).is_some())
+    }
+
+    fn cursor_id(&self, position: usize) -> Option<&String> {
+        self.cursor_turn.as_ref().filter(|(known, _)| *known == position).map(|(_, id)| id)
+    }
 }
 
 /// End of a page: the index of a turn, with the id of the turn right before it, if that one is imported.
@@ -116,14 +141,18 @@ struct TurnPage {
 }
 
 impl Host {
-    /// Returns a chat with the turns that a subscriber requested.
-    pub(crate) async fn chat_snapshot(
-        self: &Arc<Self>,
+    /// Returns a chat with the turns that a subscriber requested. Never waits.
+    ///
+    /// # Errors
+    /// The part that has to be read from the store first.
+    pub(crate) fn chat_snapshot(
+        &self,
         chat: &Arc<ChatState>,
         past: &EvictedTurns,
         extent: SnapshotTurns,
         subscriber: &Subscriber,
-    ) -> Result<ChatSnapshot, EngineError> {
+        prepared: PreparedTurns,
+    ) -> Result<ChatSnapshot, (StoredPart, PreparedTurns)> {
         let total = past.count + chat.turns.len();
         let last = |turns: usize| total.saturating_sub(turns.max(1));
         let first = match extent {
@@ -133,19 +162,62 @@ impl Host {
                 subscriber.turn_window(&chat.resource).map_or(0, |begins| begins.first_turn).min(last(1))
             }
         };
-        let read = first.min(past.count)..past.count;
-        let older = (!read.is_empty()).then(|| OlderTurns {
-            host: Arc::clone(self),
-            chat: chat.resource.as_str().into(),
-            positions: read,
-        });
-        if first == 0 {
-            return Ok(ChatSnapshot { state: Arc::clone(chat), first_turn: first, older_turns: older });
+        let cursor_turn = first.checked_sub(1);
+        // A turn that is not imported yet has no id. Its index is fixed.
+        let unimported = self.unimported_turns.missing_count(&chat.resource);
+        let part = StoredPart {
+            turns: first.min(past.count)..past.count,
+            cursor_turn: cursor_turn.filter(|position| (unimported..past.count).contains(position)),
+        };
+        if !prepared.contains(&part) {
+            return Err((part, prepared));
         }
+        let older_turns = (!part.turns.is_empty()).then_some(prepared.older);
+        let Some(position) = cursor_turn else {
+            return Ok(ChatSnapshot { state: Arc::clone(chat), first_turn: first, older_turns });
+        };
+        let in_memory = || chat.turns.get(position.checked_sub(past.count)?).map(|turn| &turn.id);
+        let prepared_id = prepared.cursor_turn.as_ref().filter(|_| part.cursor_turn.is_some()).map(|(_, id)| id);
+        let id = prepared_id.or_else(in_memory).map(String::as_str).unwrap_or_default();
         let mut state = clone_without_turns(chat);
         state.turns = chat.turns.iter().skip(first.saturating_sub(past.count)).cloned().collect();
-        state.turns_next_cursor = self.older_turns_cursor(chat, past, first).await?;
-        Ok(ChatSnapshot { state: Arc::new(state), first_turn: first, older_turns: older })
+        state.turns_next_cursor = Some(TurnCursor::encode(first, &chat.resource, id));
+        Ok(ChatSnapshot { state: Arc::new(state), first_turn: first, older_turns })
+    }
+
+    /// Reads a part of a chat from the store, beyond what was read before.
+    pub(crate) async fn read_stored_part(
+        &self,
+        chat: &str,
+        part: StoredPart,
+        mut prepared: PreparedTurns,
+    ) -> Result<PreparedTurns, EngineError> {
+        let StoredPart { turns, cursor_turn } = part;
+        let missing = || EngineError::ChannelNotFound(chat.to_owned());
+        if let Some(position) = cursor_turn.filter(|position| prepared.cursor_id(*position).is_none()) {
+            let id = self.store.turn_id_at(chat, position).await?.ok_or_else(missing)?;
+            prepared.cursor_turn = Some((position, id));
+        }
+        if turns.is_empty() {
+            return Ok(prepared);
+        }
+        // Turns may have been evicted meanwhile, but the earlier ones are the same.
+        if prepared.first_turn > turns.start || prepared.positions().end > turns.end {
+            prepared.older.turns.clear();
+        }
+        let surplus = turns.start.saturating_sub(prepared.first_turn).min(prepared.older.turns.len());
+        prepared.older.turns.drain(..surplus);
+        prepared.first_turn = turns.start;
+        while prepared.positions().end < turns.end {
+            let next = prepared.positions().end;
+            self.wait_until_imported(chat, next).await?;
+            let page = self.store.load_turns(chat, next..turns.end, READ_PAGE).await?;
+            if page.is_empty() {
+                return Err(missing());
+            }
+            prepared.older.turns.extend(page.into_iter().map(turn_json));
+        }
+        Ok(prepared)
     }
 
     /// Waits until the turn at an index is stored, if it is not imported yet.

@@ -230,31 +230,34 @@ impl Host {
         Ok(())
     }
 
-    /// Answers a repeated dispatch with its first envelope, to the requesting connection only.
+    /// Answers a repeated dispatch with its first envelope, to the requesting connection only. Reads the journal if the
+    /// first one may be from before a restart.
     pub(crate) async fn answer_duplicate_dispatch(&self, dispatch: &Dispatch) -> bool {
-        let Some(original) = self.find_original_answer(dispatch).await else { return false };
-        if let Some(from) = &dispatch.subscriber {
-            from.deliver(Delivery::Envelope(original));
-        }
-        true
+        self.answer_repeated_dispatch(dispatch) || self.answer_journaled_dispatch(dispatch).await
     }
 
-    async fn find_original_answer(&self, dispatch: &Dispatch) -> Option<Arc<PublishedAction>> {
+    /// Does the same for a dispatch of this run, from memory.
+    pub(crate) fn answer_repeated_dispatch(&self, dispatch: &Dispatch) -> bool {
+        let found = self.broadcaster.clients.find_answer(&dispatch.client_id, dispatch.client_seq);
+        found.is_some_and(|original| answer_if_repeated(dispatch, original))
+    }
+
+    /// Does the same for a dispatch from before a restart, from the journal. Those are complete when the host starts, so
+    /// this does not have to run in the channel's single writer.
+    pub(crate) async fn answer_journaled_dispatch(&self, dispatch: &Dispatch) -> bool {
         let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
-        let found = match self.broadcaster.clients.find_answer(client, seq) {
-            Some(found) => found,
-            None if self.is_possibly_journaled(client, seq).await => {
-                let row = self.store.dispatched_action(client, seq).await.ok()??;
-                let JournalRow::Action { seq, channel, json, origin } = row else { return None };
-                let action = serde_json::from_str(&json).ok()?;
-                Arc::new(PublishedAction::from_journal(seq, channel.into(), action, json.into(), origin))
-            }
-            None => return None,
+        if self.broadcaster.clients.find_answer(client, seq).is_some() || !self.is_possibly_journaled(client, seq).await
+        {
+            return false;
+        }
+        let Ok(Some(JournalRow::Action { seq, channel, json, origin })) =
+            self.store.dispatched_action(client, seq).await
+        else {
+            return false;
         };
-        // Some clients use one number for many dispatches: then only an equal action is a repetition.
-        let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
-        let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
-        (same && same_kind).then_some(found)
+        let Ok(action) = serde_json::from_str(&json) else { return false };
+        let original = PublishedAction::from_journal(seq, channel.into(), action, json.into(), origin);
+        answer_if_repeated(dispatch, Arc::new(original))
     }
 
     /// Whether the client may have used this number before a restart. One read covers all later numbers, so that a
@@ -278,4 +281,16 @@ impl Host {
             },
         }
     }
+}
+
+/// Delivers the envelope that answered the first dispatch, if the other one repeats it.
+fn answer_if_repeated(dispatch: &Dispatch, original: Arc<PublishedAction>) -> bool {
+    // Some clients use one number for many dispatches: then only an equal action is a repetition.
+    let same = *original.channel == *dispatch.channel
+        && (dispatch.client_seq > 0 || *original.action == dispatch.action)
+        && std::mem::discriminant(&*original.action) == std::mem::discriminant(&dispatch.action);
+    if let Some(from) = dispatch.subscriber.as_ref().filter(|_| same) {
+        from.deliver(Delivery::Envelope(original));
+    }
+    same
 }

@@ -88,7 +88,7 @@ impl Host {
 
     pub(crate) async fn dispatch_root(&self, dispatch: Dispatch) {
         let mut state = self.root_channel.state.lock().await;
-        if self.answer_duplicate_dispatch(&dispatch).await {
+        if self.answer_repeated_dispatch(&dispatch) {
             return;
         }
         if let Err(rejection) = self.accept_root(&mut state, &dispatch).await {

@@ -63,8 +63,13 @@ impl Engine {
     /// # Errors
     /// If the provider is unknown or a value does not match the schema.
     pub async fn resolve_config(&self, request: &SessionConfigRequest) -> Result<SessionConfig, EngineError> {
-        let directory = self.requested_directory(request)?;
-        let mut config = self.host.session_config(directory.as_deref(), &request.values)?;
+        let (engine, wanted) = (self.clone(), request.clone());
+        let (directory, mut config) = read_disk(move || {
+            let directory = engine.requested_directory(&wanted)?;
+            let config = engine.host.session_config(directory.as_deref(), &wanted.values)?;
+            Ok((directory, config))
+        })
+        .await?;
         let host = &self.host;
         if let Some(directory) = directory.filter(|_| config.schema.properties.contains_key(config::BRANCH))
             && let Some(branch) = git::current_branch(&*host.command_runner, &*host.clock, &directory).await
@@ -84,7 +89,13 @@ impl Engine {
         property: &str,
         query: &str,
     ) -> Result<Vec<SessionConfigValueItem>, EngineError> {
-        let directory = self.requested_directory(request)?;
+        let (engine, wanted) = (self.clone(), request.clone());
+        let (directory, choices) = read_disk(move || {
+            let directory = engine.requested_directory(&wanted)?;
+            let choices = engine.host.config_choices(directory.as_deref());
+            Ok((directory, choices))
+        })
+        .await?;
         let host = &self.host;
         let branches = match &directory {
             Some(directory) if property == config::BRANCH => {
@@ -92,12 +103,7 @@ impl Engine {
             }
             _ => None,
         };
-        Ok(config::values_of(
-            &host.config_choices(directory.as_deref()),
-            &branches.unwrap_or_default(),
-            property,
-            query,
-        ))
+        Ok(config::values_of(&choices, &branches.unwrap_or_default(), property, query))
     }
 
     /// The directory of a requested session; `None` if it does not exist (yet).
@@ -113,4 +119,12 @@ impl Engine {
             None => Some(self.host.settings.default_directory.clone()),
         })
     }
+}
+
+/// Runs work that reads the disk on a blocking thread.
+async fn read_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+) -> Result<T, EngineError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| EngineError::TaskFailed(error.to_string()))?
 }

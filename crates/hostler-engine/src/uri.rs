@@ -85,7 +85,7 @@ pub(crate) fn is_sub_agent_chat(channel: &str) -> bool {
 }
 
 /// The session of a channel: the channel itself, or the session in a chat's URI.
-pub(crate) fn session_of(channel: &str) -> Option<String> {
+pub fn session_of(channel: &str) -> Option<String> {
     if let Some(session) = annotated_session(channel) {
         return Some(session.to_owned());
     }

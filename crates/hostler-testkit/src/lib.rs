@@ -17,4 +17,5 @@ pub mod fake_driver;
 pub mod fake_transcript_store;
 pub mod processes;
 pub mod raw_client;
+pub mod stalled_disk;
 pub mod test_client;

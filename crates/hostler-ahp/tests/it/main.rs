@@ -15,6 +15,7 @@ mod protocol_reference;
 #[path = "common/raw_websocket.rs"]
 mod raw_websocket;
 mod resources;
+mod stalled_disk;
 mod sub_agents;
 mod tls;
 mod unread_answers;

@@ -5,6 +5,7 @@
 //! denied, so that no agent waits without a reader. A resumed turn asks again with a new request.
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use ahp_types::state::{
     ChatInputResponseKind, SessionChatInputRequest, SessionInputRequest, SessionToolConfirmationRequest,
     ToolCallConfirmationState,
 };
-use hostler_driver::{AgentRequestId, Answer, DriverEvent, FileEdit, GateDecision, PermissionRequest};
+use hostler_driver::{AgentRequestId, Answer, DriverEvent, FileEdit, GateDecision, PermissionRequest, PlanRequest};
 use hostler_rules::{DiskResolver, PathResolver as _, RuleScope};
 use hostler_store::AuditEntry;
 
-use super::SessionActor;
 use super::session_change::SessionChange;
+use super::{SessionActor, SessionInput};
 use crate::action_mapper::ActionBuffer;
 use crate::background_on_stop;
 use crate::clock::ClockExt as _;
@@ -36,8 +37,16 @@ const NOT_DISPLAYED_DENIAL: &str = "Denied: the host could not display the reque
 /// How much of a plan file is displayed.
 const MAX_PLAN_BYTES: u64 = 256 * 1024;
 
-/// Maximum time that a request waits for its diff preview.
-const DIFF_PREVIEW_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time that a request waits for its diff preview or its plan; then it is displayed without it.
+const PREPARATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A request of the agent, with what was read for its display.
+pub(crate) enum PreparedRequest {
+    /// A tool call, and the change that it would make to a file.
+    Permission(Box<PermissionRequest>, Option<FileEdit>),
+    /// A plan, and its text.
+    Plan(PlanRequest, Option<String>),
+}
 
 impl SessionActor {
     /// Handles a request of the agent during a turn.
@@ -50,18 +59,11 @@ impl SessionActor {
                     .await;
             }
             DriverEvent::PlanProposed(proposed) => {
-                let plan_text = proposed.plan.or_else(|| self.plan_in_call(&proposed.call_id));
-                let plan = match plan_text {
-                    Some(plan) => Some(plan),
-                    None => self.read_plan_file().await,
-                };
-                let form = InputForm::for_plan(plan);
-                self.handle_questions(PendingInput {
-                    request_id: proposed.request_id,
-                    call_id: Some(proposed.call_id),
-                    form,
-                })
-                .await;
+                let plan = proposed.plan.clone().or_else(|| self.plan_in_call(&proposed.call_id));
+                match (plan, self.gate.last_plan()) {
+                    (None, Some(file)) => self.prepare_plan(proposed, file),
+                    (plan, _) => self.display_plan(proposed, plan).await,
+                }
             }
             _ => {}
         }
@@ -88,25 +90,90 @@ impl SessionActor {
         input.get("plan")?.as_str().filter(|plan| !plan.trim().is_empty()).map(str::to_owned)
     }
 
-    /// Other builds let the model write the plan into a file.
-    async fn read_plan_file(&self) -> Option<String> {
-        let file = self.gate.last_plan()?;
+    /// Other builds let the model write the plan into a file. The session continues while the file is read.
+    fn prepare_plan(&mut self, proposed: PlanRequest, file: PathBuf) {
+        if !self.start_preparing(&proposed.request_id, &proposed.call_id, None) {
+            return;
+        }
         let read = tokio::task::spawn_blocking(move || {
             let mut plan = Vec::new();
             fs_err::File::open(file)?.take(MAX_PLAN_BYTES).read_to_end(&mut plan)?;
             Ok::<_, std::io::Error>(plan)
         });
-        let plan = read.await.ok()?.inspect_err(|error| tracing::warn!(%error, "failed to read a plan")).ok()?;
-        Some(String::from_utf8_lossy(&plan).into_owned()).filter(|plan| !plan.trim().is_empty())
+        self.tasks.spawn(async move {
+            let plan = tokio::time::timeout(PREPARATION_TIMEOUT, read).await.ok().and_then(Result::ok);
+            let plan =
+                plan.and_then(|plan| plan.inspect_err(|error| tracing::warn!(%error, "failed to read a plan")).ok());
+            let plan = plan.map(|plan| String::from_utf8_lossy(&plan).into_owned());
+            let plan = plan.filter(|plan| !plan.trim().is_empty());
+            SessionInput::RequestPrepared(Box::new(PreparedRequest::Plan(proposed, plan)))
+        });
+    }
+
+    async fn display_plan(&mut self, proposed: PlanRequest, plan: Option<String>) {
+        let PlanRequest { request_id, call_id, .. } = proposed;
+        self.handle_questions(PendingInput { request_id, call_id: Some(call_id), form: InputForm::for_plan(plan) })
+            .await;
+    }
+
+    /// Displays a request whose preparation has finished, unless it was withdrawn meanwhile.
+    pub(super) async fn handle_request_prepared(&mut self, prepared: PreparedRequest) {
+        let request = match &prepared {
+            PreparedRequest::Permission(request, _) => &request.request_id,
+            PreparedRequest::Plan(proposed, _) => &proposed.request_id,
+        };
+        if !self.pending_requests.finish_preparing(request) {
+            return;
+        }
+        match prepared {
+            PreparedRequest::Permission(request, edit) => self.display_permission_request(*request, edit).await,
+            PreparedRequest::Plan(proposed, plan) => self.display_plan(proposed, plan).await,
+        }
+    }
+
+    /// Registers a request that is displayed later. Otherwise it is denied, and the result is `false`.
+    fn start_preparing(&mut self, request: &AgentRequestId, call: &str, sub_agent: Option<String>) -> bool {
+        let is_new = self.pending_requests.start_preparing(request.clone(), call.to_owned(), sub_agent);
+        if !is_new {
+            tracing::warn!("denied a request of the agent: duplicate, or too many pending requests");
+            self.deny_request(request.clone(), NOT_DISPLAYED_DENIAL);
+        }
+        is_new
     }
 
     async fn handle_permission_request(&mut self, request: PermissionRequest) {
+        match ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory()) {
+            Some(proposal) => self.prepare_diff_preview(request, proposal),
+            None => self.display_permission_request(request, None).await,
+        }
+    }
+
+    /// Reads the change that the call would make to a file, if the agent may read that file without asking. The session
+    /// continues meanwhile; the request is displayed with the preview, or without it after a time limit.
+    fn prepare_diff_preview(&mut self, request: PermissionRequest, proposal: ProposedEdit) {
+        let sub_agent = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
+        if !self.start_preparing(&request.request_id, &request.call_id, sub_agent) {
+            return;
+        }
+        let gate = Arc::clone(&self.gate);
+        let preview = tokio::task::spawn_blocking(move || {
+            let place = DiskResolver.resolve(&proposal.path).ok()?;
+            let reading = serde_json::json!({ "file_path": place }).to_string();
+            let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
+            readable.then(|| proposal.diff_preview(&place)).flatten()
+        });
+        self.tasks.spawn(async move {
+            let edit = tokio::time::timeout(PREPARATION_TIMEOUT, preview).await.ok().and_then(Result::ok).flatten();
+            SessionInput::RequestPrepared(Box::new(PreparedRequest::Permission(Box::new(request), edit)))
+        });
+    }
+
+    async fn display_permission_request(&mut self, request: PermissionRequest, edit: Option<FileEdit>) {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
         let input = request.input.get();
         let ruling = self.gate.evaluate(Some(&call), &request.tool, input);
         // An ask rule overrides every allow rule, so no allow rule is offered against it.
         let offers = ruling.decided_by != "rule";
-        let edit = self.build_diff_preview(&request).await;
         let suggest =
             |scope| if offers { self.gate.suggest_rules(&call, &request.tool, input, scope) } else { Vec::new() };
         let choices = ToolCallOptions::new(&suggest(RuleScope::Session), &suggest(RuleScope::Workspace));
@@ -149,20 +216,6 @@ impl SessionActor {
     fn active_turn_id(&self, chat: &str) -> String {
         let turn = self.session.chat_by_uri(chat).and_then(|chat| chat.active_turn.as_ref());
         turn.map(|turn| turn.id.clone()).unwrap_or_default()
-    }
-
-    /// The change that the call would make to a file, if the agent may read that file without asking.
-    async fn build_diff_preview(&self, request: &PermissionRequest) -> Option<FileEdit> {
-        let proposal = ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory())?;
-        let gate = Arc::clone(&self.gate);
-        let preview = tokio::task::spawn_blocking(move || {
-            let place = DiskResolver.resolve(&proposal.path).ok()?;
-            let reading = serde_json::json!({ "file_path": place }).to_string();
-            let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
-            readable.then(|| proposal.diff_preview(&place)).flatten()
-        });
-        // A slow disk must not delay the request.
-        tokio::time::timeout(DIFF_PREVIEW_TIMEOUT, preview).await.ok()?.ok()?
     }
 
     async fn handle_questions(&mut self, asked: PendingInput) {
@@ -231,7 +284,8 @@ impl SessionActor {
     pub(super) fn finished_pending_call(&self, event: &DriverEvent) -> Option<String> {
         match event {
             DriverEvent::ToolFinished { id, .. } => {
-                self.pending_requests.permission(id).map(|open| open.call_id.clone())
+                let is_open = self.pending_requests.permission(id).is_some() || self.pending_requests.is_preparing(id);
+                is_open.then(|| id.clone())
             }
             _ => None,
         }
@@ -239,6 +293,9 @@ impl SessionActor {
 
     /// Closes the pending request of a finished call with a denial.
     pub(super) async fn close_finished_call(&mut self, call: &str) {
+        for request in self.pending_requests.stop_preparing_call(call) {
+            self.deny_request(request, CALL_OVER_DENIAL);
+        }
         let Some(open) = self.pending_requests.remove_permission(call) else { return };
         self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
         self.deny_request(open.request_id, CALL_OVER_DENIAL);
@@ -283,8 +340,9 @@ impl SessionActor {
         let now = self.host.clock.now_ms();
         let closed = self.pending_requests.clear_sub_agent(agent);
         self.write_audit(closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect()).await;
-        for open in closed {
-            self.deny_request(open.request_id, CALL_OVER_DENIAL);
+        let preparing = self.pending_requests.stop_preparing_sub_agent(agent);
+        for request in closed.into_iter().map(|open| open.request_id).chain(preparing) {
+            self.deny_request(request, CALL_OVER_DENIAL);
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 impl SessionActor {
     pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
-        if self.host.answer_duplicate_dispatch(&dispatch).await {
+        if self.host.answer_repeated_dispatch(&dispatch) {
             return;
         }
         let result = match &dispatch.action {

@@ -63,6 +63,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
+use self::agent_requests::PreparedRequest;
 pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
@@ -86,7 +87,7 @@ use crate::broadcaster::Subscriber;
 use crate::completion::CompletionContext;
 use crate::external_sessions::{ExternalSession, ImportBatch};
 use crate::host::Host;
-use crate::paging::SnapshotTurns;
+use crate::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::pending_requests::PendingRequests;
 use crate::session::{Dispatch, Session};
 use crate::session_gate::{GateDirectories, SessionGate};
@@ -128,6 +129,8 @@ pub(crate) enum SessionInput {
     TrustChanged,
     /// The idle window has ended, or the pool needs the agent's slot.
     IdleTimer(IdleTimerEvent),
+    /// What is displayed with a request was read, or its time limit is over.
+    RequestPrepared(Box<PreparedRequest>),
     /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
     /// Usage, limits or waits for limits have changed.
@@ -176,7 +179,17 @@ pub(crate) struct SubscribeRequest {
     pub(crate) extent: SnapshotTurns,
     pub(crate) subscriber: Subscriber,
     pub(crate) token: u64,
-    pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
+    /// What was read from the store for the snapshot.
+    pub(crate) prepared: PreparedTurns,
+    pub(crate) reply: oneshot::Sender<Result<SubscribeOutcome, EngineError>>,
+}
+
+/// Result of a subscription request.
+pub(crate) enum SubscribeOutcome {
+    /// The snapshot is in the subscriber's queue.
+    Subscribed,
+    /// This part has to be read from the store first; then the request is repeated.
+    ReadFirst(StoredPart, PreparedTurns),
 }
 
 /// The source of a session.
@@ -440,6 +453,7 @@ impl SessionActor {
             SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
             SessionInput::TrustChanged => self.handle_trust_changed().await,
             SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
+            SessionInput::RequestPrepared(prepared) => self.handle_request_prepared(*prepared).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
             SessionInput::BudgetChanged => self.step_budget(BudgetEvent::Changed).await,
             SessionInput::PublishBudget => self.step_budget(BudgetEvent::PublishDue).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahp_types::StateAction;
 use ahp_types::actions::SessionActiveClientRemovedAction;
 
-use super::{SessionActor, SessionInput, SubscribeRequest};
+use super::{SessionActor, SessionInput, SubscribeOutcome, SubscribeRequest};
 use crate::EngineError;
 use crate::attachments::ChatView;
 use crate::state::ChannelState;
@@ -64,13 +64,17 @@ impl SessionActor {
         })
     }
 
-    /// Takes the snapshot and the subscription at one sequence number.
+    /// Takes the snapshot and the subscription at one sequence number. Turns that are not in memory are read by the
+    /// requester before.
     pub(super) async fn handle_subscribe(&mut self, subscribe: SubscribeRequest) {
-        let SubscribeRequest { channel, extent, subscriber, token, reply } = subscribe;
+        let SubscribeRequest { channel, extent, subscriber, token, prepared, reply } = subscribe;
         let result = if let Some((chat, storage)) = self.session.chat_with_storage(&channel) {
-            match self.host.chat_snapshot(chat, &storage.evicted, extent, &subscriber).await {
+            match self.host.chat_snapshot(chat, &storage.evicted, extent, &subscriber, prepared) {
                 Ok(shown) => self.host.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await,
-                Err(error) => Err(error),
+                Err((part, prepared)) => {
+                    let _ = reply.send(Ok(SubscribeOutcome::ReadFirst(part, prepared)));
+                    return;
+                }
             }
         } else {
             let (resource, state) = if channel == *self.session.uri {
@@ -84,7 +88,7 @@ impl SessionActor {
             self.host.deliver_snapshot(resource, state, subscriber, token).await
         };
         let shown = result.is_ok();
-        let _ = reply.send(result);
+        let _ = reply.send(result.map(|()| SubscribeOutcome::Subscribed));
         if shown {
             self.prewarm_agent().await;
         }

@@ -14,14 +14,21 @@ use crate::{EngineError, uri};
 impl Engine {
     /// Passes a client's action to the session's actor. The answer is an envelope. Unknown channels are ignored.
     pub async fn dispatch(&self, dispatch: Dispatch) {
-        if dispatch.channel == uri::ROOT_CHANNEL_URI {
-            return self.host.dispatch_root(dispatch).await;
-        }
+        // Terminals have no journal.
         if uri::is_terminal_channel(&dispatch.channel) {
             return self.host.dispatch_terminal(dispatch).await;
         }
+        if dispatch.channel == uri::ROOT_CHANNEL_URI {
+            if !self.host.answer_journaled_dispatch(&dispatch).await {
+                self.host.dispatch_root(dispatch).await;
+            }
+            return;
+        }
         let Some(session) = uri::session_of(&dispatch.channel) else { return };
         let Some(handle) = self.host.load_session(&session).await else { return };
+        if self.host.answer_journaled_dispatch(&dispatch).await {
+            return;
+        }
         if handle.send(SessionInput::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("dropped a dispatch: the channel has ended");
         }

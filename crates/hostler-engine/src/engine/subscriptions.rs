@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use crate::actor::{SessionInput, SubscribeRequest};
+use crate::actor::{SessionInput, SubscribeOutcome, SubscribeRequest};
 use crate::broadcaster::{Subscriber, SubscriberId};
-use crate::paging::{self, SnapshotTurns};
+use crate::paging::{self, PreparedTurns, SnapshotTurns};
 use crate::reconnect::{PresenceGuard, ReconnectOutcome};
 use crate::{EngineError, uri};
 
@@ -28,8 +28,21 @@ impl Engine {
     /// turns, and the cursor of those before them.
     ///
     /// # Errors
-    /// If there is no such channel.
+    /// If there is no such channel, or the receiving end of the subscriber's queue is dropped.
     pub async fn subscribe_with_turns(
+        &self,
+        channel: &str,
+        extent: SnapshotTurns,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        tokio::select! {
+            result = self.deliver_subscription(channel, extent, subscriber, token) => result,
+            () = subscriber.closed() => Err(EngineError::ChannelNotFound(channel.to_owned())),
+        }
+    }
+
+    async fn deliver_subscription(
         &self,
         channel: &str,
         extent: SnapshotTurns,
@@ -47,12 +60,21 @@ impl Engine {
             return self.host.subscribe_watch(channel, subscriber.clone(), token).await;
         }
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.load_session(&session).await.ok_or_else(not_found)?;
-        let (reply, answer) = oneshot::channel();
-        let subscribe =
-            SubscribeRequest { channel: channel.to_owned(), extent, subscriber: subscriber.clone(), token, reply };
-        handle.send(SessionInput::Subscribe(subscribe)).await.map_err(|_| not_found())?;
-        answer.await.map_err(|_| not_found())?
+        let mut prepared = PreparedTurns::default();
+        loop {
+            let handle = self.host.load_session(&session).await.ok_or_else(not_found)?;
+            let (reply, answer) = oneshot::channel();
+            let (channel_uri, subscriber) = (channel.to_owned(), subscriber.clone());
+            let subscribe = SubscribeRequest { channel: channel_uri, extent, subscriber, token, prepared, reply };
+            handle.send(SessionInput::Subscribe(subscribe)).await.map_err(|_| not_found())?;
+            match answer.await.map_err(|_| not_found())?? {
+                SubscribeOutcome::Subscribed => return Ok(()),
+                // The session is not unloaded meanwhile, because this handle exists.
+                SubscribeOutcome::ReadFirst(part, earlier) => {
+                    prepared = self.host.read_stored_part(channel, part, earlier).await?;
+                }
+            }
+        }
     }
 
     /// Loads turns of a chat before those that the subscriber has: `chat/turnsLoaded` arrives in its queue under

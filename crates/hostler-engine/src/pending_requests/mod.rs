@@ -1,8 +1,8 @@
 //! Pending requests of a chat: what the agent waits for, and what a client's answer means. Pure.
 //!
-//! A request is stored here from its publication until it is answered or withdrawn, and is removed exactly once. An
-//! answer applies to what was displayed: one request, one call, one input. Rules, permission mode and the agent are not
-//! known here.
+//! A request is stored here from its publication until it is answered or withdrawn, and is removed exactly once. Before
+//! that it may be in preparation: something that is displayed with it is still read. An answer applies to what was
+//! displayed: one request, one call, one input.
 
 mod error;
 mod folder_trust_form;
@@ -67,11 +67,20 @@ pub(crate) struct PendingInput {
     pub(crate) form: InputForm,
 }
 
+/// A request that is not displayed yet.
+#[derive(Debug)]
+struct PreparingRequest {
+    call_id: String,
+    /// The sub-agent whose chat will display it.
+    chat_sub_agent: Option<String>,
+}
+
 /// All pending requests, by the id that clients use: of a tool call, or of an input request.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     permissions: BTreeMap<String, PendingPermission>,
     inputs: BTreeMap<String, PendingInput>,
+    preparing: BTreeMap<AgentRequestId, PreparingRequest>,
 }
 
 /// A client's answer to a tool call, after validation.
@@ -126,8 +135,44 @@ impl PendingRequests {
 
     fn can_add(&self, request: &AgentRequestId) -> bool {
         let known = self.permissions.values().any(|open| open.request_id == *request)
-            || self.inputs.values().any(|open| open.request_id == *request);
-        !known && self.permissions.len() + self.inputs.len() < MAX_PENDING_REQUESTS
+            || self.inputs.values().any(|open| open.request_id == *request)
+            || self.preparing.contains_key(request);
+        !known && self.permissions.len() + self.inputs.len() + self.preparing.len() < MAX_PENDING_REQUESTS
+    }
+
+    /// Starts the preparation of a request. `false` if there are too many requests or this one is known already.
+    pub(crate) fn start_preparing(
+        &mut self,
+        request: AgentRequestId,
+        call_id: String,
+        chat_sub_agent: Option<String>,
+    ) -> bool {
+        let is_new = self.can_add(&request);
+        if is_new {
+            self.preparing.insert(request, PreparingRequest { call_id, chat_sub_agent });
+        }
+        is_new
+    }
+
+    /// Ends the preparation of a request. `false` if the request was withdrawn meanwhile.
+    pub(crate) fn finish_preparing(&mut self, request: &AgentRequestId) -> bool {
+        self.preparing.remove(request).is_some()
+    }
+
+    /// Whether a request about this call is in preparation.
+    pub(crate) fn is_preparing(&self, call: &str) -> bool {
+        self.preparing.values().any(|open| open.call_id == call)
+    }
+
+    /// Drops the requests in preparation about a call, and returns their ids.
+    pub(crate) fn stop_preparing_call(&mut self, call: &str) -> Vec<AgentRequestId> {
+        self.preparing.extract_if(.., |_, open| open.call_id == call).map(|(id, _)| id).collect()
+    }
+
+    /// Drops the requests in preparation of a sub-agent, and returns their ids.
+    pub(crate) fn stop_preparing_sub_agent(&mut self, agent: &str) -> Vec<AgentRequestId> {
+        let is_over = |open: &PreparingRequest| open.chat_sub_agent.as_deref() == Some(agent);
+        self.preparing.extract_if(.., |_, open| is_over(open)).map(|(id, _)| id).collect()
     }
 
     pub(crate) fn permission(&self, call: &str) -> Option<&PendingPermission> {
@@ -163,8 +208,10 @@ impl PendingRequests {
         self.inputs.remove(id)
     }
 
-    /// Removes a request that the agent withdraws, and returns it with the id that clients use.
+    /// Removes a request that the agent withdraws, and returns it with the id that clients use; `None` if it is not
+    /// displayed.
     pub(crate) fn withdraw(&mut self, request: &AgentRequestId) -> Option<(String, WithdrawnRequest)> {
+        self.preparing.remove(request);
         let call = self.permissions.values().find(|open| open.request_id == *request).map(|open| open.call_id.clone());
         if let Some(call) = call {
             return self.permissions.remove(&call).map(|open| (call, WithdrawnRequest::Permission(open)));
@@ -176,6 +223,7 @@ impl PendingRequests {
     /// Removes all requests except those of sub-agents that `stays` selects, and returns the removed calls.
     pub(crate) fn clear_turn(&mut self, stays: impl Fn(&str) -> bool) -> Vec<PendingPermission> {
         self.inputs.clear();
+        self.preparing.retain(|_, open| open.chat_sub_agent.as_deref().is_some_and(&stays));
         self.remove_permissions_where(|open| !open.chat_sub_agent.as_deref().is_some_and(&stays))
     }
 

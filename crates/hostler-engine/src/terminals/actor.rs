@@ -239,7 +239,7 @@ impl TerminalActor {
     }
 
     async fn dispatch(&mut self, dispatch: Dispatch, flow: &mut TerminalIo) {
-        if self.host.answer_duplicate_dispatch(&dispatch).await {
+        if self.host.answer_repeated_dispatch(&dispatch) {
             return;
         }
         // Keeps the order of events.

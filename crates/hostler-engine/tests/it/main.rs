@@ -20,6 +20,7 @@ mod reconnect;
 mod resource_watches;
 mod search;
 mod session_lifecycle;
+mod stalled_disk;
 mod sub_agents;
 mod terminals;
 mod turn_machine;

@@ -6,4 +6,5 @@ mod permission_modes;
 mod permissions;
 mod questions;
 mod rule_changes;
+mod stalled_previews;
 mod tool_calls;

@@ -51,30 +51,7 @@ impl HistoryGenerator {
         std::fs::create_dir_all(state).expect("a directory");
         std::fs::set_permissions(state, std::fs::Permissions::from_mode(0o700)).expect("a directory of our own");
         let (driver, starts) = FakeDriver::new();
-        let engine = Engine::start(EngineConfig {
-            store: StoreOptions::new(state),
-            drivers: vec![driver],
-            gateway: Arc::new(NoGateway),
-            default_directory: work.to_owned(),
-            grant_policy: GrantPolicy::default(),
-            session_roots: hostler_engine::SessionRoots::default(),
-            interrupt_grace: Duration::from_secs(2),
-            background_on_stop: BackgroundOnStop::default(),
-            max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
-            turns_in_memory: hostler_engine::DEFAULT_TURNS_IN_MEMORY,
-            permissions: PermissionConfig::default(),
-            client_absence_timeout: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
-            clock: Arc::new(SystemClock::default()),
-            agent_pool: AgentPoolConfig::default(),
-            attachment_limits: AttachmentLimits::default(),
-            command_runner: Arc::new(commands::PlainCommands),
-            allow_shell_commands: false,
-            terminals: None,
-            session_defaults: Default::default(),
-            external_session_filter: None,
-            enable_search: false,
-            trust: hostler_engine::TrustOptions::default(),
-        });
+        let engine = Engine::start(local_engine_config(state, work, driver));
         let (subscriber, deliveries) = Subscriber::new(100_000);
         Self { engine: engine.await.expect("an engine"), starts, subscriber, deliveries }
     }
@@ -124,6 +101,34 @@ impl HistoryGenerator {
 
     pub async fn finish(self) {
         self.engine.shutdown().await;
+    }
+}
+
+/// Returns the configuration of a host in this process, whose agents the benchmark controls.
+pub fn local_engine_config(state: &Path, work: &Path, driver: Arc<FakeDriver>) -> EngineConfig {
+    EngineConfig {
+        store: StoreOptions::new(state),
+        drivers: vec![driver],
+        gateway: Arc::new(NoGateway),
+        default_directory: work.to_owned(),
+        grant_policy: GrantPolicy::default(),
+        session_roots: hostler_engine::SessionRoots::default(),
+        interrupt_grace: Duration::from_secs(2),
+        background_on_stop: BackgroundOnStop::default(),
+        max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
+        turns_in_memory: hostler_engine::DEFAULT_TURNS_IN_MEMORY,
+        permissions: PermissionConfig::default(),
+        client_absence_timeout: DEFAULT_CLIENT_ABSENCE_TIMEOUT,
+        clock: Arc::new(SystemClock::default()),
+        agent_pool: AgentPoolConfig::default(),
+        attachment_limits: AttachmentLimits::default(),
+        command_runner: Arc::new(commands::PlainCommands),
+        allow_shell_commands: false,
+        terminals: None,
+        session_defaults: Default::default(),
+        external_session_filter: None,
+        enable_search: false,
+        trust: hostler_engine::TrustOptions::default(),
     }
 }
 

@@ -313,14 +313,10 @@ pub fn message(text: &str, model: Option<&str>) -> Message {
 }
 
 /// A chat with its turns that were not in memory.
-async fn load_all_turns(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
+fn with_all_turns(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
     let mut chat = chat.clone();
-    let mut turns = Vec::new();
-    if let Some(mut older) = older {
-        while let Some(page) = older.next_page().await.unwrap() {
-            turns.extend(page.iter().map(|turn| serde_json::from_str::<Turn>(turn).unwrap()));
-        }
-    }
+    let older = older.into_iter().flatten();
+    let mut turns: Vec<_> = older.map(|turn| serde_json::from_str::<Turn>(&turn).unwrap()).collect();
     turns.append(&mut chat.turns);
     chat.turns = turns;
     chat
@@ -379,7 +375,7 @@ impl Listener {
         };
         match snapshot.state {
             ChannelState::Chat(chat) => {
-                let chat = load_all_turns(&chat, snapshot.older_turns).await;
+                let chat = with_all_turns(&chat, snapshot.older_turns);
                 match *snapshot.resource == default_chat_uri(&self.session_uri) {
                     true => self.chat = Some(chat),
                     false => drop(self.sub_agent_chats.insert(snapshot.resource.to_string(), chat)),

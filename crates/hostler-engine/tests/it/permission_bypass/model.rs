@@ -372,6 +372,31 @@ impl World {
         self.rig.engine.dispatch(dispatch).await;
         let answered = |item: &PublishedAction| item.origin.as_ref().is_some_and(|by| by.client_seq == seq);
         self.observer.until("the end of a step", answered).await;
+        self.wait_for_previews().await;
+    }
+
+    /// Waits until requests whose diff preview is read are displayed or answered.
+    async fn wait_for_previews(&mut self) {
+        let has_answers = |world: &Self| world.live_agent.as_ref().is_some_and(|live| !live.agent.answers.is_empty());
+        for _ in 0..2_000 {
+            self.observer.catch_up();
+            if has_answers(self) || self.find_unanswered().is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// A request of the current turn that is neither displayed nor answered.
+    fn find_unanswered(&self) -> Option<&Asked> {
+        // A closed agent receives nothing more, and does nothing more.
+        let live_agent = self.live_agent.as_ref().filter(|live_agent| !live_agent.agent.is_closed())?;
+        live_agent.asked.iter().find(|asked| {
+            !asked.answered
+                && !asked.withdrawn
+                && asked.turn == self.observer.turn()
+                && !self.observer.waits(&asked.call)
+        })
     }
 
     /// Collects the answers that the agent has received so far.
@@ -497,15 +522,9 @@ impl World {
                     .any(|asked| asked.call == confirmation.call && asked.turn.as_deref() == Some(&*confirmation.turn));
                 confirmation.approved && !confirmation.is_received && asked
             });
-            let unanswered = live_agent.asked.iter().find(|asked| {
-                !asked.answered
-                    && !asked.withdrawn
-                    && asked.turn == world.observer.turn()
-                    && !world.observer.waits(&asked.call)
-            });
             unreceived
                 .map(|confirmation| format!("{confirmation:?}"))
-                .or(unanswered.map(|asked| format!("{} is open", asked.request)))
+                .or_else(|| world.find_unanswered().map(|asked| format!("{} is open", asked.request)))
         };
         for _ in 0..200 {
             let Some(what) = missing(self) else { return Ok(()) };

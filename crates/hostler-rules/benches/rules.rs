@@ -2,7 +2,7 @@
 //! started.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints its results")]
 
-#[allow(dead_code, unreachable_pub, reason = "shared with the benchmarks of other crates")]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "shared with the benchmarks of other crates")]
 #[path = "../../hostler-testkit/src/benchmark_table.rs"]
 mod benchmark_table;
 

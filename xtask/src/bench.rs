@@ -55,7 +55,7 @@ pub struct Options {
     mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 15] = [
+const BENCHMARKS: [Benchmark; 16] = [
     Benchmark {
         package: Some("hostler"),
         name: "turn",
@@ -115,6 +115,11 @@ const BENCHMARKS: [Benchmark; 15] = [
         package: Some("hostler-store"),
         name: "journal",
         about: "actions per second through the journal, beside SQLite alone",
+    },
+    Benchmark {
+        package: Some("hostler-rules"),
+        name: "rules",
+        about: "decisions on 500 ordinary and 100 long command lines, beside the shell parser alone; threads started",
     },
     Benchmark {
         package: Some("hostler-claude"),

@@ -7,6 +7,10 @@
 //! know rules: a line is allowed only if every command that it can run is allowed, and a test runs allowed lines in a
 //! real bash and looks for other commands.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tracing::dispatcher::{self, Dispatch};
+
 mod ast_walk;
 mod limits;
 mod nesting;
@@ -118,18 +122,13 @@ impl ShellCommand {
     }
 }
 
-/// Collects the commands that a line can run.
+/// Collects the commands that a line can run. If the parser panics or gets no stack, the line is unanalyzable.
 pub(crate) fn parse_command_line(line: &str) -> CommandLine {
-    // The grammar is recursive and must not depend on the caller's stack. It also logs its input, and command lines
-    // must not be logged.
-    let read = || {
-        tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || ast_walk::walk_line(line))
-    };
-    let answer = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("rules".to_owned()).stack_size(limits::PARSER_STACK_BYTES);
-        thread.spawn_scoped(scope, read).ok().and_then(|thread| thread.join().ok())
-    });
-    answer.unwrap_or_else(|| CommandLine::unanalyzable(line, "it could not be parsed"))
+    // The grammar is recursive and must not depend on the caller's stack: it runs on the caller's thread, with a stack
+    // of its own. It also logs its input, and command lines must not be logged.
+    let walk = || dispatcher::with_default(&Dispatch::none(), || ast_walk::walk_line(line));
+    let parsed = catch_unwind(AssertUnwindSafe(|| stacker::grow(limits::PARSER_STACK_BYTES, walk)));
+    parsed.unwrap_or_else(|_| CommandLine::unanalyzable(line, "it could not be parsed"))
 }
 
 /// The words of a single command without operators, as a rule names it.

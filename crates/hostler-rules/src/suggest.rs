@@ -19,6 +19,14 @@ pub struct RuleSuggestion {
     pub rules: Vec<Rule>,
 }
 
+impl RuleSuggestion {
+    /// The same rules in another scope.
+    #[must_use]
+    pub fn with_scope(&self, scope: RuleScope) -> Self {
+        Self { rules: self.rules.iter().map(|rule| Rule { scope, ..rule.clone() }).collect() }
+    }
+}
+
 /// Maximum number of rules in one suggestion; a person must be able to read them.
 const MAX_SUGGESTED_RULES: usize = 5;
 

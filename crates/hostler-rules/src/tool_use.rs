@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
@@ -10,23 +11,39 @@ use crate::path_pattern::PatternBases;
 use crate::read_only::{self, ReadAnalysis};
 use crate::shell::{self, CommandLine};
 
-/// A call that an agent wants to make.
+/// A call that an agent wants to make. Its command line is parsed once, for all decisions and suggestions on it. Links
+/// are resolved for each of them anew.
 #[derive(Clone)]
 pub struct ToolUse {
     /// The tool's name, as the agent sends it.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The tool's input, as the agent sends it.
-    pub input: Value,
+    pub(crate) input: Value,
     /// The agent's current directory, absolute. Relative names in the input are relative to it.
-    pub cwd: PathBuf,
+    pub(crate) cwd: PathBuf,
     /// The session's working directory. Relative patterns of rules are relative to it, and accepted edits are limited
     /// to it.
-    pub workspace: PathBuf,
+    pub(crate) workspace: PathBuf,
     /// The user's home directory, if known, for `~`.
-    pub home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     /// The host's own directories, absolute: state, cache and configuration. Only bypass mode touches them without
     /// asking.
-    pub host_directories: Vec<PathBuf>,
+    pub(crate) host_directories: Vec<PathBuf>,
+    /// The parsed command line of a Bash call, after the first decision.
+    command_line: OnceLock<CommandLine>,
+}
+
+/// The same call in the same environment.
+impl PartialEq for ToolUse {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { tool, input, cwd, workspace, home, host_directories, command_line: _ } = self;
+        *tool == other.tool
+            && *input == other.input
+            && *cwd == other.cwd
+            && *workspace == other.workspace
+            && *home == other.home
+            && *host_directories == other.host_directories
+    }
 }
 
 // Debug omits the input, which can contain file contents.
@@ -61,7 +78,15 @@ impl ToolUse {
     /// A call whose workspace is the current directory.
     pub fn new(tool: impl Into<String>, input: Value, cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
-        Self { tool: tool.into(), input, workspace: cwd.clone(), cwd, home: None, host_directories: Vec::new() }
+        Self {
+            tool: tool.into(),
+            input,
+            workspace: cwd.clone(),
+            cwd,
+            home: None,
+            host_directories: Vec::new(),
+            command_line: OnceLock::new(),
+        }
     }
 
     /// A command line.
@@ -120,6 +145,14 @@ impl ToolUse {
     pub(crate) fn is_mcp(&self) -> bool {
         self.tool.starts_with("mcp__")
     }
+
+    /// What `line`, the call's command line, does.
+    fn parse_line(&self, line: &str) -> &CommandLine {
+        self.command_line.get_or_init(|| {
+            tracing::trace!(bytes = line.len(), "parsing the command line of a tool call");
+            shell::parse_command_line(line)
+        })
+    }
 }
 
 fn object_with_field(name: &str, value: &str) -> Value {
@@ -136,8 +169,8 @@ pub(crate) enum PathAccess {
 }
 
 /// What a call touches.
-pub(crate) enum ToolTarget {
-    Shell(CommandLine),
+pub(crate) enum ToolTarget<'a> {
+    Shell(&'a CommandLine),
     Files(PathAccess, Vec<CandidatePaths>),
     /// A host on the web.
     Host(String),
@@ -150,7 +183,7 @@ pub(crate) enum ToolTarget {
 /// A call with everything that decisions need about its environment.
 pub(crate) struct DecisionContext<'a> {
     pub call: &'a ToolUse,
-    pub target: ToolTarget,
+    pub target: ToolTarget<'a>,
     pub resolver: &'a dyn PathResolver,
     workspace: Vec<PathBuf>,
     home: Vec<PathBuf>,
@@ -209,10 +242,10 @@ impl<'a> DecisionContext<'a> {
     }
 }
 
-fn find_target(call: &ToolUse, resolver: &dyn PathResolver) -> ToolTarget {
+fn find_target<'a>(call: &'a ToolUse, resolver: &dyn PathResolver) -> ToolTarget<'a> {
     match call.tool.as_str() {
         "Bash" => match call.input.get("command") {
-            Some(Value::String(line)) => ToolTarget::Shell(shell::parse_command_line(line)),
+            Some(Value::String(line)) => ToolTarget::Shell(call.parse_line(line)),
             _ => ToolTarget::Unanalyzable("it has no command"),
         },
         "Read" | "NotebookRead" => find_file_target(call, PathAccess::Read, resolver),
@@ -227,7 +260,7 @@ fn find_target(call: &ToolUse, resolver: &dyn PathResolver) -> ToolTarget {
     }
 }
 
-fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResolver) -> ToolTarget {
+fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResolver) -> ToolTarget<'static> {
     let mut names: Vec<String> = Vec::new();
     for key in ["file_path", "notebook_path", "path"] {
         match call.input.get(key) {
@@ -260,7 +293,7 @@ fn find_file_target(call: &ToolUse, access: PathAccess, resolver: &dyn PathResol
     }
 }
 
-fn find_host_target(url: &str) -> ToolTarget {
+fn find_host_target(url: &str) -> ToolTarget<'static> {
     match url::Url::parse(url) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => match url.host_str() {
             Some(host) => ToolTarget::Host(host.trim_end_matches('.').to_owned()),

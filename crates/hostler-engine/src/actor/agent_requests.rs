@@ -18,7 +18,7 @@ use ahp_types::state::{
     ToolCallConfirmationState,
 };
 use hostler_driver::{AgentRequestId, Answer, DriverEvent, FileEdit, GateDecision, PermissionRequest, PlanRequest};
-use hostler_rules::{DiskResolver, PathResolver as _, RuleScope};
+use hostler_rules::{DiskResolver, PathResolver as _};
 use hostler_store::AuditEntry;
 
 use super::session_change::SessionChange;
@@ -174,9 +174,8 @@ impl SessionActor {
         let ruling = self.gate.evaluate(Some(&call), &request.tool, input);
         // An ask rule overrides every allow rule, so no allow rule is offered against it.
         let offers = ruling.decided_by != "rule";
-        let suggest =
-            |scope| if offers { self.gate.suggest_rules(&call, &request.tool, input, scope) } else { Vec::new() };
-        let choices = ToolCallOptions::new(&suggest(RuleScope::Session), &suggest(RuleScope::Workspace));
+        let suggestions = if offers { self.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };
+        let choices = ToolCallOptions::new(&suggestions);
         // A sub-agent without a chat asks in its parent's chat.
         let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
         let home = self.target_of(worker.as_deref());

@@ -71,7 +71,7 @@ proptest! {
                         reason: None,
                         display: ToolDisplay::default(),
                     };
-                    let taken = requests.add_permission(asked, None, ToolCallOptions::new(&[], &[])).is_some();
+                    let taken = requests.add_permission(asked, None, ToolCallOptions::new(&[])).is_some();
                     let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
                     prop_assert_eq!(taken, !open, "what is open is not asked again");
                     if taken {

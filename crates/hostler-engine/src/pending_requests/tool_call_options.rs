@@ -1,7 +1,7 @@
 //! The options that a pending tool call offers: once, for the session, or permanently.
 
 use ahp_types::state::{ConfirmationOption, ConfirmationOptionKind};
-use hostler_rules::{Rule, RuleSuggestion};
+use hostler_rules::{Rule, RuleScope, RuleSuggestion};
 
 use super::AnswerError;
 
@@ -26,16 +26,17 @@ pub(crate) struct ToolCallOption {
 pub(crate) struct ToolCallOptions(Vec<ToolCallOption>);
 
 impl ToolCallOptions {
-    /// Creates options from the rules that would have allowed the call, the narrowest first, for the session and for
-    /// the working directory.
-    pub(crate) fn new(session: &[RuleSuggestion], always: &[RuleSuggestion]) -> Self {
+    /// Creates options from the session rules that would have allowed the call, the narrowest first: for the session
+    /// and for the working directory.
+    pub(crate) fn new(suggestions: &[RuleSuggestion]) -> Self {
         let mut choices = vec![option_without_rules("allow-once", "Allow once", ConfirmationOptionKind::Approve, 0)];
-        let narrowest = session.iter().take(1).map(|suggestion| {
+        let narrowest = suggestions.iter().take(1).map(|suggestion| {
             let label = format!("Allow {} in this session", format_rules(&suggestion.rules));
             option_with_rules("allow-session".to_owned(), label, RuleLifetime::Session, &suggestion.rules)
         });
         choices.extend(narrowest);
-        choices.extend(always.iter().enumerate().map(|(at, suggestion)| {
+        choices.extend(suggestions.iter().enumerate().map(|(at, suggestion)| {
+            let suggestion = suggestion.with_scope(RuleScope::Workspace);
             let label = format!("Always allow {} in this folder", format_rules(&suggestion.rules));
             option_with_rules(format!("allow-always-{}", at + 1), label, RuleLifetime::Permanent, &suggestion.rules)
         }));

@@ -10,10 +10,11 @@
 //! and new modes applies.
 
 mod input_summary;
+mod recent_calls;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hostler_driver::{Clock, FolderRule, GateDecision, GatedCall, PermissionGate};
 use hostler_rules::{
@@ -26,13 +27,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 pub(crate) use self::input_summary::summarize_input;
+use self::recent_calls::RecentCalls;
 use crate::clock::ClockExt as _;
 
 /// Maximum number of decisions that wait to be written to the audit log. When it is reached, calls are refused.
 pub(crate) const MAX_UNWRITTEN_DECISIONS: usize = 1024;
-
-/// How many calls are remembered, so that repeated requests about one call are one line in the audit log.
-const MAX_REMEMBERED_CALLS: usize = 256;
 
 const UNREADABLE_INPUT_REASON: &str = "Denied: the host could not read the input of the call.";
 const AUDIT_UNAVAILABLE_REASON: &str = "Denied: the host cannot write its audit log. Try again later.";
@@ -74,9 +73,7 @@ pub(crate) struct SessionGate {
     policy: RwLock<GatePolicy>,
     audit_log: mpsc::Sender<AuditEntry>,
     clock: Arc<dyn Clock>,
-    asked_calls: Mutex<VecDeque<String>>,
-    /// Working directories of recent calls, by call id. Later requests about a call do not repeat the directory.
-    call_directories: Mutex<VecDeque<(String, PathBuf)>>,
+    recent_calls: Mutex<RecentCalls>,
     /// The plan file that was written last.
     last_plan: Mutex<Option<PathBuf>>,
 }
@@ -110,7 +107,6 @@ impl SessionGate {
             folder_rules: folder,
             merged_rules: None,
         });
-        let (asked, plan, directories) = (Mutex::default(), Mutex::default(), Mutex::default());
         (
             Arc::new(Self {
                 gate_directories: places,
@@ -118,9 +114,8 @@ impl SessionGate {
                 policy,
                 audit_log: log,
                 clock,
-                asked_calls: asked,
-                call_directories: directories,
-                last_plan: plan,
+                recent_calls: Mutex::default(),
+                last_plan: Mutex::default(),
             }),
             decisions,
         )
@@ -194,8 +189,12 @@ impl SessionGate {
 
     /// Evaluates a call without writing to the audit log. A call without an id runs in the session's directory.
     pub(crate) fn evaluate(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
-        match self.parse_call(id, tool, input) {
-            Some(call) => self.evaluate_call(&call),
+        self.evaluate_readable(self.find_call(id, tool, input, None).as_deref())
+    }
+
+    fn evaluate_readable(&self, call: Option<&ToolUse>) -> ExplainedDecision {
+        match call {
+            Some(call) => self.evaluate_call(call),
             None => ExplainedDecision {
                 decision: GateDecision::Deny(UNREADABLE_INPUT_REASON.to_owned()),
                 decided_by: "host",
@@ -204,11 +203,11 @@ impl SessionGate {
         }
     }
 
-    /// The narrow rules that would have allowed a call.
-    pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str, scope: RuleScope) -> Vec<RuleSuggestion> {
-        let Some(call) = self.parse_call(Some(id), tool, input) else { return Vec::new() };
+    /// The narrow rules of the session that would have allowed a call.
+    pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str) -> Vec<RuleSuggestion> {
+        let Some(call) = self.find_call(Some(id), tool, input, None) else { return Vec::new() };
         match self.merged_rules(&self.rule_store.snapshot()).0 {
-            Some(Ok(rules)) => suggest_additional_rules(&rules, &call, scope, &DiskResolver),
+            Some(Ok(rules)) => suggest_additional_rules(&rules, &call, RuleScope::Session, &DiskResolver),
             Some(Err(_)) | None => Vec::new(),
         }
     }
@@ -223,37 +222,37 @@ impl SessionGate {
         self.last_plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stores the directory that a call runs in.
-    fn remember_call_directory(&self, call: &GatedCall<'_>) {
-        let Some(directory) = call.cwd else { return };
-        let mut known = self.call_directories.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(id, _)| id != call.call_id);
-        known.push_back((call.call_id.to_owned(), directory.to_owned()));
-        if known.len() > MAX_REMEMBERED_CALLS {
-            known.pop_front();
+    fn recent_calls(&self) -> MutexGuard<'_, RecentCalls> {
+        self.recent_calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call with its analysis, which later requests about it share. `None` if its input is unreadable. Without
+    /// `cwd`, it runs in the directory that was reported for it before, or in the session's directory.
+    fn find_call(&self, id: Option<&str>, tool: &str, input: &str, cwd: Option<&Path>) -> Option<Arc<ToolUse>> {
+        let fields = serde_json::from_str(input).ok().filter(Value::is_object);
+        let mut recent = self.recent_calls();
+        if let (Some(id), Some(cwd)) = (id, cwd) {
+            recent.set_directory(id, cwd);
         }
-    }
-
-    fn call_directory(&self, id: Option<&str>) -> PathBuf {
-        let known = self.call_directories.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.iter().find(|(known, _)| Some(known.as_str()) == id);
-        found.map_or_else(|| self.gate_directories.working_directory.clone(), |(_, directory)| directory.clone())
-    }
-
-    fn parse_call(&self, id: Option<&str>, tool: &str, input: &str) -> Option<ToolUse> {
-        let input: Value = serde_json::from_str(input).ok().filter(Value::is_object)?;
-        let call = ToolUse::new(tool, input, self.call_directory(id))
-            .with_workspace(&self.gate_directories.working_directory)
-            .with_host_directories(self.gate_directories.host_directories.iter().cloned());
-        Some(match &self.gate_directories.home {
-            Some(home) => call.with_home(home),
-            None => call,
+        let directories = &self.gate_directories;
+        let cwd = id.and_then(|id| recent.directory(id)).unwrap_or(&directories.working_directory);
+        let mut call = ToolUse::new(tool, fields?, cwd)
+            .with_workspace(&directories.working_directory)
+            .with_host_directories(directories.host_directories.iter().cloned());
+        if let Some(home) = &directories.home {
+            call = call.with_home(home);
+        }
+        Some(match id {
+            Some(id) => recent.share(id, call, input.len()),
+            None => Arc::new(call),
         })
     }
 
     /// Why even a person may not run it: a rule denies it, or might deny what it runs, or the rules are unknown.
     pub(crate) fn user_command_denial(&self, tool: &str, input: &str) -> Option<String> {
-        let Some(call) = self.parse_call(None, tool, input) else { return Some(UNREADABLE_INPUT_REASON.to_owned()) };
+        let Some(call) = self.find_call(None, tool, input, None) else {
+            return Some(UNREADABLE_INPUT_REASON.to_owned());
+        };
         let page = self.rule_store.snapshot();
         let rules = match self.merged_rules(&page).0 {
             Some(Ok(rules)) => rules,
@@ -314,15 +313,9 @@ impl SessionGate {
 
     /// Queues a decision for the audit log; `false` if too many are waiting.
     fn write_audit(&self, call: &GatedCall<'_>, ruling: &ExplainedDecision) -> bool {
-        if ruling.decision == GateDecision::Ask {
-            let mut asked = self.asked_calls.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.iter().any(|known| known == call.call_id) {
-                return true;
-            }
-            asked.push_back(call.call_id.to_owned());
-            if asked.len() > MAX_REMEMBERED_CALLS {
-                asked.pop_front();
-            }
+        // Repeated requests about one call are one line.
+        if ruling.decision == GateDecision::Ask && self.recent_calls().mark_asked(call.call_id) {
+            return true;
         }
         let entry = AuditEntry {
             at_ms: self.clock.now_ms(),
@@ -340,16 +333,15 @@ impl SessionGate {
 
 impl PermissionGate for SessionGate {
     fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
-        self.remember_call_directory(call);
-        let ruling = self.evaluate(Some(call.call_id), call.tool, call.input.get());
+        let readable = self.find_call(Some(call.call_id), call.tool, call.input.get(), call.cwd);
+        let ruling = self.evaluate_readable(readable.as_deref());
         if !self.write_audit(call, &ruling) {
             tracing::error!("the audit log is too far behind; denied a tool call");
             return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());
         }
         if ruling.decision == GateDecision::Allow
             && call.tool != "Read"
-            && let Some(file) =
-                self.parse_call(Some(call.call_id), call.tool, call.input.get()).and_then(|call| self.plan_file(&call))
+            && let Some(file) = readable.and_then(|call| self.plan_file(&call))
         {
             *self.last_plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         }

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hostler_driver::{GateDecision, GatedCall, PermissionGate as _};
 use hostler_rules::{Effect, PermissionMode, Rule, RuleScope, RuleSet, RuleStore};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{GateDirectories, SessionGate};
 use crate::clock::SystemClock;
@@ -145,6 +147,54 @@ fn plan_mode_allows_writing_the_plan_only() {
     assert_eq!(write(&plans.join("mine.md")), GateDecision::Ask, "who does not plan has no business there");
 }
 
+/// Counts the command lines that are parsed.
+#[derive(Clone, Default)]
+struct ParseCounter(Arc<AtomicUsize>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ParseCounter {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        if event.metadata().target() == "hostler_rules::tool_use" {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn command_line_of_a_request_is_parsed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = Arc::new(RuleStore::open(dir.path()).unwrap());
+    let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
+    let (gate, _log) =
+        SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+    let parsed = ParseCounter::default();
+    let subscriber = tracing_subscriber::registry().with(parsed.clone());
+    tracing::subscriber::with_default(subscriber, || {
+        let input = |line: &str| RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
+        let (first, other, edited) = (input("make all | tail"), input("make all | head"), input("make none | tail"));
+        let decide = |id: &str, input: &RawValue, cwd: Option<&std::path::Path>| {
+            gate.decide(&GatedCall { call_id: id, tool: "Bash", input, sub_agent: None, cwd })
+        };
+        let count = || parsed.0.load(Ordering::Relaxed);
+        assert_eq!(decide("a", &first, Some(dir.path())), GateDecision::Ask, "the hook");
+        assert_eq!(decide("b", &other, Some(dir.path())), GateDecision::Ask, "the hook of another call");
+        assert_eq!(decide("a", &first, None), GateDecision::Ask, "the permission request");
+        assert_eq!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Ask, "before it is displayed");
+        assert!(!gate.suggest_rules("a", "Bash", first.get()).is_empty(), "its options");
+        assert_eq!(gate.evaluate(None, "Read", r#"{"file_path":"a.txt"}"#).decision, GateDecision::Allow, "a preview");
+        gate.set_mode(PermissionMode::Plan);
+        assert!(matches!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Deny(_)));
+        gate.set_mode(PermissionMode::Default);
+        gate.add_session_rules(&[Rule::parse(Effect::Allow, RuleScope::Session, "Bash(make:*)").unwrap()]).unwrap();
+        assert_eq!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Allow, "with another rule");
+        assert_eq!(count(), 2, "two calls, two lines");
+        // Another input or directory is another call.
+        gate.evaluate(Some("a"), "Bash", edited.get());
+        assert_eq!(count(), 3);
+        decide("a", &edited, Some(&dir.path().join("sub")));
+        assert_eq!(count(), 4);
+    });
+}
+
 #[test]
 fn call_directory_decides_and_is_reused_for_later_requests() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +221,7 @@ fn call_directory_decides_and_is_reused_for_later_requests() {
     assert_eq!(decide("a", "cat ../a.txt", None), GateDecision::Allow, "the request that follows its hook");
     assert_eq!(decide("e", "cat own/secret", Some(&work)), GateDecision::Ask, "the host's own");
     assert_eq!(decide("f", "cat own.txt", Some(&work)), GateDecision::Allow);
-    let suggested = gate.suggest_rules("a", "Bash", r#"{"command":"ls | wc -l && make"}"#, RuleScope::Session);
+    let suggested = gate.suggest_rules("a", "Bash", r#"{"command":"ls | wc -l && make"}"#);
     let texts: Vec<String> = suggested.iter().flat_map(|one| &one.rules).map(ToString::to_string).collect();
     assert_eq!(texts, ["Bash(make)"], "only what is missing");
 }

@@ -26,19 +26,20 @@ pub(super) fn walk_line(text: &str) -> CommandLine {
 struct AstWalker {
     line: CommandLine,
     command_count: usize,
+    token_reads: usize,
     exceeded_limit: bool,
     /// Number of enclosing loops and functions.
     repeat_depth: usize,
 }
 
-fn parse(text: &str) -> Result<ast::Program, &'static str> {
+fn parse(text: &str, token_reads: &mut usize) -> Result<ast::Program, &'static str> {
     limits::check_text(text)?;
     // Extended globs are off, as in the shells that agents start: there `!(…)` negates a subshell and is not a pattern.
     let tokenizing = TokenizerOptions { enable_extended_globbing: false, posix_mode: false, sh_mode: false };
     let parsing = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
     let parse = || {
         let tokens = brush_parser::uncached_tokenize_str(text, &tokenizing).map_err(|_| NOT_A_COMMAND_LINE)?;
-        limits::check_tokens(&tokens)?;
+        limits::check_tokens(&tokens, token_reads)?;
         brush_parser::parse_tokens(&tokens, &parsing).map_err(|_| NOT_A_COMMAND_LINE)
     };
     // The limits prevent the known panics of the grammar. This catches others.
@@ -54,7 +55,7 @@ impl AstWalker {
             self.push_unanalyzable(text, "its command lines are nested too deeply");
             return;
         }
-        match parse(text) {
+        match parse(text, &mut self.token_reads) {
             Ok(program) => {
                 self.line.begins_with_cd |= depth == 1 && is_and_chain(&program);
                 for list in &program.complete_commands {

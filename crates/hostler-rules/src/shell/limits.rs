@@ -10,7 +10,8 @@ pub(crate) const MAX_LINE_BYTES: usize = 64 * 1024;
 pub(crate) const MAX_SCRIPT_DEPTH: usize = 8;
 /// Maximum number of commands in one line.
 pub(crate) const MAX_COMMANDS: usize = 512;
-/// Stack of the grammar. Within the limits below it uses less than half of it, even without optimization.
+/// Stack of the grammar, of which only used pages are allocated. Within the limits below it uses less than half of it,
+/// even without optimization.
 pub(crate) const PARSER_STACK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum number of expansions anywhere in the text: each may be a level of the tokenizer's recursion.
@@ -24,6 +25,10 @@ const MAX_KEYWORDS: usize = 128;
 /// Maximum number of `case` keywords: a nested `case` doubles the work.
 const MAX_CASES: usize = 8;
 
+/// Maximum number of tokens that the grammar reads for a command line and those nested in it. A level of parentheses and
+/// a `case` may each make it read its contents twice.
+const MAX_TOKEN_READS: usize = 1024 * 1024;
+
 /// Is the text small enough for the tokenizer?
 pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_LINE_BYTES {
@@ -36,8 +41,9 @@ pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
     if expansions > MAX_EXPANSIONS { Err("it contains too many expansions") } else { Ok(()) }
 }
 
-/// Are the tokens few and flat enough for the grammar, and in the form that it requires?
-pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
+/// Are the tokens few and flat enough for the grammar, and in the form that it requires? `token_reads` sums up what the
+/// grammar reads for the whole line.
+pub(crate) fn check_tokens(tokens: &[Token], token_reads: &mut usize) -> Result<(), &'static str> {
     if tokens.len() > MAX_TOKENS {
         return Err("it has too many words");
     }
@@ -65,6 +71,10 @@ pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
     }
     if deepest > MAX_PARENTHESES_DEPTH || parentheses > MAX_PARENTHESES || keywords > MAX_KEYWORDS || cases > MAX_CASES
     {
+        return Err("it is nested too deeply");
+    }
+    *token_reads = token_reads.saturating_add(tokens.len() << (deepest + cases));
+    if *token_reads > MAX_TOKEN_READS {
         return Err("it is nested too deeply");
     }
     tokens.iter().enumerate().try_for_each(|(at, token)| check_token(tokens, at, token))

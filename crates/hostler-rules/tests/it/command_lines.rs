@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use hostler_rules::{
     DecisionOutcome, Effect, PermissionMode, Rule, RuleScope, RuleSet, StaticLinks, ToolUse, decide, explain,
+    suggest_additional_rules,
 };
 use serde::Deserialize;
 
@@ -56,6 +57,35 @@ fn command_lines_are_decided_as_in_the_table() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} lines:\n  {}", wrong.len(), lines.len(), wrong.join("\n  "));
+}
+
+/// A call that was decided on before is decided like a new one, after a change of the rules and in every mode.
+#[test]
+fn decided_call_is_decided_again_like_a_new_one() {
+    let (rules, lines) = table();
+    let links = StaticLinks::default();
+    let modes = [
+        PermissionMode::Default,
+        PermissionMode::AcceptEdits,
+        PermissionMode::Plan,
+        PermissionMode::Bypass,
+        PermissionMode::DontAsk,
+    ];
+    for line in &lines {
+        let new = || ToolUse::shell(&line.run, "/w").with_home("/home/me");
+        let call = new();
+        for (rules, mode) in [&RuleSet::default(), &rules].into_iter().flat_map(|rules| modes.map(|mode| (rules, mode)))
+        {
+            assert_eq!(
+                decide(rules, mode, &call, &links),
+                decide(rules, mode, &new(), &links),
+                "{:?} in {mode:?}",
+                line.run
+            );
+            let suggested = |call| suggest_additional_rules(rules, call, RuleScope::Session, &links);
+            assert_eq!(suggested(&call), suggested(&new()), "{:?}", line.run);
+        }
+    }
 }
 
 #[test]

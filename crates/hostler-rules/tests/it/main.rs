@@ -5,6 +5,7 @@
 mod command_lines;
 mod domains;
 mod modes;
+mod parser_threads;
 mod paths;
 mod properties;
 mod read_only_commands;

@@ -180,12 +180,11 @@ fn malformed_input_is_never_allowed_and_a_tool_denial_applies() {
         ("WebFetch", json!({ "url": "file:///etc/passwd" })),
         ("WebFetch", json!({ "url": "no address" })),
     ] {
-        let call = ToolUse::new(tool, input, bed.path("w"));
+        let call = ToolUse::new(tool, input.clone(), bed.path("w"));
         assert_eq!(
             bed.call(&[(Effect::Allow, tool), (Effect::Allow, "*")], &call),
             DecisionOutcome::Ask,
-            "{tool} {}",
-            call.input
+            "{tool} {input}"
         );
         assert_eq!(bed.call(&[(Effect::Deny, tool)], &call), DecisionOutcome::Deny, "{tool}");
     }

@@ -255,6 +255,12 @@ fn hostile_nesting_is_asked_about() {
         "<<E ".repeat(5_000),
         "\"".repeat(20_001),
         "a".repeat(100_000),
+        // Within each limit on its own, the grammar would read these for a long time.
+        around("case x in a) ", &around("(", "ls", ")", 8), " esac", 8),
+        format!(
+            "echo {}",
+            around("$(", &around("case x in a) ", &around("(", "ls", ")", 6), " esac", 6), ")", 1).repeat(300)
+        ),
     ];
     for line in &lines {
         let head: String = line.chars().take(20).collect();

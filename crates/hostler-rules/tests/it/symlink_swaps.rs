@@ -1,8 +1,11 @@
-//! Links that change between two calls: every decision reads the disk again and caches nothing.
+//! Links that change between two decisions: every decision reads the disk again, on a new call and on one that was
+//! decided on before.
 //!
 //! A change between a decision and the use of the file is not detected here; the code that opens the file has to check
 //! again.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -15,6 +18,8 @@ use serde_json::json;
 struct Project {
     base: tempfile::TempDir,
     rules: RuleSet,
+    /// The calls of earlier decisions, by file name.
+    earlier_calls: RefCell<BTreeMap<String, [ToolUse; 4]>>,
 }
 
 impl Project {
@@ -31,7 +36,7 @@ impl Project {
         for (effect, text) in rules {
             set.add(Rule::parse(*effect, RuleScope::Workspace, text).unwrap()).unwrap();
         }
-        Self { base, rules: set }
+        Self { base, rules: set, earlier_calls: RefCell::default() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -50,12 +55,17 @@ impl Project {
         let judge =
             |call: &ToolUse| decide_or_ask(&self.rules, PermissionMode::Default, call, None, &DiskResolver).outcome;
         let call = |tool: &str, key: &str, path: &Path| ToolUse::new(tool, json!({ key: path }), self.path(""));
-        [
-            judge(&call("Read", "file_path", Path::new(name))),
-            judge(&call("Read", "file_path", &self.path(name))),
-            judge(&call("Grep", "path", Path::new(name))),
-            judge(&ToolUse::shell(&format!("cat {name}"), self.path(""))),
-        ]
+        let calls = [
+            call("Read", "file_path", Path::new(name)),
+            call("Read", "file_path", &self.path(name)),
+            call("Grep", "path", Path::new(name)),
+            ToolUse::shell(&format!("cat {name}"), self.path("")),
+        ];
+        let verdicts = calls.each_ref().map(judge);
+        let mut earlier = self.earlier_calls.borrow_mut();
+        let earlier = earlier.entry(name.to_owned()).or_insert(calls);
+        assert_eq!(earlier.each_ref().map(judge), verdicts, "the same calls, decided on before");
+        verdicts
     }
 }
 

@@ -54,7 +54,7 @@ fn request_is_displayed_with_its_preview_when_the_disk_answers() {
         let mut bench = Bench::start().await;
         let stall = StalledDisk::start().await;
         bench.ask_to_write("c1").await;
-        bench.settled().await;
+        bench.listener.until("chat/toolCallStart").await;
         assert_eq!(bench.status("c1"), "streaming");
         drop(stall);
         bench.listener.until("session/inputNeededSet").await;

@@ -387,7 +387,7 @@ struct OtherProcess(Child);
 impl OtherProcess {
     fn install_into(root: &Path) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "installs_in_a_process_of_its_own", "--ignored"])
+            .args(["--exact", "install::installs_in_a_process_of_its_own", "--ignored"])
             .env(OTHER_PROCESS_ROOT, root)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

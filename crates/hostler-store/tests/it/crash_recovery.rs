@@ -165,7 +165,7 @@ impl Received {
     /// Starts a run, kills it after `envelopes` envelopes, and reads its remaining output.
     fn run(&mut self, dir: &Path, run: u64, envelopes: u64) {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "run_until_killed", "--nocapture"])
+            .args(["--ignored", "--exact", "crash_recovery::run_until_killed", "--nocapture"])
             .env(DIR, dir)
             .env(RUN, run.to_string())
             .stdin(Stdio::null())

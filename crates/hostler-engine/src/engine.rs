@@ -27,25 +27,26 @@ pub use content::StoredContent;
 pub use sessions::CreateSession;
 pub use trust::TrustedFolders;
 
-use crate::actor::SessionInput;
-use crate::agent_pool::{AgentPool, AgentPoolStatus};
+use crate::EngineError;
+use crate::agents::model_gateway::AgentStatus;
+use crate::agents::pool::{AgentPool, AgentPoolStatus};
+use crate::agents::sign_in::AnnouncedSignIns;
 use crate::attachments::AttachmentService;
-use crate::broadcaster::Broadcaster;
+use crate::catalog::SessionCatalog;
+use crate::catalog::search::{SearchIndexer, SearchRequest, SearchResults};
+use crate::clients::broadcaster::Broadcaster;
+use crate::clients::completion::FileListCache;
+use crate::clients::registry;
+use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
-use crate::completion::FileListCache;
 use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::host::{Host, HostSettings};
-use crate::local_command::COMMAND_PREFIX;
-use crate::model_gateway::AgentStatus;
 use crate::permissions::PermissionService;
-use crate::prompt_ids::PromptIds;
 use crate::resources::ResourceContext;
-use crate::root_channel::RootChannel;
-use crate::search::{SearchIndexer, SearchRequest, SearchResults};
-use crate::session_catalog::SessionCatalog;
-use crate::sign_in::AnnouncedSignIns;
+use crate::sessions::actor::SessionInput;
+use crate::sessions::local_command::COMMAND_PREFIX;
+use crate::sessions::prompt_ids::PromptIds;
 use crate::terminals::TerminalRegistry;
-use crate::{EngineError, client_registry};
 
 /// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -122,7 +123,7 @@ impl Engine {
         });
         host.broadcaster.set_replay_floor(host.store.sequence_at_start().base_seq);
         let since = host.clock.now_ms() - config.store.retention.max_client_age_ms;
-        host.broadcaster.clients.restore(host.store.clients(since, client_registry::MAX_CLIENTS).await?);
+        host.broadcaster.clients.restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.clear_earlier_terminals().await;
         host.load_catalog().await?;

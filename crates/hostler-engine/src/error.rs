@@ -9,10 +9,10 @@ use hostler_search::SearchError;
 use hostler_store::StoreError;
 use hostler_trust::TrustError;
 
-use crate::actor::ImageRemovalError;
-use crate::config::ConfigValueError;
+use crate::agents::model_gateway::UpstreamSignInError;
 use crate::host::MAX_SESSION_DIRECTORIES;
-use crate::model_gateway::UpstreamSignInError;
+use crate::sessions::actor::ImageRemovalError;
+use crate::sessions::config::ConfigValueError;
 
 /// Errors of the engine, each with a message for a person and a code for programs.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{HOSTLER_META_KEY, message_attachments};
-use crate::action_mapper::{TurnErrorDetails, content_hash, content_uri};
+use crate::sessions::action_mapper::{TurnErrorDetails, content_hash, content_uri};
 
 /// The key below `hostler` in a message's `_meta`.
 pub(super) const BLOCKS_META_KEY: &str = "blocks";

@@ -6,9 +6,9 @@ use hostler_attachments::DisplayName;
 use hostler_store::TurnPageLimits;
 
 use super::{ChatView, attachment_label, message_attachments};
-use crate::action_mapper::truncate_at_char;
 use crate::host::Host;
-use crate::paging::parse_stored_turn;
+use crate::sessions::action_mapper::truncate_at_char;
+use crate::sessions::paging::parse_stored_turn;
 use crate::{EngineError, uri};
 
 /// Maximum size of an excerpt. The most recent turns are kept.

@@ -11,7 +11,7 @@ use hostler_store::Blob;
 use super::blocks::uri;
 use super::resolve::check_attachment_size;
 use super::{attachment_label, attachment_meta_mut, set_hostler_meta};
-use crate::action_mapper::content_hash;
+use crate::sessions::action_mapper::content_hash;
 
 /// The media type of contents whose type is unknown.
 const DEFAULT_CONTENT_TYPE: &str = "application/octet-stream";

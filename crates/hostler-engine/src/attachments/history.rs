@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::blocks::{BlockRef, message_blocks};
 use super::{ChatView, HOSTLER_META_KEY};
-use crate::action_mapper::{COMPACTION_NOTICE_PREFIX, TurnErrorDetails};
-use crate::turn_storage::EvictedTurns;
+use crate::sessions::action_mapper::{COMPACTION_NOTICE_PREFIX, TurnErrorDetails};
+use crate::sessions::turn_storage::EvictedTurns;
 
 /// The key, below `hostler` in the session's `_meta`, of the images that were removed from the conversation.
 const REMOVED_IMAGES_META_KEY: &str = "removedImages";

@@ -7,8 +7,8 @@ use hostler_attachments::{AttachmentErrorCode, AttachmentSource, FileReference, 
 use hostler_files::{FileError, FileKind, Roots};
 use url::Url;
 
-use crate::action_mapper::truncate_at_char;
 use crate::resources::SessionRoots;
+use crate::sessions::action_mapper::truncate_at_char;
 
 /// Maximum size of a selection that is sent as text; the agent can read the rest itself.
 const MAX_SELECTION_BYTES: usize = 64 * 1024;

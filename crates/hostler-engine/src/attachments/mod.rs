@@ -32,7 +32,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-use crate::turn_storage::EvictedTurns;
+use crate::sessions::turn_storage::EvictedTurns;
 
 pub(crate) use self::blocks::{has_blocks, load_blocks, message_blocks};
 pub use self::client_files::{

@@ -17,10 +17,10 @@ use super::{
     AttachmentContents, AttachmentRejection, ChatView, ClientFileReader, action_message_mut,
     attachment_history_with_active_turn, draft, published_message,
 };
-use crate::actor::SessionInput;
 use crate::host::Host;
-use crate::rejection::ActionRejection;
-use crate::session::Dispatch;
+use crate::sessions::actor::SessionInput;
+use crate::sessions::rejection::ActionRejection;
+use crate::sessions::session::Dispatch;
 use crate::uri;
 
 /// Why a message is rejected.

@@ -11,7 +11,7 @@ use super::blocks::{BLOCKS_META_KEY, BlockRef, uri};
 use super::resolve::AttachmentEcho;
 use super::summary::{EchoedAttachment, SentVariant};
 use super::{attachment_meta_mut, set_hostler_meta};
-use crate::action_mapper::named_content_uri;
+use crate::sessions::action_mapper::named_content_uri;
 
 /// Rewrites a message according to its plan. Returns the contents to store.
 pub(super) fn rewrite_message(message: &mut Message, echoes: Vec<AttachmentEcho>, plan: &AttachmentPlan) -> Vec<Blob> {

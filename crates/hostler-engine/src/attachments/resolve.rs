@@ -12,9 +12,10 @@ use url::Url;
 use super::client_files::{ClientFileError, DirectoryListing};
 use super::host_files::{self, RefusalReason};
 use super::{ChatView, ClientFileReader, attachment_label};
-use crate::action_mapper::content_hash;
 use crate::host::Host;
-use crate::{annotations, uri};
+use crate::sessions::action_mapper::content_hash;
+use crate::sessions::annotations;
+use crate::uri;
 
 /// Maximum size of an attachment without its contents, in bytes of JSON.
 const MAX_ATTACHMENT_JSON_BYTES: usize = 256 * 1024;

@@ -3,8 +3,8 @@
 use hostler_attachments::{AttachmentDisposition, AttachmentErrorCode, AttachmentSummary};
 
 use super::ChatView;
-use crate::config;
 use crate::host::Host;
+use crate::sessions::config;
 
 impl Host {
     /// The name of the message's model, if that model is known to accept no images.

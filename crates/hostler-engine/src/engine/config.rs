@@ -10,14 +10,14 @@ use hostler_driver::{Clock, Driver};
 use hostler_store::StoreOptions;
 use hostler_trust::TrustOptions;
 
-use crate::agent_pool::AgentPoolConfig;
-use crate::background_on_stop::BackgroundOnStop;
-use crate::command_runner::CommandRunner;
+use crate::agents::model_gateway::ModelGateway;
+use crate::agents::pool::AgentPoolConfig;
 use crate::external_sessions::ExternalSessionFilter;
-use crate::model_gateway::ModelGateway;
 use crate::permissions::PermissionConfig;
 use crate::resources::{GrantPolicy, SessionRoots};
+use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::terminals::TerminalsConfig;
+use crate::terminals::command_runner::CommandRunner;
 
 /// Default time that a client may be disconnected before it is no longer active in its sessions, as in VS Code's own
 /// host.

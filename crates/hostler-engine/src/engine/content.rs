@@ -6,7 +6,7 @@ use hostler_redact::byte_length;
 
 use super::Engine;
 use crate::EngineError;
-use crate::action_mapper::content_hash;
+use crate::sessions::action_mapper::content_hash;
 
 /// Contents that states and actions refer to.
 #[derive(Clone, PartialEq, Eq)]

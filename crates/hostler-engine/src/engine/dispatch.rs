@@ -6,9 +6,9 @@ use hostler_store::PublishedRejection;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use crate::actor::{BackgroundOutput, SessionInput};
 use crate::attachments::{AttachmentPlanSummary, ClientFileReader};
-use crate::session::Dispatch;
+use crate::sessions::actor::{BackgroundOutput, SessionInput};
+use crate::sessions::session::Dispatch;
 use crate::{EngineError, uri};
 
 impl Engine {

@@ -9,11 +9,11 @@ use url::Url;
 use uuid::Uuid;
 
 use super::Engine;
-use crate::actor::{DisposeFailure, DisposedSession, SessionHandle, SessionInput, SessionSource};
+use crate::agents::install_progress::ProgressRequest;
+use crate::catalog::SessionPage;
 use crate::clock::ClockExt as _;
-use crate::install_progress::ProgressRequest;
-use crate::session::Session;
-use crate::session_catalog::SessionPage;
+use crate::sessions::actor::{DisposeFailure, DisposedSession, SessionHandle, SessionInput, SessionSource};
+use crate::sessions::session::Session;
 use crate::{EngineError, InvalidParams, uri};
 
 /// A request to create a session.

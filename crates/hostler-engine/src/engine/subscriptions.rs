@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use crate::actor::{SessionInput, SubscribeOutcome, SubscribeRequest};
-use crate::broadcaster::{Subscriber, SubscriberId};
-use crate::paging::{self, PreparedTurns, SnapshotTurns};
-use crate::reconnect::{PresenceGuard, ReconnectOutcome};
+use crate::clients::broadcaster::{Subscriber, SubscriberId};
+use crate::clients::reconnect::{PresenceGuard, ReconnectOutcome};
+use crate::sessions::actor::{SessionInput, SubscribeOutcome, SubscribeRequest};
+use crate::sessions::paging::{self, PreparedTurns, SnapshotTurns};
 use crate::{EngineError, uri};
 
 /// Maximum time that a subscription waits for a sub-agent's chat.

@@ -12,10 +12,10 @@ use url::Url;
 use uuid::Uuid;
 
 use super::ExternalSession;
-use crate::actor::SessionInput;
-use crate::broadcaster::HostNotificationKind;
+use crate::catalog::summary_changes;
+use crate::clients::broadcaster::HostNotificationKind;
 use crate::host::{Host, SessionRegistry};
-use crate::session_catalog::summary_changes;
+use crate::sessions::actor::SessionInput;
 use crate::{clock, uri};
 
 /// Number of conversations that are handled under one lock.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::ExternalSession;
 use crate::EngineError;
-use crate::broadcaster::HostNotificationKind;
+use crate::clients::broadcaster::HostNotificationKind;
 use crate::host::Host;
 use crate::uri;
 

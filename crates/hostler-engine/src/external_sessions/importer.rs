@@ -23,9 +23,9 @@ use super::{ExternalSession, replay_turn};
 use crate::EngineError;
 use crate::clock::{self, ClockExt as _};
 use crate::host::Host;
-use crate::session::{Session, new_message};
-use crate::session_record::ExternalTurn;
-use crate::turn_storage::{EvictedTurns, TurnStorage};
+use crate::sessions::record::ExternalTurn;
+use crate::sessions::session::{Session, new_message};
+use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
 
 /// Maximum age of the last entry of an incomplete turn that may still be running.
 const ACTIVE_TURN_MAX_AGE_MS: i64 = 5 * 60 * 1000;

@@ -10,11 +10,12 @@ use hostler_driver::{DriverEvent, LoadedTurn, SubAgentEvent, SubAgentOutcome, Su
 use hostler_store::Blob;
 use jiff::Timestamp;
 
-use crate::action_mapper::{ActionBuffer, ActionMapper, SubAgentLink, TurnErrorDetails, mark_not_resumable};
-use crate::session::{Session, new_message, title_from_text};
-use crate::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
-use crate::turn::TurnEndReason;
-use crate::{sub_agent_chat, uri};
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, SubAgentLink, TurnErrorDetails, mark_not_resumable};
+use crate::sessions::session::{Session, new_message, title_from_text};
+use crate::sessions::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
+use crate::sessions::sub_agent_chat;
+use crate::sessions::turn::TurnEndReason;
+use crate::uri;
 
 /// The actions of a transcript's turn.
 #[derive(Debug, Default)]
@@ -298,7 +299,7 @@ mod tests {
         let mut session = session();
         for (channel, action) in replay_turn(&session.clone(), loaded, NOW).actions {
             let outcome = session.apply(&channel, &action);
-            assert_eq!(outcome, crate::state::ApplyOutcome::Applied, "{action:?}");
+            assert_eq!(outcome, crate::sessions::state::ApplyOutcome::Applied, "{action:?}");
         }
         assert!(session.chats().all(|(_, chat, _)| chat.active_turn.is_none()), "a record is over");
         session

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use super::catalog_sync::ScanState;
 use super::filter::ExternalSessionFilter;
-use crate::actor::SessionHandle;
 use crate::clock::ClockExt as _;
 use crate::engine::Engine;
 use crate::host::Host;
+use crate::sessions::actor::SessionHandle;
 
 /// Minimum delay between a change and its scan.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(150);

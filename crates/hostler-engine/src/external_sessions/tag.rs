@@ -4,9 +4,9 @@
 use hostler_driver::TranscriptStoreError;
 use uuid::Uuid;
 
-use crate::actor::SessionInput;
 use crate::engine::Engine;
 use crate::host::Host;
+use crate::sessions::actor::SessionInput;
 use crate::{EngineError, InvalidParams};
 
 /// Maximum length of a tag.

@@ -8,9 +8,10 @@ use ahp_types::state::SessionStatus;
 use hostler_driver::{TranscriptScan, TranscriptStore};
 use uuid::Uuid;
 
+use crate::EngineError;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::{EngineError, session_restore};
+use crate::sessions::restore;
 
 /// Maximum number of reported issues; further ones are counted.
 const MAX_REPORTED_ISSUES: usize = 1000;
@@ -179,8 +180,7 @@ impl Host {
                 continue;
             }
             let stored = self.store.load_session(&session).await?;
-            let token =
-                session_restore::restore_session(&session, true, stored).and_then(|session| session.resume_token);
+            let token = restore::restore_session(&session, true, stored).and_then(|session| session.resume_token);
             if let Some(token) = token
                 && !transcript_store.has_transcript(&token).await
             {

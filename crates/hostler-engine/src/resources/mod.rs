@@ -6,6 +6,7 @@
 //! per client.
 
 mod error;
+pub(crate) mod git;
 mod grants;
 mod session_directories;
 mod session_roots;
@@ -31,9 +32,9 @@ pub use session_roots::SessionRoots;
 pub(crate) use watch::WatchRegistry;
 pub use watch::{WatchPatternError, WatchResource};
 
-use crate::action_mapper::content_hash;
 use crate::clock::ClockExt as _;
 use crate::host::Host;
+use crate::sessions::action_mapper::content_hash;
 use crate::{Engine, EngineError, clock};
 
 /// Maximum size of a file that is read or written at once.

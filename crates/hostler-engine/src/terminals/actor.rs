@@ -19,13 +19,13 @@ use super::screen::TerminalScreen;
 use super::shell::{TerminalShell, TerminalSize};
 use super::{TerminalActionError, claim, parse_size, strip_terminal_input};
 use crate::EngineError;
-use crate::broadcaster::Subscriber;
+use crate::clients::broadcaster::Subscriber;
 use crate::clock::ClockExt as _;
-use crate::command_runner::CommandExit;
 use crate::host::Host;
-use crate::rejection::ActionRejection;
-use crate::session::Dispatch;
-use crate::state::ChannelState;
+use crate::sessions::rejection::ActionRejection;
+use crate::sessions::session::Dispatch;
+use crate::sessions::state::ChannelState;
+use crate::terminals::command_runner::CommandExit;
 
 /// How long output is collected. Output after a pause is published at once.
 const OUTPUT_COALESCE_INTERVAL: Duration = Duration::from_millis(16);

@@ -7,6 +7,7 @@
 
 mod actor;
 mod claim;
+pub(crate) mod command_runner;
 mod error;
 mod screen;
 mod shell;
@@ -32,11 +33,11 @@ pub use error::{TerminalActionError, TerminalError};
 pub use shell::{ShellLauncher, ShellSpec, ShellStartError, TerminalShell, TerminalSize};
 pub(crate) use tool_call_terminal::ToolCallTerminal;
 
-use crate::broadcaster::Subscriber;
+use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
 use crate::resources::{ResourceContext, ResourceError, Resources};
-use crate::session::Dispatch;
-use crate::state::Reduce as _;
+use crate::sessions::session::Dispatch;
+use crate::sessions::state::Reduce as _;
 use crate::{Engine, EngineError, uri};
 use actor::{TerminalActor, TerminalRequest, TerminalRequestSender};
 use screen::TerminalScreen;

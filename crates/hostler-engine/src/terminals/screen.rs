@@ -11,7 +11,7 @@ use ahp_types::state::{TerminalContentPart, TerminalState};
 use hostler_files::path_to_file_uri;
 use hostler_terminal::{ShellEvent, ShellOutput, scrollback_trim_bytes};
 
-use crate::state::Reduce as _;
+use crate::sessions::state::Reduce as _;
 
 /// Size of a content part beside its text.
 const CONTENT_PART_OVERHEAD_BYTES: usize = 128;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use hostler_terminal::ShellNonce;
 
-use crate::command_runner::CommandExit;
+use crate::terminals::command_runner::CommandExit;
 
 /// Size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

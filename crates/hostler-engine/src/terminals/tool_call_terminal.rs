@@ -22,8 +22,8 @@ use super::actor::{self, TerminalActor, TerminalRequest};
 use super::screen::TerminalScreen;
 use super::shell::{TerminalShell, TerminalSize};
 use super::{LiveTerminal, TerminalError};
-use crate::command_runner::CommandExit;
 use crate::host::Host;
+use crate::terminals::command_runner::CommandExit;
 use crate::uri;
 
 /// Maximum number of terminals of tool calls, running and ended.

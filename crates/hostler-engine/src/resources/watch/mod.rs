@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{ResourceContext, ResourceError, Resources};
-use crate::broadcaster::Subscriber;
+use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
-use crate::state::ChannelState;
+use crate::sessions::state::ChannelState;
 use crate::{EngineError, uri};
 use file_watcher::{FileChangeReceiver, FileWatcher};
 pub use patterns::WatchPatternError;

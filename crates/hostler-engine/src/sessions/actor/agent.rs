@@ -1,0 +1,495 @@
+//! The session's agent: its state, interrupts, closing and idle timer.
+//!
+//! At most one process exists at a time. Results of its tasks return as [`AgentTaskEvent`]; what
+//! follows from them is decided by the turn machine.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ahp_types::StateAction;
+use futures::future::BoxFuture;
+use hostler_driver::{
+    AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
+    OpenedConnection, RemoveImagesError, StderrTail,
+};
+use hostler_trust::TrustAssessment;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::agent_settings::AgentSettings;
+use super::agent_start::PrewarmSpec;
+use super::background_work::BackgroundEvent;
+use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
+use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
+use super::image_removal::{ImageRemovalContext, ImageRemovalEffect, ImageRemovalEvent, ImageRemovalResult};
+use super::message_delivery::LoadedMessage;
+use super::pending_messages::MessageEvent;
+use super::permission_mode::ModeEvent;
+use super::session_change::SessionChange;
+use super::{SessionActor, SessionInput};
+use crate::EngineError;
+use crate::agents::model_gateway::ModelLease;
+use crate::agents::pool::AgentSlot;
+use crate::attachments::images_removed_action;
+use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
+use crate::sessions::turn::{AgentPhase, TurnInput};
+
+/// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
+/// nothing.
+pub(crate) enum AgentTaskEvent {
+    /// An agent slot was assigned.
+    SlotAcquired { attempt: u64, slot: AgentSlot },
+    /// The handshake has succeeded or failed.
+    Opened { attempt: u64, result: Result<OpenedConnection, OpenError> },
+    /// The folder was assessed; `None` if that failed.
+    FolderAssessed {
+        attempt: u64,
+        purpose: AssessmentPurpose,
+        trust_version: u64,
+        assessment: Option<Box<TrustAssessment>>,
+    },
+    /// An attempt to open was cancelled; no process of it remains.
+    OpenCancelled { attempt: u64 },
+    /// A message's attachments were read from the store.
+    MessageLoaded { attempt: u64, message: LoadedMessage },
+    /// The prompt was written, or writing failed.
+    PromptSent { attempt: u64, result: Result<Uuid, ConnectionError> },
+    /// The settings were applied, or the agent did not accept all of them.
+    SettingsApplied { attempt: u64, settings: AgentSettings, result: Result<(), ConnectionError> },
+    /// The agent did not react to an interrupt in time.
+    InterruptTimedOut { attempt: u64, interrupt: u64 },
+    /// An answer to a request was written, or the request was no longer open.
+    AnswerSent { result: Result<(), ConnectionError> },
+    /// The agent accepted or rejected a permission mode.
+    PermissionModeApplied { attempt: u64, mode: &'static str, result: Result<(), ConnectionError> },
+    /// Images were removed from the conversation, or removing them failed.
+    ImagesRemoved { result: Result<usize, RemoveImagesError> },
+    /// The process tree is empty.
+    Closed { attempt: u64 },
+}
+
+/// The session's agent. At most one process at a time.
+#[derive(Default)]
+pub(super) struct SessionAgent {
+    pub(super) attempt: u64,
+    /// Counts interrupts, so that the timeout of an old one cannot end the wait for a new one.
+    pub(super) interrupt_count: u64,
+    pub(super) state: AgentState,
+    /// The slot of the current or starting process.
+    pub(super) slot: Option<AgentSlot>,
+    idle_timer: IdleTimer,
+    /// The wait for the idle timer (the mutex is never locked; it only makes the actor `Sync`).
+    idle_wait: Option<Mutex<BoxFuture<'static, ()>>>,
+    /// The turn's prompt is being written; the agent has nothing yet that could be steered.
+    pub(super) prompt_in_flight: bool,
+    /// The id of that prompt in the transcript, if the agent stores it.
+    pub(super) sent_prompt_id: Option<Uuid>,
+}
+
+#[derive(Default)]
+pub(super) enum AgentState {
+    #[default]
+    None,
+    /// No slot is free, the folder is being assessed, or a person decides about it.
+    Waiting {
+        cancel: CancellationToken,
+    },
+    Opening {
+        cancel: CancellationToken,
+        settings: AgentSettings,
+        permission_mode: String,
+        lease: ModelLease,
+        /// Set until the agent receives its first message.
+        prewarm: Option<PrewarmSpec>,
+        folder_setup: FolderSetup,
+    },
+    Live(LiveAgent),
+    /// The process is being closed; its lease ends with it.
+    Closing(#[expect(dead_code, reason = "held for its Drop")] Option<ModelLease>),
+}
+
+pub(super) struct LiveAgent {
+    pub(super) connection: Arc<dyn AgentConnection>,
+    pub(super) events: mpsc::Receiver<DriverEvent>,
+    pub(super) settings: AgentSettings,
+    pub(super) permission_mode: String,
+    pub(super) lease: ModelLease,
+    pub(super) prewarm: Option<PrewarmSpec>,
+    /// The folder configuration that it was opened with.
+    pub(super) folder_configuration: FolderConfiguration,
+    /// Whether the folder was assessed for the next message already.
+    pub(super) folder_assessed: bool,
+}
+
+impl SessionAgent {
+    /// The next event of the live agent, the idle timer or the slot; pending forever without them.
+    pub(super) async fn next_input(&mut self) -> SessionInput {
+        let Self { state, slot, idle_wait, .. } = self;
+        let event = async {
+            match state {
+                AgentState::Live(live) => live.events.recv().await,
+                _ => std::future::pending().await,
+            }
+        };
+        let elapsed = async {
+            match idle_wait {
+                Some(wait) => wait.get_mut().unwrap_or_else(PoisonError::into_inner).await,
+                None => std::future::pending().await,
+            }
+        };
+        let slot_requested = async {
+            match slot {
+                Some(slot) => slot.eviction_requested().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // The driver sends `ProcessExited` before it closes the channel; the default covers a driver that does not.
+            event = event => SessionInput::AgentEvent(event.unwrap_or_else(|| DriverEvent::ProcessExited {
+                status: "the driver ended".to_owned(),
+                stderr: StderrTail::default(),
+            })),
+            () = elapsed => {
+                *idle_wait = None;
+                SessionInput::IdleTimer(IdleTimerEvent::Elapsed)
+            }
+            () = slot_requested => SessionInput::IdleTimer(IdleTimerEvent::SlotRequested),
+        }
+    }
+
+    /// Uses this slot from now on, and releases the one before.
+    pub(super) fn set_slot(&mut self, slot: Option<AgentSlot>) {
+        (self.slot, self.idle_timer, self.idle_wait) = (slot, IdleTimer::default(), None);
+    }
+
+    /// The next event, if one is available.
+    pub(super) fn try_next_event(&mut self) -> Option<DriverEvent> {
+        match &mut self.state {
+            AgentState::Live(live) => live.events.try_recv().ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether a process may still exist.
+    pub(super) fn has_process(&self) -> bool {
+        !matches!(self.state, AgentState::None)
+    }
+
+    /// The current settings of the agent, and its lease of the gateway.
+    pub(super) fn settings_and_lease(&self) -> Option<(&AgentSettings, &ModelLease)> {
+        match &self.state {
+            AgentState::Opening { settings: facts, lease, .. }
+            | AgentState::Live(LiveAgent { settings: facts, lease, .. }) => Some((facts, lease)),
+            _ => None,
+        }
+    }
+
+    /// Stores the settings that the live agent has accepted.
+    pub(super) fn set_settings(&mut self, new: AgentSettings) {
+        if let AgentState::Live(LiveAgent { settings: facts, .. }) = &mut self.state {
+            *facts = new;
+        }
+    }
+
+    /// The connection of the live agent, and its attempt.
+    pub(super) fn connection(&self) -> Option<(Arc<dyn AgentConnection>, u64)> {
+        match &self.state {
+            AgentState::Live(live) => Some((Arc::clone(&live.connection), self.attempt)),
+            _ => None,
+        }
+    }
+
+    /// Whether the agent of this attempt is live.
+    pub(super) fn is_live(&self, attempt: u64) -> bool {
+        attempt == self.attempt && matches!(self.state, AgentState::Live(_))
+    }
+
+    /// The folder configuration that the live agent was opened with.
+    pub(super) fn folder_configuration(&self) -> Option<&FolderConfiguration> {
+        match &self.state {
+            AgentState::Live(live) => Some(&live.folder_configuration),
+            _ => None,
+        }
+    }
+
+    /// Whether the folder was assessed for the next message. Resets the flag, because it counts for one message.
+    pub(super) fn take_folder_assessed(&mut self) -> bool {
+        match &mut self.state {
+            AgentState::Live(live) => std::mem::take(&mut live.folder_assessed),
+            _ => false,
+        }
+    }
+
+    /// Stores the permission mode of the live agent.
+    pub(super) fn set_permission_mode(&mut self, mode: &str) {
+        if let AgentState::Live(live) = &mut self.state {
+            mode.clone_into(&mut live.permission_mode);
+        }
+    }
+
+    /// The specification of a prewarmed agent that has received no message yet.
+    pub(super) fn prewarm_spec(&self) -> Option<&PrewarmSpec> {
+        match &self.state {
+            AgentState::Opening { prewarm: warm, .. } | AgentState::Live(LiveAgent { prewarm: warm, .. }) => {
+                warm.as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    /// Marks a prewarmed agent as used at its first message. `false` if it was not prewarmed.
+    pub(super) fn clear_prewarm(&mut self) -> bool {
+        match &mut self.state {
+            AgentState::Live(live) => live.prewarm.take().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The agent's permission mode, by the agent's name for it.
+    pub(super) fn permission_mode(&self) -> Option<&str> {
+        match &self.state {
+            AgentState::Opening { permission_mode, .. } | AgentState::Live(LiveAgent { permission_mode, .. }) => {
+                Some(permission_mode)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl SessionActor {
+    pub(super) fn interrupt_agent(&mut self) {
+        let AgentState::Live(live) = &self.agent.state else { return };
+        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        self.agent.interrupt_count += 1;
+        let interrupt = self.agent.interrupt_count;
+        let grace = self.host.clock.sleep(self.host.settings.interrupt_grace);
+        self.tasks.spawn(async move {
+            // The result does not matter: the turn's end counts, and the timeout covers its absence.
+            let asking = async {
+                if let Err(error) = connection.interrupt().await {
+                    tracing::debug!(%error, "the agent did not answer an interrupt");
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = asking => {}
+                () = grace => {}
+            }
+            SessionInput::AgentTask(AgentTaskEvent::InterruptTimedOut { attempt, interrupt })
+        });
+    }
+
+    pub(super) fn close_agent(&mut self, mode: CloseMode) {
+        let attempt = self.agent.attempt;
+        self.host.unregister_agent(&self.session.uri);
+        match std::mem::take(&mut self.agent.state) {
+            AgentState::Waiting { cancel } => {
+                cancel.cancel();
+                self.agent.state = AgentState::Closing(None);
+            }
+            AgentState::Opening { cancel, lease, .. } => {
+                cancel.cancel();
+                self.agent.state = AgentState::Closing(Some(lease));
+            }
+            AgentState::Live(live) => {
+                self.agent.state = AgentState::Closing(Some(live.lease));
+                self.tasks.spawn(async move {
+                    live.connection.close(mode).await;
+                    SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
+                });
+            }
+            other => {
+                self.agent.state = other;
+                self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
+            }
+        }
+    }
+
+    pub(super) async fn handle_agent_task(&mut self, news: AgentTaskEvent) {
+        match news {
+            AgentTaskEvent::SlotAcquired { attempt, slot } => self.handle_slot_acquired(attempt, slot).await,
+            AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
+            AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
+                self.step_folder_trust(attempt, FolderEvent::Assessed { purpose, version, assessment }).await;
+            }
+            AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
+                if attempt == self.agent.attempt {
+                    self.handle_agent_closed().await;
+                }
+            }
+            AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
+                self.handle_loaded_message(attempt, loaded).await;
+            }
+            AgentTaskEvent::PromptSent { attempt, result } => {
+                if attempt == self.agent.attempt {
+                    self.agent.prompt_in_flight = false;
+                    self.deliver_steering();
+                }
+                if let Err(error) = result {
+                    tracing::debug!(attempt, %error, "failed to write a prompt; the agent is ending");
+                }
+            }
+            AgentTaskEvent::SettingsApplied { attempt, settings: facts, result } => {
+                self.handle_settings_applied(attempt, facts, result).await
+            }
+            AgentTaskEvent::AnswerSent { result } => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "failed to send an answer to the agent");
+                }
+            }
+            AgentTaskEvent::ImagesRemoved { result } => {
+                self.step_image_removal(ImageRemovalEvent::Removed(result)).await;
+            }
+            AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
+                let is_current = self.agent.is_live(attempt);
+                self.step_modes(ModeEvent::Answered { mode, result, is_current }).await;
+            }
+            AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
+                if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {
+                    self.drive(TurnInput::InterruptTimedOut).await;
+                }
+            }
+        }
+    }
+
+    /// Handles that an agent was closed, or that its start was cancelled, and no process remains.
+    pub(super) async fn handle_agent_closed(&mut self) {
+        self.agent.state = AgentState::None;
+        self.rewrite_metadata();
+        self.step_background(BackgroundEvent::AgentEnded).await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
+        self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
+    }
+
+    /// Handles that the process ended by itself. The driver has ended its process tree before.
+    pub(super) async fn handle_agent_exited(&mut self, status: String, stderr: &StderrTail) {
+        if !matches!(self.agent.state, AgentState::Live(_)) {
+            return;
+        }
+        self.agent.state = AgentState::None;
+        self.host.unregister_agent(&self.session.uri);
+        self.rewrite_metadata();
+        let failure = TurnErrorDetails {
+            error_type: "agentExited".to_owned(),
+            message: format!(
+                "The agent exited during the turn ({status}). Resume the turn, or send a message to continue."
+            ),
+            stderr: Some(stderr.as_str().to_owned()),
+        };
+        self.step_background(BackgroundEvent::AgentEnded).await;
+        self.drive(TurnInput::AgentExited(failure)).await;
+        self.step_agent_messages(MessageEvent::AgentEnded).await;
+    }
+
+    /// Sends an answer to the agent. Its effects arrive as events.
+    pub(super) fn answer_agent(&mut self, request: AgentRequestId, answer: Answer) {
+        let Some((connection, _)) = self.agent.connection() else { return };
+        self.tasks.spawn(async move {
+            let result = connection.answer(&request, answer).await;
+            SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
+        });
+    }
+
+    // ── Image removal ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Passes an event to the image removal and carries out the effects, until no event follows.
+    pub(super) async fn step_image_removal(&mut self, event: ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>) {
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            let context = ImageRemovalContext {
+                session: &self.session,
+                machine: &self.machine,
+                has_background_work: !self.background_tasks.is_empty(),
+                has_process: self.agent.has_process(),
+            };
+            for effect in self.image_removal.on(event, context) {
+                match effect {
+                    ImageRemovalEffect::BlockAgent => {
+                        let has_process = self.agent.has_process();
+                        self.drive(if has_process { TurnInput::RetireAgent } else { TurnInput::BlockOpening }).await;
+                        next = Some(ImageRemovalEvent::AgentBlocked);
+                    }
+                    ImageRemovalEffect::Remove(images) => {
+                        let driver = self.host.drivers.get(&self.session.session.provider);
+                        let changing = match (driver, &self.session.resume_token) {
+                            (Some(driver), Some(token)) => driver.remove_images(token, images),
+                            _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
+                        };
+                        self.tasks.spawn(async move {
+                            SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
+                        });
+                    }
+                    ImageRemovalEffect::Record { images, count, requester } => {
+                        let meta = images_removed_action(&self.session.session, &self.session.chat, images);
+                        let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
+                        // The transcript is changed even if the commit fails; then only the count of carried images is
+                        // too high.
+                        let result = self.commit(change).await.map(|()| count).map_err(EngineError::from);
+                        // The requester may have disconnected.
+                        let _ = requester.send(result);
+                    }
+                    ImageRemovalEffect::Refuse(requester, error) => drop(requester.send(Err(error.into()))),
+                    ImageRemovalEffect::UnblockAgent => self.drive(TurnInput::AgentClosed).await,
+                }
+            }
+        }
+    }
+
+    // ── Idle timer ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Reports the agent's activity to its idle timer, after every input.
+    pub(super) async fn update_idle_timer(&mut self, is_activity: bool) {
+        let is_busy = self.machine.agent_phase() == AgentPhase::Busy;
+        let now = self.host.clock.monotonic();
+        self.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
+    }
+
+    /// Passes an event to the idle timer and carries out the effects.
+    pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
+        let config = self.host.agent_pool.config;
+        let activity = AgentActivity::new(
+            &self.machine,
+            self.agent.prewarm_spec().is_some(),
+            !self.background_tasks.is_empty(),
+            !self.pending_requests.is_empty(),
+        );
+        for effect in self.agent.idle_timer.on(event, activity, &config) {
+            match effect {
+                IdleTimerEffect::ReleaseSlot => self.agent.set_slot(None),
+                IdleTimerEffect::ReportUse(usage) => self.agent.slot.iter().for_each(|slot| slot.set_use(usage)),
+                IdleTimerEffect::SetTimer(due) => {
+                    let wait = due.map(|due| self.host.clock.sleep(due.saturating_sub(self.host.clock.monotonic())));
+                    self.agent.idle_wait = wait.map(Mutex::new);
+                }
+                IdleTimerEffect::Retire => self.drive(TurnInput::RetireAgent).await,
+                IdleTimerEffect::RetireIfEvicting => {
+                    if self.agent.slot.as_ref().is_some_and(AgentSlot::is_evicting) {
+                        self.drive(TurnInput::RetireAgent).await;
+                    }
+                }
+                IdleTimerEffect::RetireWithBackgroundWork => {
+                    let time = format_duration(config.max_idle_timeout);
+                    tracing::info!(session = &*self.session.uri, "closing an idle agent that has background work");
+                    self.drive(TurnInput::RetireAgent).await;
+                    let text = format!("The agent was closed after {time}, and its background work has ended");
+                    self.publish_output(&mut activity_action(Some(text)).into()).await;
+                }
+                IdleTimerEffect::AbortUnanswered => {
+                    let time = format_duration(config.max_idle_timeout);
+                    let message = format!(
+                        "The agent was closed, because its request was not answered for {time}. Send a message to continue."
+                    );
+                    let failure = TurnErrorDetails { error_type: "unanswered".to_owned(), message, stderr: None };
+                    self.drive(TurnInput::AbortAndClose(failure)).await;
+                }
+                IdleTimerEffect::ReportStall => {
+                    let mut output = ActionBuffer::default();
+                    if let Some(transcript) = self.action_mapper.as_mut() {
+                        transcript.report_stall(&format_duration(config.stall_timeout), &mut output);
+                    }
+                    self.publish_output(&mut output).await;
+                }
+            }
+        }
+    }
+}

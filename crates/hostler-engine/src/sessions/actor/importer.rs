@@ -1,0 +1,260 @@
+//! Imports an external session: its last turns at once, older turns in batches, newest first.
+//!
+//! Positions of older turns are fixed from the start (`EvictedTurns::count`). The snapshot stores how many turns are
+//! missing and before which turn of the transcript, so that a restarted host continues
+//! (`external_sessions/startup_cleanup.rs`). A turn that the transcript no longer contains is replaced by a
+//! placeholder; a temporary read error is retried instead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::SessionChatAddedAction;
+use hostler_driver::{Transcript, TranscriptStoreError};
+use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
+
+use super::turn_lifecycle::STORE_RETRY_DELAY;
+use super::{SessionActor, SessionInput, build_catalog_put};
+use crate::catalog::summary_changes;
+use crate::clients::broadcaster::HostNotificationKind;
+use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
+use crate::host::Host;
+use crate::sessions::session::{Session, clone_without_turns};
+use crate::sessions::sub_agent_chat;
+use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
+use crate::{EngineError, uri};
+
+/// Maximum delay between two attempts to read an unreadable transcript.
+const MAX_IMPORT_RETRY_DELAY: Duration = Duration::from_secs(10 * 60);
+
+/// Number of failed attempts after which the import pauses until the transcript changes or a client opens the chat. A
+/// transcript that is missing this often, also across restarts, counts as deleted.
+const MAX_IMPORT_ATTEMPTS: usize = 10;
+
+/// The state of the import of older turns.
+#[derive(Debug, Default)]
+pub(super) struct Importer {
+    /// Whether a batch is being loaded.
+    is_loading: bool,
+    /// Whether a retry is scheduled.
+    retry_scheduled: bool,
+    /// Number of failed attempts since the last success, without attempts that clients requested.
+    failed_attempts: usize,
+}
+
+/// Imports an external session into the store.
+pub(super) async fn import_session(
+    host: &Arc<Host>,
+    uri: &Arc<str>,
+    found: &ExternalSession,
+) -> Result<(Session, Arc<dyn Transcript>), EngineError> {
+    let ImportedSession { mut session, blobs, transcript } =
+        external_sessions::import_session(host, uri, found).await?;
+    session.is_listed = true;
+    let summary = session.summary();
+    let (catalogue_host, session_uri, line) = (Arc::clone(host), Arc::clone(uri), summary.clone());
+    let batch = Batch::new(Some(Arc::clone(uri)), BatchDurability::Durable)
+        .blobs(blobs)
+        .catalog(build_catalog_put(uri, true, &summary)?)
+        .conversation(session.conversation.to_string(), Some(uri))
+        .snapshot(session.snapshot_row()?)
+        .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
+    host.store.sequencer().commit(batch).await?;
+    host.resources.session_directories.set(uri, session.session.working_directories.as_deref().unwrap_or_default());
+    host.sessions().conversation_owners.insert(session.conversation, Some(Arc::clone(uri)));
+    session.is_stored = true;
+    session.mark_turns_submitted();
+    session.mark_turns_committed();
+    Ok((session, transcript))
+}
+
+/// Publishes an imported session: added or changed, depending on whether the external session was listed.
+fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSummary) {
+    let known = host.catalog.summary(&session);
+    host.catalog.upsert(&session, &line);
+    let Some(known) = known else {
+        return host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionAdded(Box::new(line)));
+    };
+    let changes = Box::new(summary_changes(&known, &line));
+    if *changes != Default::default() {
+        host.broadcaster
+            .notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionSummaryChanged { session, changes });
+    }
+}
+
+impl SessionActor {
+    /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
+    pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
+        self.host.unimported_turns.set_missing(&self.session.chat_uri, self.session.unimported_turns);
+        if self.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
+            return;
+        }
+        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let empty = Session {
+            unimported_turns: self.session.unimported_turns,
+            import_cursor: self.session.import_cursor,
+            conversation: self.session.conversation,
+            chat_uri: Arc::clone(&self.session.chat_uri),
+            ..Session::provisional(
+                Arc::clone(&self.session.uri),
+                self.session.session.provider.clone(),
+                Vec::new(),
+                None,
+                self.session.created_at.clone(),
+            )
+        };
+        let gone = self.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
+        self.tasks.spawn(async move {
+            SessionInput::OlderTurnsLoaded(
+                load_import_batch(transcript_store, transcript, empty, gone).await.map(Box::new),
+            )
+        });
+    }
+
+    /// Retries at once, because a client opens the chat.
+    pub(super) fn resume_import(&mut self) {
+        if self.session.unimported_turns > 0 && !self.importer.is_loading {
+            self.import_older_turns(None);
+        }
+    }
+
+    /// Retries because the transcript has changed.
+    pub(super) fn restart_import(&mut self) {
+        self.importer.failed_attempts = 0;
+        self.resume_import();
+    }
+
+    /// Retries after a delay.
+    pub(super) fn retry_import(&mut self) {
+        self.importer.retry_scheduled = false;
+        self.resume_import();
+    }
+
+    /// Handles a loaded batch, or a read error.
+    pub(super) async fn handle_older_turns(&mut self, loaded: Result<Box<ImportBatch>, TranscriptStoreError>) {
+        self.importer.is_loading = false;
+        match loaded {
+            Ok(piece) => self.import_batch(piece).await,
+            Err(error) => self.handle_import_error(error).await,
+        }
+    }
+
+    /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
+    async fn handle_import_error(&mut self, error: TranscriptStoreError) {
+        tracing::warn!(session = &*self.session.uri, %error, "failed to load older turns from the transcript; retrying");
+        let missing = error == TranscriptStoreError::Missing;
+        self.host.unimported_turns.fail(&self.session.chat_uri, EngineError::ImportIncomplete(error));
+        if self.importer.retry_scheduled {
+            return;
+        }
+        self.importer.failed_attempts += 1;
+        if missing {
+            self.session.missing_transcript_count += 1;
+            // During a turn, the turn's end saves the snapshot.
+            if self.session.chat.active_turn.is_none() {
+                self.save_snapshot().await;
+            }
+            if self.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS {
+                return self.import_older_turns(None);
+            }
+        }
+        if missing || self.importer.failed_attempts < MAX_IMPORT_ATTEMPTS {
+            self.importer.retry_scheduled = true;
+            let pause = self.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
+            self.tasks.spawn(async move {
+                pause.await;
+                SessionInput::RetryImport
+            });
+        }
+    }
+
+    /// Stores the rows of older turns, and the chats of their sub-agents.
+    async fn import_batch(&mut self, piece: Box<ImportBatch>) {
+        match self.store_import_batch(&piece).await {
+            Ok(session) => {
+                self.session = session;
+                self.session.mark_turns_committed();
+                self.importer.failed_attempts = 0;
+                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.import_older_turns(piece.transcript);
+            }
+            Err(error) => {
+                tracing::error!(session = &*self.session.uri, %error, "failed to store older turns; retrying");
+                self.host.unimported_turns.fail(&self.session.chat_uri, error.into());
+                // The batch stays in progress until it is stored.
+                self.importer.is_loading = true;
+                self.importer.failed_attempts += 1;
+                let pause = self.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
+                self.tasks.spawn(async move {
+                    pause.await;
+                    SessionInput::OlderTurnsLoaded(Ok(piece))
+                });
+            }
+        }
+    }
+
+    /// Commits a batch, and returns the session that includes it.
+    async fn store_import_batch(&self, piece: &ImportBatch) -> Result<Session, StoreError> {
+        let encode = |error: serde_json::Error| StoreError::Database(format!("a turn cannot be encoded: {error}"));
+        let row = |chat: &Arc<str>, position: usize, turn: &ahp_types::state::Turn| {
+            let body = serde_json::to_string(turn).map_err(encode)?;
+            Ok::<_, StoreError>(TurnRow { chat: Arc::clone(chat), position, id: turn.id.clone(), body })
+        };
+        let mut session = self.session.clone();
+        let (mut rows, mut entries) = (Vec::new(), Vec::new());
+        for (at, turn) in piece.turns.iter().enumerate() {
+            rows.push(row(&session.chat_uri, piece.first + at, turn)?);
+        }
+        let uri = Arc::clone(&session.uri);
+        for (line, chat) in &piece.sub_agent_chats {
+            if session.chat_by_uri(&chat.resource).is_some()
+                || session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS
+            {
+                continue;
+            }
+            let added = StateAction::SessionChatAdded(SessionChatAddedAction { summary: line.clone() });
+            session.apply(&uri, &added);
+            entries.push(ActionEntry::new(Arc::clone(&uri), added)?);
+            let Some(worker) = session.sub_agent_chats.last_mut() else { continue };
+            for (at, turn) in chat.turns.iter().enumerate() {
+                rows.push(row(&worker.uri, at, turn)?);
+            }
+            // The turns are not kept in memory, because they are rarely read.
+            worker.state = Arc::new(clone_without_turns(chat));
+            let completed = !chat.turns.is_empty();
+            worker.turn_storage = TurnStorage::for_import(EvictedTurns {
+                count: chat.turns.len(),
+                has_completed_turn: completed,
+                ..EvictedTurns::default()
+            });
+        }
+        (session.unimported_turns, session.import_cursor) = (piece.first, piece.import_cursor);
+        if piece.transcript.is_some() {
+            session.missing_transcript_count = 0;
+        }
+        let mut snapshot = session.snapshot_row()?;
+        snapshot.turns.extend(rows);
+        session.mark_turns_submitted();
+        let batch =
+            self.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
+        self.host.store.sequencer().commit(batch).await?;
+        Ok(session)
+    }
+}
+
+/// The delay after this many failures; it doubles up to the maximum.
+fn import_retry_delay(tries: usize) -> Duration {
+    let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    MAX_IMPORT_RETRY_DELAY.min(STORE_RETRY_DELAY.saturating_mul(2u32.saturating_pow(doublings)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn import_retry_delay_doubles_up_to_the_maximum() {
+        let pauses = [0, 1, 2, 3, 10, 11, 12, 1000].map(|tries| import_retry_delay(tries).as_millis());
+        assert_eq!(pauses, [500, 500, 1_000, 2_000, 256_000, 512_000, 600_000, 600_000]);
+    }
+}

@@ -1,0 +1,221 @@
+//! `SessionChange`: actions on chats and the session, with host records and contents, that are committed together.
+
+use std::sync::Arc;
+
+use ahp_types::state::SessionStatus;
+use ahp_types::{ActionOrigin, StateAction};
+use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, StoreError};
+
+use super::{SessionActor, build_catalog_put};
+use crate::attachments::named_in_draft;
+use crate::sessions::action_mapper::ActionBuffer;
+use crate::sessions::record::SessionRecord;
+
+/// The channel of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ActionTarget {
+    Chat,
+    Session,
+    /// A sub-agent's chat.
+    SubAgentChat(Arc<str>),
+}
+
+/// Actions and host records that are stored and published together, or not at all.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct SessionChange {
+    actions: Vec<(ActionTarget, StateAction, Option<ActionOrigin>)>,
+    blobs: Vec<Blob>,
+    audit: Vec<AuditEntry>,
+    records: Vec<SessionRecord>,
+    /// The change starts a turn or queues a message, which makes a provisional session durable.
+    persists_session: bool,
+}
+
+impl SessionChange {
+    pub(super) fn chat_action(mut self, action: StateAction) -> Self {
+        self.actions.push((ActionTarget::Chat, action, None));
+        self
+    }
+
+    /// A client's action on the chat.
+    pub(super) fn client_chat_action(mut self, action: StateAction, origin: Option<ActionOrigin>) -> Self {
+        self.actions.push((ActionTarget::Chat, action, origin));
+        self
+    }
+
+    /// An action on any chat, by a client or the host.
+    pub(super) fn action_on(mut self, home: ActionTarget, action: StateAction, origin: Option<ActionOrigin>) -> Self {
+        self.actions.push((home, action, origin));
+        self
+    }
+
+    /// Output on any chat.
+    pub(super) fn output_on(mut self, home: &ActionTarget, output: ActionBuffer) -> Self {
+        self.actions.extend(output.actions.into_iter().map(|action| (home.clone(), action, None)));
+        self.blobs.extend(output.blobs);
+        self
+    }
+
+    /// Contents that the actions refer to.
+    pub(super) fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
+        self.blobs.extend(blobs);
+        self
+    }
+
+    pub(super) fn session_action(mut self, action: StateAction) -> Self {
+        self.actions.push((ActionTarget::Session, action, None));
+        self
+    }
+
+    /// Marks that the change starts a turn or queues a message. A provisional session is stored together with it.
+    pub(super) fn persist_session(mut self) -> Self {
+        self.persists_session = true;
+        self
+    }
+
+    pub(super) fn output(self, output: ActionBuffer) -> Self {
+        self.output_on(&ActionTarget::Chat, output)
+    }
+
+    pub(super) fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
+        self.audit.extend(entries);
+        self
+    }
+
+    pub(super) fn record(mut self, record: SessionRecord) -> Self {
+        self.records.push(record);
+        self
+    }
+
+    /// The actions, in order.
+    #[cfg(test)]
+    pub(super) fn actions(&self) -> impl Iterator<Item = &StateAction> {
+        self.actions.iter().map(|(_, action, _)| action)
+    }
+}
+
+impl SessionActor {
+    /// Commits a change, then reduces it: a failed commit leaves the state unchanged.
+    pub(super) async fn commit(&mut self, change: SessionChange) -> Result<(), StoreError> {
+        let SessionChange { actions: entries, blobs, audit, records, persists_session: opens } = change;
+        let mut batch = match opens {
+            true => Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable),
+            false => self.new_batch(BatchDurability::Durable),
+        };
+        batch = batch.blobs(blobs).audit(audit);
+        if opens && !self.session.is_stored {
+            let opened = SessionRecord::Opened {
+                session: Box::new((*self.session.session).clone()),
+                chat: Box::new((*self.session.chat).clone()),
+                created_at: self.session.created_at.clone(),
+                conversation: self.session.conversation,
+                annotations: Some((*self.session.annotations).clone()).filter(|all| !all.annotations.is_empty()),
+                synced_through: self.session.synced_through,
+                metadata_sync: self.session.metadata_sync.clone(),
+            };
+            batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.load_draft_blobs().await);
+            batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));
+            let uri = Arc::clone(&self.session.uri);
+            self.host.sessions().conversation_owners.insert(self.session.conversation, Some(uri));
+        }
+        if opens {
+            // After a crash the catalog row shows, without reading the journal, that a turn was running.
+            let mut summary = self.session.summary();
+            summary.status = SessionStatus::InProgress.bits();
+            batch = batch.catalog(build_catalog_put(&self.session.uri, self.session.is_listed, &summary)?);
+        }
+        for record in records {
+            batch = batch.record(record.to_host_record(&self.session.chat_uri)?);
+        }
+        for (home, action, origin) in &entries {
+            let entry = ActionEntry::new(self.channel_uri(home), action.clone())?;
+            batch = batch.entry(entry.with_origin(origin.clone()));
+        }
+        self.host.store.sequencer().commit(batch).await?;
+        self.session.is_stored |= opens;
+        // Earlier stream batches are committed with it at the latest.
+        self.session.mark_turns_committed();
+        for (home, action, _) in &entries {
+            let channel = self.channel_uri(home);
+            self.session.apply(&channel, action);
+        }
+        self.session.evict_turns(self.host.settings.turns_in_memory);
+        Ok(())
+    }
+
+    /// The contents of the draft, which are stored with the session, because nothing referred to them until now.
+    async fn load_draft_blobs(&self) -> Vec<Blob> {
+        let mut contents = Vec::new();
+        for hash in self.session.chat.draft.iter().flat_map(named_in_draft) {
+            contents.extend(self.host.store.blob(&hash).await.ok().flatten());
+        }
+        contents
+    }
+
+    pub(super) fn channel_uri(&self, home: &ActionTarget) -> Arc<str> {
+        match home {
+            ActionTarget::Chat => Arc::clone(&self.session.chat_uri),
+            ActionTarget::Session => Arc::clone(&self.session.uri),
+            ActionTarget::SubAgentChat(chat) => Arc::clone(chat),
+        }
+    }
+
+    /// Reduces and publishes stream actions of the chat, after the contents that they refer to are stored. `false` if
+    /// that failed; then nothing is published.
+    pub(super) async fn publish_output(&mut self, output: &mut ActionBuffer) -> bool {
+        self.publish_output_on(&ActionTarget::Chat, output).await
+    }
+
+    /// Does the same on any chat.
+    pub(super) async fn publish_output_on(&mut self, home: &ActionTarget, output: &mut ActionBuffer) -> bool {
+        let output = std::mem::take(output);
+        if output.is_empty() {
+            return true;
+        }
+        if !output.blobs.is_empty() {
+            let committed = self.commit(SessionChange::default().output_on(home, output)).await;
+            return match committed {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::error!(session = &*self.session.uri, %error, "failed to store tool output");
+                    false
+                }
+            };
+        }
+        let of_activity = output.actions.iter().any(|action| matches!(action, StateAction::ChatActivityChanged(_)));
+        self.publish_streamed(home, BatchDurability::Stream, output).await;
+        if of_activity {
+            // The agent's activity is part of the session summary.
+            self.update_summaries().await;
+        }
+        true
+    }
+
+    /// Reduces and publishes actions of the chat that a later action repeats: they are never stored.
+    pub(super) async fn publish_transient(&mut self, output: ActionBuffer) {
+        if !output.is_empty() {
+            self.publish_streamed(&ActionTarget::Chat, BatchDurability::Memory, output).await;
+        }
+    }
+
+    async fn publish_streamed(&mut self, home: &ActionTarget, durability: BatchDurability, output: ActionBuffer) {
+        let channel = self.channel_uri(home);
+        let mut batch = self.new_batch(durability);
+        for action in output.actions {
+            self.session.apply(&channel, &action);
+            match ActionEntry::new(Arc::clone(&channel), action) {
+                Ok(entry) => batch = batch.entry(entry),
+                Err(error) => tracing::error!(%error, "failed to encode an action; skipped"),
+            }
+        }
+        self.submit(batch).await;
+    }
+
+    /// Writes decisions to the audit log.
+    pub(super) async fn write_audit(&mut self, entries: Vec<AuditEntry>) {
+        if !entries.is_empty() {
+            let batch = self.new_batch(BatchDurability::Stream).audit(entries);
+            self.submit(batch).await;
+        }
+    }
+}

@@ -5,32 +5,29 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ahp_types::StateAction;
 use futures::future::BoxFuture;
 use hostler_driver::{
     AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
     OpenedConnection, RemoveImagesError, StderrTail,
 };
 use hostler_trust::TrustAssessment;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
 use super::agent_start::PrewarmSpec;
 use super::background_work::BackgroundEvent;
+use super::effect::SessionEffect;
 use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
 use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
-use super::image_removal::{ImageRemovalContext, ImageRemovalEffect, ImageRemovalEvent, ImageRemovalResult};
+use super::image_removal::ImageRemovalEvent;
 use super::message_delivery::LoadedMessage;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
-use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
-use crate::EngineError;
 use crate::agents::model_gateway::ModelLease;
 use crate::agents::pool::AgentSlot;
-use crate::attachments::images_removed_action;
 use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::sessions::turn::{AgentPhase, TurnInput};
 
@@ -338,7 +335,7 @@ impl SessionActor {
                 }
             }
             AgentTaskEvent::ImagesRemoved { result } => {
-                self.step_image_removal(ImageRemovalEvent::Removed(result)).await;
+                self.perform(vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Removed(result))]).await;
             }
             AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
                 let is_current = self.agent.is_live(attempt);
@@ -358,7 +355,7 @@ impl SessionActor {
         self.rewrite_metadata();
         self.step_background(BackgroundEvent::AgentEnded).await;
         self.step_agent_messages(MessageEvent::AgentEnded).await;
-        self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
+        self.perform(vec![SessionEffect::ImageRemoval(ImageRemovalEvent::AgentEnded)]).await;
     }
 
     /// Handles that the process ended by itself. The driver has ended its process tree before.
@@ -388,51 +385,6 @@ impl SessionActor {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
-    }
-
-    // ── Image removal ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Passes an event to the image removal and carries out the effects, until no event follows.
-    pub(super) async fn step_image_removal(&mut self, event: ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>) {
-        let mut next = Some(event);
-        while let Some(event) = next.take() {
-            let context = ImageRemovalContext {
-                session: &self.ctx.session,
-                machine: &self.machine,
-                has_background_work: !self.background_tasks.is_empty(),
-                has_process: self.agent.has_process(),
-            };
-            for effect in self.image_removal.on(event, context) {
-                match effect {
-                    ImageRemovalEffect::BlockAgent => {
-                        let has_process = self.agent.has_process();
-                        self.drive(if has_process { TurnInput::RetireAgent } else { TurnInput::BlockOpening }).await;
-                        next = Some(ImageRemovalEvent::AgentBlocked);
-                    }
-                    ImageRemovalEffect::Remove(images) => {
-                        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
-                        let changing = match (driver, &self.ctx.session.resume_token) {
-                            (Some(driver), Some(token)) => driver.remove_images(token, images),
-                            _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
-                        };
-                        self.ctx.tasks.spawn(async move {
-                            SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
-                        });
-                    }
-                    ImageRemovalEffect::Record { images, count, requester } => {
-                        let meta = images_removed_action(&self.ctx.session.session, &self.ctx.session.chat, images);
-                        let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
-                        // The transcript is changed even if the commit fails; then only the count of carried images is
-                        // too high.
-                        let result = self.ctx.commit(change).await.map(|()| count).map_err(EngineError::from);
-                        // The requester may have disconnected.
-                        let _ = requester.send(result);
-                    }
-                    ImageRemovalEffect::Refuse(requester, error) => drop(requester.send(Err(error.into()))),
-                    ImageRemovalEffect::UnblockAgent => self.drive(TurnInput::AgentClosed).await,
-                }
-            }
-        }
     }
 
     // ── Idle timer ────────────────────────────────────────────────────────────────────────────────────────────────

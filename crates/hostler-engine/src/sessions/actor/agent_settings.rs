@@ -143,12 +143,6 @@ impl SessionActor {
 
     // ── Permission mode ───────────────────────────────────────────────────────────────────────────────────────────
 
-    /// The mode of the session's configuration.
-    pub(super) fn configured_mode(&self) -> PermissionMode {
-        let name = self.ctx.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-        config::parse_mode(name, self.ctx.host.permissions.config.allow_bypass)
-    }
-
     /// The configuration after all pending changes.
     pub(super) fn pending_config_values(&self) -> JsonObject {
         let mut values =
@@ -191,7 +185,7 @@ impl SessionActor {
             let context = ModeContext {
                 agent_mode: self.agent.permission_mode(),
                 is_live: self.agent.connection().is_some(),
-                configured: self.configured_mode(),
+                configured: self.ctx.configured_mode(),
                 chosen: self.ctx.gate.chosen_mode(),
             };
             for effect in self.mode_changes.on(event, context) {
@@ -246,7 +240,7 @@ impl SessionActor {
 
     /// Stores and publishes the mode that the agent changed to. `false` if it could not be stored.
     async fn follow_agent_mode(&mut self, name: &'static str, mode: PermissionMode) -> bool {
-        let before = self.configured_mode();
+        let before = self.ctx.configured_mode();
         self.ctx.gate.follow_agent_mode(mode);
         let config = config::values_for_mode(name, &self.pending_config_values());
         let changed = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });

@@ -125,7 +125,7 @@ impl SessionActor {
             return;
         }
         let lease = self.ctx.host.gateway.lease(&self.ctx.session.uri, &self.ctx.session.chat_uri, &facts.model);
-        let permission_mode = config::agent_mode_name(self.configured_mode()).to_owned();
+        let permission_mode = config::agent_mode_name(self.ctx.configured_mode()).to_owned();
         let spec = OpenSpec {
             conversation: self.ctx.session.conversation_start(),
             working_directory: self.ctx.session.working_directory().unwrap_or_default(),

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
-use hostler_store::{Batch, BatchDurability, CatalogChange, StoreError};
+use hostler_rules::PermissionMode;
+use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::SessionInput;
 use super::publishing::SummaryPublisher;
 use crate::host::Host;
-use crate::permissions::session_gate::SessionGate;
+use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::ActionMapper;
+use crate::sessions::config;
 use crate::sessions::record::SessionRecord;
 use crate::sessions::session::Session;
 
@@ -40,15 +43,36 @@ pub(super) struct RunningTurn {
 }
 
 impl SessionContext {
-    pub(super) fn new(host: Arc<Host>, session: Session, gate: Arc<SessionGate>) -> Self {
-        Self {
+    /// The context of a session, and the decisions of its gate, which are to be written to the audit log.
+    pub(super) fn new(host: Arc<Host>, session: Session) -> (Self, mpsc::Receiver<AuditEntry>) {
+        let driver = host.drivers.get(&session.session.provider);
+        let directories = GateDirectories {
+            working_directory: session.working_directory().unwrap_or_default(),
+            home: host.permissions.config.home_directory.clone(),
+            plans_directory: driver.and_then(|driver| driver.describe().plans_directory),
+            host_directories: host.permissions.config.host_directories.clone(),
+        };
+        let (gate, decisions) = SessionGate::new(
+            directories,
+            Arc::clone(&host.permissions.rules),
+            configured_mode(&host, &session),
+            session.rules.clone(),
+            Arc::clone(&host.clock),
+        );
+        let context = Self {
             host,
             session,
             gate,
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
             turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
-        }
+        };
+        (context, decisions)
+    }
+
+    /// The permission mode of the session's configuration.
+    pub(super) fn configured_mode(&self) -> PermissionMode {
+        configured_mode(&self.host, &self.session)
     }
 
     /// A batch of this session; in memory only while the session is provisional.
@@ -73,6 +97,11 @@ impl SessionContext {
             Err(error) => tracing::error!(%error, "failed to encode a host record; skipped"),
         }
     }
+}
+
+fn configured_mode(host: &Host, session: &Session) -> PermissionMode {
+    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+    config::parse_mode(name, host.permissions.config.allow_bypass)
 }
 
 /// The catalog row of a session.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::agent::AgentTaskEvent;
+use super::effect::SessionEffect;
 use super::pending_messages::{
     MessageContext, MessageEffect, MessageEvent, PendingMessages, SteeringAtTurnEnd, check_message, steering_notice,
     steering_removed,
@@ -131,13 +132,13 @@ impl SessionActor {
     /// Starts a turn with the head of the queue: one action removes the message and starts the turn.
     ///
     /// While another process runs a turn, the queue waits until the transcript shows that it has ended.
-    pub(super) async fn start_queued_turn(&mut self, id: &str) -> Vec<TurnInput<TurnErrorDetails>> {
+    pub(super) async fn start_queued_turn(&mut self, id: &str) -> Vec<SessionEffect> {
         if self.check_not_active_elsewhere().await.is_err() {
             self.hold_queue_for_external_turn();
-            return vec![TurnInput::StartFailed];
+            return vec![SessionEffect::Turn(TurnInput::StartFailed)];
         }
         let Some(waiting) = self.ctx.session.queued_messages().iter().find(|message| message.id == id) else {
-            return vec![TurnInput::StartFailed];
+            return vec![SessionEffect::Turn(TurnInput::StartFailed)];
         };
         let (turn, text) = (Uuid::new_v4().to_string(), waiting.message.text.clone());
         let action = ChatTurnStartedAction {
@@ -150,12 +151,14 @@ impl SessionActor {
         match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => {
                 self.ctx.turn.client_id = None;
-                vec![self.build_accepted_input(turn, &text), self.queue_changed_input(false)]
+                // The machine starts no other turn until this one is accepted.
+                let accepted = self.build_accepted_input(turn, &text);
+                vec![SessionEffect::QueueChanged { resume: false }, SessionEffect::Turn(accepted)]
             }
             Err(error) => {
                 tracing::error!(session = &*self.ctx.session.uri, %error, "failed to start the turn of a queued message; retrying");
                 self.schedule_queue_retry();
-                vec![TurnInput::StartFailed]
+                vec![SessionEffect::Turn(TurnInput::StartFailed)]
             }
         }
     }

@@ -29,6 +29,7 @@ mod budget_view;
 mod completion_context;
 mod context;
 mod dispatch;
+mod effect;
 mod external_sync;
 mod external_turns;
 mod folder_assessment;
@@ -36,6 +37,7 @@ mod folder_trust;
 mod idle_timer;
 mod image_removal;
 mod importer;
+mod input;
 mod local_turns;
 mod message_delivery;
 mod pending_messages;
@@ -43,6 +45,7 @@ mod permission_mode;
 mod presence;
 mod publishing;
 mod session_change;
+mod session_handle;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
@@ -52,249 +55,58 @@ mod turn_resume;
 mod unconfirmed_commands;
 mod unload;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use hostler_driver::{
-    AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
-};
+use hostler_driver::CloseMode;
 use hostler_store::AuditEntry;
 use tokio::sync::{mpsc, oneshot};
 
-use self::agent::{AgentTaskEvent, SessionAgent};
-use self::agent_requests::PreparedRequest;
+use self::agent::SessionAgent;
 pub use self::background_tasks::BackgroundOutput;
-use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
 use self::context::SessionContext;
 pub(crate) use self::context::build_catalog_put;
+use self::effect::SessionEffect;
 use self::external_sync::ExternalSync;
 use self::folder_trust::FolderTrust;
-use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
-use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalResult};
+use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalFacts, ImageRemovalResult};
 use self::importer::Importer;
-use self::local_turns::{LocalCommandEvent, LocalCommandRun};
+pub(crate) use self::input::{SessionInput, SubscribeOutcome, SubscribeRequest};
+use self::local_turns::LocalCommandRun;
 use self::pending_messages::PendingMessages;
 use self::permission_mode::ModeChanges;
+pub(crate) use self::session_handle::{SessionHandle, SessionSource};
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
-pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
-use crate::EngineError;
-use crate::attachments::ChatView;
-use crate::clients::broadcaster::Subscriber;
+pub(crate) use self::unload::{DisposeFailure, DisposedSession};
 use crate::clients::completion::CompletionContext;
-use crate::external_sessions::{ExternalSession, ImportBatch};
 use crate::host::Host;
 use crate::permissions::pending_requests::PendingRequests;
-use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::TurnErrorDetails;
-use crate::sessions::config;
-use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::sessions::record::SessionRecord;
-use crate::sessions::restore;
-use crate::sessions::session::{Dispatch, Session};
-use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
-
-/// Maximum number of inputs that wait for one session.
-const MAILBOX_CAPACITY: usize = 256;
+use crate::sessions::session::Dispatch;
+use crate::sessions::turn::{TurnEffect, TurnInput, TurnMachine, TurnPhase};
 
 /// How often a stopping session tries to store the end of its turn.
 const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
-/// Inputs of a session's actor.
-pub(crate) enum SessionInput {
-    /// A client's action.
-    Dispatch(Box<Dispatch>),
-    /// A client subscribes to a channel.
-    Subscribe(SubscribeRequest),
-    /// Asks whether a channel belongs to this session.
-    HasChannel(String, oneshot::Sender<bool>),
-    /// Asks for the current state of a chat.
-    ViewChat(String, oneshot::Sender<Option<ChatView>>),
-    /// The session summary is due for publication.
-    PublishSummary,
-    /// The time for a client to reconnect is over.
-    ClientReconnectTimeout(String),
-    /// A client has left the session.
-    ClientLeft(String),
-    /// An event of the agent.
-    AgentEvent(DriverEvent),
-    /// A task for the agent has finished.
-    AgentTask(AgentTaskEvent),
-    /// The gate has made a decision.
-    GateDecided(AuditEntry),
-    /// The host's rules have changed.
-    RulesChanged,
-    /// A trust decision was made.
-    TrustChanged,
-    /// The idle window has ended, or the pool needs the agent's slot.
-    IdleTimer(IdleTimerEvent),
-    /// What is displayed with a request was read, or its time limit is over.
-    RequestPrepared(Box<PreparedRequest>),
-    /// The unattended policy answers a request.
-    RequestTimedOut(AgentRequestId),
-    /// Usage, limits or waits for limits have changed.
-    BudgetChanged,
-    /// The totals are due for publication.
-    PublishBudget,
-    /// Starting a queued message failed; try again.
-    RetryQueue,
-    /// Storing the turn's end failed; try again.
-    RetryTurnEnd(String, TurnEndReason<TurnErrorDetails>),
-    /// Storing the ends of sub-agents failed; try again.
-    RetrySubAgentEnds,
-    /// Stops a piece of background work.
-    StopBackgroundTask(String, oneshot::Sender<StopTaskResult>),
-    /// Reads the output of a piece of background work.
-    ReadBackgroundOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
-    /// Removes images from the conversation.
-    RemoveImages(ImageSelection, oneshot::Sender<ImageRemovalResult>),
-    /// Asks for the completion context of a chat.
-    CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
-    /// Output or end of a local command.
-    LocalCommand(LocalCommandEvent),
-    /// Checks whether another process still runs a turn.
-    PollTranscript,
-    /// The transcript was opened, or opening failed.
-    TranscriptOpened(Result<Arc<dyn Transcript>, TranscriptStoreError>),
-    /// Older turns were loaded from the transcript, or loading failed.
-    OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
-    /// Retries the import of older turns.
-    RetryImport,
-    /// The transcript has changed; its current metadata.
-    TranscriptChanged(Box<ExternalConversation>),
-    /// A person has set or removed the session's tag.
-    TagChanged(Option<String>),
-    /// The git branch of the directory was read.
-    GitBranchRead(Option<String>),
-    /// Deletes the session.
-    Dispose(oneshot::Sender<DisposeResult>),
-    /// The host is shutting down.
-    Shutdown(oneshot::Sender<()>),
-}
-
-/// A subscription request for the actor.
-pub(crate) struct SubscribeRequest {
-    pub(crate) channel: String,
-    pub(crate) extent: SnapshotTurns,
-    pub(crate) subscriber: Subscriber,
-    pub(crate) token: u64,
-    /// What was read from the store for the snapshot.
-    pub(crate) prepared: PreparedTurns,
-    pub(crate) reply: oneshot::Sender<Result<SubscribeOutcome, EngineError>>,
-}
-
-/// Result of a subscription request.
-pub(crate) enum SubscribeOutcome {
-    /// The snapshot is in the subscriber's queue.
-    Subscribed,
-    /// This part has to be read from the store first; then the request is repeated.
-    ReadFirst(StoredPart, PreparedTurns),
-}
-
-/// The source of a session.
-#[derive(Clone)]
-pub(crate) enum SessionSource {
-    /// Newly created.
-    Provisional(Box<Session>),
-    /// In the store.
-    Stored { uri: Arc<str>, listed: bool },
-    /// Only in an agent's transcripts.
-    External { uri: Arc<str>, external: Box<ExternalSession> },
-}
-
-impl SessionInput {
-    /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
-    fn is_activity(&self) -> bool {
-        matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
-    }
-}
-
-impl SessionSource {
-    fn uri(&self) -> &Arc<str> {
-        match self {
-            Self::Provisional(session) => &session.uri,
-            Self::Stored { uri, .. } | Self::External { uri, .. } => uri,
-        }
-    }
-}
-
-/// A handle to a session's actor.
-#[derive(Clone)]
-pub(crate) struct SessionHandle {
-    mailbox: mpsc::Sender<SessionInput>,
-}
-
-impl SessionHandle {
-    /// Starts an actor. It ends after a dispose, an unload or a shutdown.
-    pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
-        let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
-        let task_host = Arc::clone(host);
-        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
-        Self { mailbox }
-    }
-
-    /// Sends without waiting. `false` if the mailbox is full or the actor has ended.
-    pub(crate) fn try_send(&self, input: SessionInput) -> bool {
-        self.mailbox.try_send(input).is_ok()
-    }
-
-    /// Whether no other handle can send inputs.
-    fn is_last_handle(&self) -> bool {
-        self.mailbox.strong_count() == 1
-    }
-
-    pub(crate) async fn send(&self, input: SessionInput) -> Result<(), EngineError> {
-        self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
-    }
-}
-
 async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
-    let (session, restored, transcript) = match origin {
-        SessionSource::Provisional(session) => (*session, false, None),
-        SessionSource::Stored { uri, listed } => match load_session(&host, &uri, listed).await {
-            Ok(session) => (session, true, None),
-            Err(error) => {
-                return unload::unload_unopened(&host, inputs, SessionSource::Stored { uri, listed }, &error).await;
-            }
-        },
-        SessionSource::External { uri, external: found } => match importer::import_session(&host, &uri, &found).await {
-            Ok((session, transcript)) => (session, true, Some(transcript)),
-            Err(error) => {
-                return unload::unload_unopened(
-                    &host,
-                    inputs,
-                    SessionSource::External { uri, external: found },
-                    &error,
-                )
-                .await;
-            }
-        },
+    let (session, transcript) = match origin.open(&host).await {
+        Ok(opened) => opened,
+        Err(error) => return unload::unload_unopened(&host, inputs, origin, &error).await,
     };
-    let provider = host.drivers.get(&session.session.provider);
-    let places = GateDirectories {
-        working_directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.config.home_directory.clone(),
-        plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
-        host_directories: host.permissions.config.host_directories.clone(),
-    };
-    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::parse_mode(name, host.permissions.config.allow_bypass);
-    let (gate, decisions) = SessionGate::new(
-        places,
-        Arc::clone(&host.permissions.rules),
-        mode,
-        session.rules.clone(),
-        Arc::clone(&host.clock),
-    );
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
+    let restored = !matches!(origin, SessionSource::Provisional(_));
     let head = session.queued_messages().first().map(|message| message.id.clone());
+    let (ctx, decisions) = SessionContext::new(host, session);
     let mut actor = SessionActor {
-        ctx: SessionContext::new(host, session, gate),
+        ctx,
         unwritten_decisions: decisions,
         pending_requests: PendingRequests::default(),
         background_tasks: BackgroundTasks::default(),
@@ -362,14 +174,6 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     }
     // Readers that wait for missing turns need not wait any longer.
     actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
-}
-
-async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
-    let stored = host.store.load_session(uri).await?;
-    let session = restore::restore_session(uri, listed, stored);
-    let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
-    session.evict_turns(host.settings.turns_in_memory);
-    Ok(session)
 }
 
 pub(super) struct SessionActor {
@@ -441,16 +245,14 @@ impl SessionActor {
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
             SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
             SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
-            SessionInput::RetryQueue => {
-                let queue = self.queue_changed_input(false);
-                self.drive(queue).await;
-            }
+            SessionInput::RetryQueue => self.perform(vec![SessionEffect::QueueChanged { resume: false }]).await,
             SessionInput::RetryTurnEnd(turn, end) => self.retry_turn_end(turn, end).await,
             SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
             SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
             SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
             SessionInput::RemoveImages(images, requester) => {
-                self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
+                let event = ImageRemovalEvent::Requested { images, requester };
+                self.perform(vec![SessionEffect::ImageRemoval(event)]).await;
             }
             SessionInput::CompletionContext(channel, reply) => {
                 drop(reply.send(CompletionContext::new(&self.ctx.session, &channel)));
@@ -476,6 +278,85 @@ impl SessionActor {
             }
         }
         LoopControl::Continue(())
+    }
+
+    // ── Effects ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Carries out effects and what follows from them, until none remains.
+    async fn perform(&mut self, effects: Vec<SessionEffect>) {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            let publishes_queue = effect.is_turn_input()
+                && !queue
+                    .front()
+                    .is_some_and(|next| next.is_turn_input() || matches!(next, SessionEffect::PublishQueuePaused));
+            if publishes_queue {
+                queue.push_front(SessionEffect::PublishQueuePaused);
+            }
+            for next in self.carry_out(effect).await.into_iter().rev() {
+                queue.push_front(next);
+            }
+        }
+    }
+
+    /// Carries out an effect, and returns what follows from it.
+    async fn carry_out(&mut self, effect: SessionEffect) -> Vec<SessionEffect> {
+        match effect {
+            SessionEffect::Turn(input) => {
+                let mut next = Vec::new();
+                for effect in self.machine.step(input) {
+                    next.extend(self.carry_out_turn_effect(effect).await);
+                }
+                return next;
+            }
+            SessionEffect::QueueChanged { resume } => {
+                return vec![SessionEffect::Turn(self.queue_changed_input(resume))];
+            }
+            SessionEffect::PublishQueuePaused => self.publish_queue_paused().await,
+            SessionEffect::ImageRemoval(event) => {
+                let facts = ImageRemovalFacts {
+                    machine: &self.machine,
+                    has_background_work: !self.background_tasks.is_empty(),
+                    has_process: self.agent.has_process(),
+                };
+                return self.image_removal.step(event, &mut self.ctx, facts).await;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Carries out an effect of the turn machine.
+    async fn carry_out_turn_effect(&mut self, effect: TurnEffect<TurnErrorDetails>) -> Vec<SessionEffect> {
+        match effect {
+            TurnEffect::StartQueued(message) => return self.start_queued_turn(&message).await,
+            TurnEffect::StartAgentTurn(reason) => {
+                return vec![SessionEffect::Turn(self.start_agent_turn(reason).await)];
+            }
+            TurnEffect::NoteAgentWork(reason) => self.note_agent_work(reason).await,
+            TurnEffect::OpenAgent => self.open_agent().await,
+            TurnEffect::ApplySettings => self.apply_settings(),
+            TurnEffect::SendPrompt(turn) => match self.use_prewarmed_agent().await {
+                Ok(()) => self.assess_and_send(turn),
+                Err(failure) => return vec![SessionEffect::Turn(TurnInput::AbortAndClose(failure))],
+            },
+            TurnEffect::RunLocal(turn) => {
+                if self.run_local_turn(&turn).await {
+                    return vec![SessionEffect::Turn(TurnInput::LocalFinished(turn))];
+                }
+            }
+            TurnEffect::StopLocal => self.stop_local_commands(),
+            TurnEffect::PublishOutput | TurnEffect::DiscardOutput => {}
+            TurnEffect::Interrupt => self.interrupt_agent(),
+            TurnEffect::CloseNow => self.close_agent(CloseMode::Now),
+            TurnEffect::CloseGracefully => self.close_agent(CloseMode::Graceful),
+            TurnEffect::EndTurn(turn, end) => return self.end_turn(turn, end).await,
+        }
+        Vec::new()
+    }
+
+    /// Passes an input to the turn machine.
+    async fn drive(&mut self, input: TurnInput<TurnErrorDetails>) {
+        self.perform(vec![SessionEffect::Turn(input)]).await;
     }
 
     // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,17 +1,16 @@
-//! Drives the turn machine, carries out its effects, and starts and ends turns.
+//! Starts and ends turns.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ahp_types::actions::{ChatTurnStartedAction, SessionTitleChangedAction};
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
-use hostler_driver::CloseMode;
 use hostler_store::{Blob, StoreError};
 use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
 use super::budget_view::BudgetEvent;
+use super::effect::SessionEffect;
 use super::session_change::SessionChange;
 use super::turn_failure::explain_failure;
 use super::{SessionActor, SessionInput};
@@ -19,49 +18,12 @@ use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails, chat_error_action};
 use crate::sessions::local_command::LocalCommand;
 use crate::sessions::session::{new_message, title_from_message};
-use crate::sessions::turn::{TurnEffect, TurnEndReason, TurnInput, TurnPhase};
+use crate::sessions::turn::{TurnEndReason, TurnInput, TurnPhase};
 
 /// Delay before a failed store operation is retried.
 pub(super) const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl SessionActor {
-    /// Feeds the machine and carries out its effects, until no input follows.
-    pub(super) async fn drive(&mut self, input: TurnInput<TurnErrorDetails>) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            for effect in self.machine.step(input) {
-                match effect {
-                    TurnEffect::StartQueued(message) => inputs.extend(self.start_queued_turn(&message).await),
-                    TurnEffect::StartAgentTurn(reason) => inputs.push_back(self.start_agent_turn(reason).await),
-                    TurnEffect::NoteAgentWork(reason) => self.note_agent_work(reason).await,
-                    TurnEffect::OpenAgent => self.open_agent().await,
-                    TurnEffect::ApplySettings => self.apply_settings(),
-                    TurnEffect::SendPrompt(turn) => match self.use_prewarmed_agent().await {
-                        Ok(()) => self.assess_and_send(turn),
-                        Err(failure) => inputs.push_back(TurnInput::AbortAndClose(failure)),
-                    },
-                    TurnEffect::RunLocal(turn) => {
-                        if self.run_local_turn(&turn).await {
-                            inputs.push_back(TurnInput::LocalFinished(turn));
-                        }
-                    }
-                    TurnEffect::StopLocal => self.stop_local_commands(),
-                    TurnEffect::PublishOutput | TurnEffect::DiscardOutput => {}
-                    TurnEffect::Interrupt => self.interrupt_agent(),
-                    TurnEffect::CloseNow => self.close_agent(CloseMode::Now),
-                    TurnEffect::CloseGracefully => self.close_agent(CloseMode::Graceful),
-                    TurnEffect::EndTurn(turn, end) => {
-                        if self.end_turn(turn, end).await {
-                            inputs.push_back(self.queue_changed_input(false));
-                            inputs.push_back(TurnInput::EndStored);
-                        }
-                    }
-                }
-            }
-        }
-        self.publish_queue_paused().await;
-    }
-
     // ── Start of turns ────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Stores and publishes the start of a turn: for a session's first message together with the session itself, in one
@@ -98,7 +60,7 @@ impl SessionActor {
     }
 
     /// Starts a turn for work that the agent began by itself.
-    async fn start_agent_turn(&mut self, reason: String) -> TurnInput<TurnErrorDetails> {
+    pub(super) async fn start_agent_turn(&mut self, reason: String) -> TurnInput<TurnErrorDetails> {
         let turn_id = Uuid::new_v4().to_string();
         let action = ChatTurnStartedAction {
             turn_id: turn_id.clone(),
@@ -117,7 +79,7 @@ impl SessionActor {
     }
 
     /// Adds a note that the agent does other work before it handles the turn's message.
-    async fn note_agent_work(&mut self, reason: String) {
+    pub(super) async fn note_agent_work(&mut self, reason: String) {
         let mut output = ActionBuffer::default();
         if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.add_notice(reason, &mut output);
@@ -127,8 +89,8 @@ impl SessionActor {
 
     // ── End of turns ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Stores and publishes a turn's end. `false` if the store failed; then it is retried later.
-    pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
+    /// Stores and publishes a turn's end. If the store fails, it is retried later.
+    pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> Vec<SessionEffect> {
         let duration = self.turn_duration_ms();
         let mut output = ActionBuffer::default();
         let shown = explain_failure(end.clone(), &*self.ctx.host.gateway, &self.ctx.session.uri, || self.turn_model());
@@ -148,7 +110,7 @@ impl SessionActor {
                 self.ctx.mark_unread().await;
                 self.ctx.update_summaries().await;
                 self.ctx.save_snapshot().await;
-                true
+                vec![SessionEffect::QueueChanged { resume: false }, SessionEffect::Turn(TurnInput::EndStored)]
             }
             Err(error) => {
                 tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a turn; retrying");
@@ -157,7 +119,7 @@ impl SessionActor {
                     pause.await;
                     SessionInput::RetryTurnEnd(turn, end)
                 });
-                false
+                Vec::new()
             }
         }
     }
@@ -183,12 +145,9 @@ impl SessionActor {
 
     /// Retries storing the end of a turn.
     pub(super) async fn retry_turn_end(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) {
-        if matches!(self.machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn)
-            && self.end_turn(turn, end).await
-        {
-            let queue = self.queue_changed_input(false);
-            self.drive(queue).await;
-            self.drive(TurnInput::EndStored).await;
+        if matches!(self.machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn) {
+            let effects = self.end_turn(turn, end).await;
+            self.perform(effects).await;
         }
     }
 

@@ -31,6 +31,10 @@ pub(super) struct SessionContext {
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     pub(super) tasks: JoinSet<SessionInput>,
     pub(super) turn: RunningTurn,
+    /// Decisions of the gate that are not in the audit log yet.
+    pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
+    /// Host records about sent commands that are not written yet.
+    pub(super) unwritten_records: Vec<SessionRecord>,
 }
 
 /// The running turn.
@@ -40,11 +44,19 @@ pub(super) struct RunningTurn {
     /// The client that started the turn.
     pub(super) client_id: Option<String>,
     pub(super) started_at: Instant,
+    /// Start and end of the last turn, by the host's clock.
+    pub(super) started_ms: Option<i64>,
+    pub(super) ended_ms: Option<i64>,
+}
+
+impl RunningTurn {
+    pub(super) fn duration_ms(&self) -> i64 {
+        i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
 }
 
 impl SessionContext {
-    /// The context of a session, and the decisions of its gate, which are to be written to the audit log.
-    pub(super) fn new(host: Arc<Host>, session: Session) -> (Self, mpsc::Receiver<AuditEntry>) {
+    pub(super) fn new(host: Arc<Host>, session: Session) -> Self {
         let driver = host.drivers.get(&session.session.provider);
         let directories = GateDirectories {
             working_directory: session.working_directory().unwrap_or_default(),
@@ -52,22 +64,29 @@ impl SessionContext {
             plans_directory: driver.and_then(|driver| driver.describe().plans_directory),
             host_directories: host.permissions.config.host_directories.clone(),
         };
-        let (gate, decisions) = SessionGate::new(
+        let (gate, unwritten_decisions) = SessionGate::new(
             directories,
             Arc::clone(&host.permissions.rules),
             configured_mode(&host, &session),
             session.rules.clone(),
             Arc::clone(&host.clock),
         );
-        let context = Self {
+        Self {
             host,
             session,
             gate,
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
-            turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
-        };
-        (context, decisions)
+            turn: RunningTurn {
+                mapper: None,
+                client_id: None,
+                started_at: Instant::now(),
+                started_ms: None,
+                ended_ms: None,
+            },
+            unwritten_decisions,
+            unwritten_records: Vec::new(),
+        }
     }
 
     /// The permission mode of the session's configuration.

@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 
 use super::agent::AgentTaskEvent;
 use super::agent_requests::PreparedRequest;
+use super::answers::AnswerWithRules;
 use super::background_tasks::{BackgroundOutput, StopTaskResult};
+use super::folder_assessment::StoredFolderDecision;
 use super::idle_timer::IdleTimerEvent;
 use super::image_removal::ImageRemovalResult;
 use super::local_turns::LocalCommandEvent;
@@ -57,6 +59,10 @@ pub(crate) enum SessionInput {
     RequestPrepared(Box<PreparedRequest>),
     /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
+    /// The permanent rules of an answer were stored, or storing them failed.
+    AnswerRulesStored(Box<AnswerWithRules>),
+    /// A decision about the folder was stored, or storing it failed.
+    FolderDecisionStored(Box<StoredFolderDecision>),
     /// Usage, limits or waits for limits have changed.
     BudgetChanged,
     /// The totals are due for publication.

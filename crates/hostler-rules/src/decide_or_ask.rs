@@ -41,6 +41,7 @@ pub fn decide_or_ask(
     plans: Option<&Path>,
     resolver: &dyn PathResolver,
 ) -> Decision {
+    tracing::trace!(tool = call.tool, "evaluating a tool call");
     let scene = DecisionContext::new(call, resolver);
     let decision = decide_in_context(rules, mode, &scene);
     if mode == PermissionMode::Plan

@@ -80,7 +80,7 @@ impl SessionActor {
         let (worker, tool) = (open.chat_sub_agent.clone(), open.tool.clone());
         let home = self.target_of(worker.as_deref());
         if approved
-            && let GateDecision::Deny(why) = self.ctx.gate.evaluate(Some(&call), &open.tool, input.get()).decision
+            && let GateDecision::Deny(why) = self.ctx.gate.evaluate_anew(Some(&call), &open.tool, input.get()).decision
         {
             return Err(ActionRejection::CallDenied { reason: why });
         }
@@ -168,7 +168,7 @@ impl SessionActor {
         let waiting: Vec<_> = self.pending_requests.permissions().map(|open| open.call_id.clone()).collect();
         for call in waiting {
             let Some(open) = self.pending_requests.permission(&call) else { continue };
-            let ruling = self.ctx.gate.evaluate(Some(&call), &open.tool, open.input.get());
+            let ruling = self.ctx.gate.evaluate(&call, &open.tool, open.input.get());
             let (approved, message) = match ruling.decision {
                 GateDecision::Ask => continue,
                 GateDecision::Allow => (true, None),

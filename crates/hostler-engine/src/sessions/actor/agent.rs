@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::agent_settings::AgentSettings;
 use super::agent_start::PrewarmSpec;
 use super::background_work::BackgroundEvent;
+use super::effect::SessionEffect;
 use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
 use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
 use super::image_removal::{ImageRemovalContext, ImageRemovalEffect, ImageRemovalEvent, ImageRemovalResult};
@@ -314,7 +315,7 @@ impl SessionActor {
             }
             AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
                 if attempt == self.agent.attempt {
-                    self.handle_agent_closed().await;
+                    self.perform(vec![SessionEffect::FinishClosing]).await;
                 }
             }
             AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
@@ -353,12 +354,14 @@ impl SessionActor {
     }
 
     /// Handles that an agent was closed, or that its start was cancelled, and no process remains.
-    pub(super) async fn handle_agent_closed(&mut self) {
+    pub(super) fn handle_agent_closed(&mut self) -> Vec<SessionEffect> {
         self.agent.state = AgentState::None;
         self.rewrite_metadata();
-        self.step_background(BackgroundEvent::AgentEnded).await;
-        self.step_agent_messages(MessageEvent::AgentEnded).await;
-        self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
+        vec![
+            SessionEffect::Background(BackgroundEvent::AgentEnded),
+            SessionEffect::AgentMessages(MessageEvent::AgentEnded),
+            SessionEffect::ImageRemoval(ImageRemovalEvent::AgentEnded),
+        ]
     }
 
     /// Handles that the process ended by itself. The driver has ended its process tree before.
@@ -376,9 +379,12 @@ impl SessionActor {
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };
-        self.step_background(BackgroundEvent::AgentEnded).await;
-        self.drive(TurnInput::AgentExited(failure)).await;
-        self.step_agent_messages(MessageEvent::AgentEnded).await;
+        self.perform(vec![
+            SessionEffect::Background(BackgroundEvent::AgentEnded),
+            SessionEffect::Turn(TurnInput::AgentExited(failure)),
+            SessionEffect::AgentMessages(MessageEvent::AgentEnded),
+        ])
+        .await;
     }
 
     /// Sends an answer to the agent. Its effects arrive as events.

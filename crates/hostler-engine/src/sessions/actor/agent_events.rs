@@ -5,13 +5,14 @@ use hostler_store::AuditEntry;
 
 use super::SessionActor;
 use super::background_work::BackgroundEvent;
+use super::effect::SessionEffect;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
 use super::turn_failure::budget_failure;
 use crate::permissions::session_gate::MAX_UNWRITTEN_DECISIONS;
-use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails};
+use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::record::SessionRecord;
-use crate::sessions::turn::{TurnEffect, TurnInput};
+use crate::sessions::turn::TurnInput;
 
 /// Maximum number of available events that are handled together.
 const MAX_MERGED_EVENTS: usize = 256;
@@ -52,15 +53,17 @@ impl SessionActor {
                 }
                 DriverEvent::BackgroundTaskChanged(task) => {
                     self.ctx.publish_output(&mut actions).await;
-                    self.step_background(BackgroundEvent::Changed(task)).await;
+                    self.perform(vec![SessionEffect::Background(BackgroundEvent::Changed(task))]).await;
                 }
                 DriverEvent::BackgroundTaskEnded { id } => {
                     self.ctx.publish_output(&mut actions).await;
-                    self.step_background(BackgroundEvent::Ended(id)).await;
+                    self.perform(vec![SessionEffect::Background(BackgroundEvent::Ended(id))]).await;
                 }
                 DriverEvent::SubAgent { agent, event } => {
                     self.ctx.publish_output(&mut actions).await;
-                    self.handle_sub_agent_event(agent, event).await;
+                    let is_output_visible = self.machine.is_output_visible();
+                    let effects = self.sub_agents.step(agent, event, is_output_visible, &mut self.ctx).await;
+                    self.perform(effects).await;
                 }
                 DriverEvent::ResumeToken(token) => {
                     self.ctx.publish_output(&mut actions).await;
@@ -97,32 +100,31 @@ impl SessionActor {
                 }
                 DriverEvent::RequestWithdrawn(request) => {
                     self.ctx.publish_output(&mut actions).await;
-                    self.handle_request_withdrawn(&request).await;
+                    let Self { pending_requests, sub_agents, ctx, .. } = self;
+                    pending_requests.withdraw_request(&request, sub_agents, ctx).await;
                 }
                 asked @ (DriverEvent::PermissionRequested(_)
                 | DriverEvent::QuestionsAsked(_)
                 | DriverEvent::PlanProposed(_)) => {
                     self.ctx.publish_output(&mut actions).await;
-                    let shown =
-                        self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput);
-                    match shown || self.is_sub_agent_request(&asked) {
-                        true => self.handle_agent_request(asked).await,
-                        false => self.deny_late_request(asked),
-                    }
+                    let is_output_visible = self.machine.is_output_visible();
+                    let Self { pending_requests, sub_agents, ctx, .. } = self;
+                    let effects = pending_requests.display_request(asked, is_output_visible, sub_agents, ctx).await;
+                    self.perform(effects).await;
                 }
                 output => {
-                    let over = self.finished_pending_call(&output);
-                    for effect in self.machine.step::<TurnErrorDetails>(TurnInput::Output) {
-                        if effect == TurnEffect::PublishOutput
-                            && let Some(transcript) = self.ctx.turn.mapper.as_mut()
-                        {
-                            transcript.map_event(output, &mut actions);
-                            break;
-                        }
+                    let finished = match &output {
+                        DriverEvent::ToolFinished { id, .. } if self.pending_requests.has_call(id) => Some(id.clone()),
+                        _ => None,
+                    };
+                    if self.machine.is_output_visible()
+                        && let Some(transcript) = self.ctx.turn.mapper.as_mut()
+                    {
+                        transcript.map_event(output, &mut actions);
                     }
-                    if let Some(call) = over {
+                    if let Some(call) = finished {
                         self.ctx.publish_output(&mut actions).await;
-                        self.close_finished_call(&call).await;
+                        self.perform(vec![SessionEffect::CloseFinishedCall(call)]).await;
                     }
                 }
             }

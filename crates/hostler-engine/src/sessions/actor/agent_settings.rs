@@ -16,6 +16,7 @@ use hostler_rules::PermissionMode;
 use url::Url;
 
 use super::agent::AgentTaskEvent;
+use super::effect::SessionEffect;
 use super::permission_mode::{ModeContext, ModeEffect, ModeEvent};
 use super::session_change::SessionChange;
 use super::{SessionActor, SessionInput};
@@ -235,7 +236,7 @@ impl SessionActor {
         match self.accept_plain_action(&dispatch).await {
             Ok(()) => {
                 self.ctx.gate.finish_mode_change();
-                self.reevaluate_pending_calls().await;
+                self.perform(vec![SessionEffect::ReevaluateCalls]).await;
             }
             Err(rejection) => {
                 self.ctx.gate.abandon_mode_change();
@@ -256,7 +257,7 @@ impl SessionActor {
             return false;
         }
         self.ctx.update_summaries().await;
-        self.reevaluate_pending_calls().await;
+        self.perform(vec![SessionEffect::ReevaluateCalls]).await;
         true
     }
 

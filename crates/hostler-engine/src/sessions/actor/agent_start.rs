@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
 use super::agent_settings::AgentSettings;
+use super::effect::SessionEffect;
 use super::folder_trust::FolderSetup;
 use super::permission_mode::ModeEvent;
 use super::{SessionActor, SessionInput};
@@ -46,14 +47,14 @@ impl SessionActor {
         self.clear_agent_stale();
         if *self.machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
-            return self.assess_before_opening();
+            return self.agent.assess_before_opening(&mut self.ctx);
         }
         // The previous process has ended; its slot goes to the next request in order.
         self.agent.set_slot(None);
         match self.ctx.host.agent_pool.acquire() {
             SlotAcquisition::Acquired(slot) => {
                 self.agent.set_slot(Some(slot));
-                self.assess_before_opening();
+                self.agent.assess_before_opening(&mut self.ctx);
             }
             SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting).await,
         }
@@ -83,10 +84,10 @@ impl SessionActor {
         }
         if let AgentState::Waiting { .. } = self.agent.state {
             self.agent.slot = Some(slot);
-            self.assess_before_opening();
+            self.agent.assess_before_opening(&mut self.ctx);
         } else {
             drop(slot);
-            self.handle_agent_closed().await;
+            self.perform(vec![SessionEffect::FinishClosing]).await;
         }
     }
 
@@ -175,7 +176,7 @@ impl SessionActor {
                     self.clear_activity().await;
                     self.drive(TurnInput::AgentOpenFailed(failure_from_open_error(error))).await;
                 } else if attempt == self.agent.attempt {
-                    self.handle_agent_closed().await;
+                    self.perform(vec![SessionEffect::FinishClosing]).await;
                 }
                 return;
             }

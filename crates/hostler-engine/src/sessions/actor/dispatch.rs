@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use ahp_types::StateAction;
 use ahp_types::actions::{
-    ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
+    ChatInputCompletedAction, ChatToolCallConfirmedAction, ChatTurnCancelledAction, ChatTurnStartedAction,
 };
 use hostler_store::{ActionEntry, Batch, BatchDurability};
 
-use super::SessionActor;
 use super::background_work::BackgroundEvent;
+use super::effect::SessionEffect;
 use super::pending_messages::{MessageEvent, check_message};
 use super::session_change::SessionChange;
+use super::{SessionActor, naming};
 use crate::clock::ClockExt as _;
 use crate::error::InvalidParams;
 use crate::host::MAX_SESSION_DIRECTORIES;
@@ -28,13 +29,12 @@ use crate::sessions::turn::{TurnInput, TurnPhase};
 /// Maximum number of active clients of a session.
 const MAX_ACTIVE_CLIENTS: usize = 64;
 
-/// Maximum length of a title.
-pub(super) const MAX_TITLE_BYTES: usize = 1_000;
-
 impl SessionActor {
     pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
-        if self.ctx.host.answer_repeated_dispatch(&dispatch) {
+        if self.ctx.host.answer_repeated_dispatch(&dispatch)
+            || self.pending_requests.is_storing_answer(&dispatch.origin())
+        {
             return;
         }
         let result = match &dispatch.action {
@@ -69,15 +69,12 @@ impl SessionActor {
                 self.step_messages(MessageEvent::Reordered { action, origin: dispatch.origin() }).await
             }
             StateAction::ChatToolCallConfirmed(action) if self.is_default_chat(&dispatch) => {
-                let action = action.clone();
                 self.handle_tool_call_confirmed(&dispatch, action).await
             }
             StateAction::ChatInputAnswerChanged(action) if self.is_default_chat(&dispatch) => {
-                let action = action.clone();
-                self.handle_input_answer_changed(&dispatch, action).await
+                self.pending_requests.change_draft(action.clone(), dispatch.origin(), &mut self.ctx).await
             }
             StateAction::ChatInputCompleted(action) if self.is_default_chat(&dispatch) => {
-                let action = action.clone();
                 self.handle_input_completed(&dispatch, action).await
             }
             StateAction::SessionConfigChanged(action) if !self.is_default_chat(&dispatch) => {
@@ -103,19 +100,45 @@ impl SessionActor {
             return Err(ActionRejection::ChatNotFound);
         }
         match &dispatch.action {
-            StateAction::ChatToolCallConfirmed(action) => {
-                let action = action.clone();
-                self.handle_tool_call_confirmed(dispatch, action).await
-            }
+            StateAction::ChatToolCallConfirmed(action) => self.handle_tool_call_confirmed(dispatch, action).await,
             StateAction::ChatTurnCancelled(action) => {
-                let action = action.clone();
-                self.handle_sub_agent_cancelled(dispatch, action).await
+                let Self { sub_agents, background_tasks, ctx, .. } = self;
+                let effects = sub_agents.cancel(dispatch, action.clone(), background_tasks, ctx).await?;
+                self.perform(effects).await;
+                Ok(())
             }
             StateAction::ChatIsReadChanged(_) | StateAction::ChatIsArchivedChanged(_) => {
                 self.accept_plain_action(dispatch).await
             }
             _ => Err(ActionRejection::SubAgentChatReadOnly),
         }
+    }
+
+    async fn handle_tool_call_confirmed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: &ChatToolCallConfirmedAction,
+    ) -> Result<(), ActionRejection> {
+        let Self { pending_requests, sub_agents, ctx, .. } = self;
+        let effects = pending_requests.confirm_call(dispatch, action, sub_agents, ctx).await?;
+        self.perform(effects).await;
+        Ok(())
+    }
+
+    async fn handle_input_completed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: &ChatInputCompletedAction,
+    ) -> Result<(), ActionRejection> {
+        let config = self.pending_config_values();
+        let Self { background_tasks, pending_requests, sub_agents, ctx, .. } = self;
+        let answered = background_tasks.answer_stop_question(action, dispatch.origin(), sub_agents, ctx).await;
+        let effects = match answered {
+            Some(answered) => answered?,
+            None => pending_requests.complete_input(dispatch, action.clone(), &config, ctx).await?,
+        };
+        self.perform(effects).await;
+        Ok(())
     }
 
     /// Checks actions whose whole effect is the reducer's.
@@ -203,16 +226,11 @@ impl SessionActor {
 
     /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
     async fn handle_title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), ActionRejection> {
-        if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
-            return Err(ActionRejection::InvalidTitle { max: MAX_TITLE_BYTES });
-        }
+        naming::check_title(&title)?;
         self.accept_plain_action(dispatch).await?;
         if self.is_default_chat(dispatch) {
-            let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
-            let chat = self.ctx.session.chat_uri.to_string();
-            self.ctx
-                .publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
-                .await;
+            let action = naming::chat_title_changed(&self.ctx.session, title);
+            self.ctx.publish_session_action(action).await;
         } else {
             self.write_title_to_transcript().await;
         }
@@ -297,13 +315,12 @@ impl SessionActor {
         }
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = SessionChange::default().output(output).client_chat_action(cancelled, Some(dispatch.origin()));
-        let change = self.remove_turn_input_needed(change);
-        let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
+        let change = slot.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
         let committed = self.ctx.commit(change).await;
         self.deliver_steering();
         committed?;
-        self.withdraw_turn_requests().await;
-        self.forget_foreground_sub_agents();
+        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
+        self.sub_agents.forget_foreground();
         self.clear_running_turn().await;
         if self.ctx.session.chat.activity.is_some() {
             self.ctx.publish_output(&mut crate::sessions::action_mapper::activity_action(None).into()).await;
@@ -311,7 +328,7 @@ impl SessionActor {
         self.ctx.update_summaries().await;
         self.ctx.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
-        self.step_background(BackgroundEvent::TurnStopped).await;
+        self.perform(vec![SessionEffect::Background(BackgroundEvent::TurnStopped)]).await;
         let queue = self.queue_changed_input(false);
         self.drive(queue).await;
         Ok(())

@@ -12,7 +12,7 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::dispatch::MAX_TITLE_BYTES;
+use super::naming::MAX_TITLE_BYTES;
 use super::{SessionActor, SessionInput};
 use crate::clock::ClockExt as _;
 use crate::permissions::session_gate::summarize_input;
@@ -79,34 +79,12 @@ impl SessionActor {
         match text.and_then(|text| self.ctx.host.local_command(text)) {
             Some(LocalCommand::Shell(line)) => self.run_local_command(turn, line).await,
             Some(LocalCommand::Rename(title)) => {
-                self.rename_session(title).await;
+                if self.ctx.rename_session(title).await {
+                    self.write_title_to_transcript().await;
+                }
                 true
             }
             None => true,
-        }
-    }
-
-    async fn rename_session(&mut self, title: String) {
-        let mut renamed = false;
-        let said = if title.is_empty() {
-            "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
-        } else {
-            match self.set_title(title.clone()).await {
-                Ok(()) => {
-                    renamed = true;
-                    format!("Renamed to {title:?}.")
-                }
-                Err(error) => format!("Not renamed: {error}"),
-            }
-        };
-        let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
-            transcript.add_notice(said, &mut output);
-        }
-        self.ctx.publish_output(&mut output).await;
-        self.ctx.update_summaries().await;
-        if renamed {
-            self.write_title_to_transcript().await;
         }
     }
 

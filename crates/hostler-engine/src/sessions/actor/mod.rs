@@ -29,6 +29,7 @@ mod budget_view;
 mod completion_context;
 mod context;
 mod dispatch;
+mod effect;
 mod external_sync;
 mod external_turns;
 mod folder_assessment;
@@ -38,6 +39,7 @@ mod image_removal;
 mod importer;
 mod local_turns;
 mod message_delivery;
+mod naming;
 mod pending_messages;
 mod permission_mode;
 mod presence;
@@ -52,6 +54,7 @@ mod turn_resume;
 mod unconfirmed_commands;
 mod unload;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -61,16 +64,19 @@ use hostler_driver::{
 use hostler_store::AuditEntry;
 use tokio::sync::{mpsc, oneshot};
 
-use self::agent::{AgentTaskEvent, SessionAgent};
+use self::agent::{AgentState, AgentTaskEvent, SessionAgent};
 use self::agent_requests::PreparedRequest;
+use self::answers::AnswerWithRules;
 pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
 use self::context::SessionContext;
 pub(crate) use self::context::build_catalog_put;
+use self::effect::SessionEffect;
 use self::external_sync::ExternalSync;
-use self::folder_trust::FolderTrust;
+use self::folder_assessment::{FolderFacts, StoredFolderDecision};
+use self::folder_trust::{FolderEvent, FolderTrust};
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
 use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalResult};
@@ -78,7 +84,7 @@ use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
 use self::permission_mode::ModeChanges;
-use self::sub_agents::ActiveSubAgents;
+use self::sub_agents::SubAgents;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
 use crate::EngineError;
@@ -95,7 +101,7 @@ use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::sessions::record::SessionRecord;
 use crate::sessions::restore;
 use crate::sessions::session::{Dispatch, Session};
-use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
+use crate::sessions::turn::{AgentPhase, TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 
 /// Maximum number of inputs that wait for one session.
 const MAILBOX_CAPACITY: usize = 256;
@@ -135,6 +141,10 @@ pub(crate) enum SessionInput {
     RequestPrepared(Box<PreparedRequest>),
     /// The unattended policy answers a request.
     RequestTimedOut(AgentRequestId),
+    /// The permanent rules of an answer were stored, or storing them failed.
+    AnswerRulesStored(Box<AnswerWithRules>),
+    /// A decision about the folder was stored, or storing it failed.
+    FolderDecisionStored(Box<StoredFolderDecision>),
     /// Usage, limits or waits for limits have changed.
     BudgetChanged,
     /// The totals are due for publication.
@@ -298,7 +308,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         unwritten_decisions: decisions,
         pending_requests: PendingRequests::default(),
         background_tasks: BackgroundTasks::default(),
-        sub_agents: ActiveSubAgents::default(),
+        sub_agents: SubAgents::default(),
         folder_trust: FolderTrust::default(),
         pending_messages: PendingMessages::default(),
         image_removal: ImageRemoval::default(),
@@ -315,13 +325,13 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     };
     if restored {
         actor.ctx.summary.published = Some(actor.ctx.session.summary());
-        actor.step_background(BackgroundEvent::AgentEnded).await;
-        actor.end_interrupted_sub_agents().await;
+        actor.perform(vec![SessionEffect::Background(BackgroundEvent::AgentEnded)]).await;
+        actor.sub_agents.end_interrupted(&mut actor.ctx).await;
         actor.end_interrupted_turn().await;
         actor.sync_on_open(transcript.clone()).await;
         actor.resume_metadata_writes();
         actor.publish_queue_paused().await;
-        actor.start_reconnect_timeouts().await;
+        actor.ctx.start_reconnect_timeouts().await;
     }
     actor.budget_view.start(&mut actor.ctx).await;
     actor.ctx.read_git_branch();
@@ -383,7 +393,7 @@ pub(super) struct SessionActor {
     /// The agent's background work, and the question about it after a turn was stopped.
     background_tasks: BackgroundTasks,
     /// The running sub-agents.
-    sub_agents: ActiveSubAgents,
+    sub_agents: SubAgents,
     /// Trust in the session's folder.
     folder_trust: FolderTrust,
     /// The queue and the steering slot.
@@ -416,7 +426,9 @@ impl SessionActor {
             SessionInput::Subscribe(subscribe) => {
                 self.resume_import();
                 self.retry_sync_on_open();
-                self.handle_subscribe(subscribe).await;
+                if self.ctx.subscribe_client(subscribe).await {
+                    self.prewarm_agent().await;
+                }
             }
             SessionInput::HasChannel(channel, reply) => {
                 let chat = self.ctx.session.chat_by_uri(&channel).is_some();
@@ -426,19 +438,37 @@ impl SessionActor {
             }
             SessionInput::ViewChat(channel, reply) => {
                 self.resume_import();
-                let _ = reply.send(self.view_chat(&channel));
+                let _ = reply.send(self.ctx.view_chat(&channel));
             }
             SessionInput::PublishSummary => self.ctx.publish_summary().await,
-            SessionInput::ClientReconnectTimeout(client) => self.handle_reconnect_timeout(&client).await,
-            SessionInput::ClientLeft(client) => self.remove_active_client(&client).await,
+            SessionInput::ClientReconnectTimeout(client) => self.ctx.handle_reconnect_timeout(client).await,
+            SessionInput::ClientLeft(client) => self.ctx.remove_active_client(client).await,
             SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
             SessionInput::AgentTask(news) => self.handle_agent_task(news).await,
             SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
-            SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
-            SessionInput::TrustChanged => self.handle_trust_changed().await,
+            SessionInput::RulesChanged => self.perform(vec![SessionEffect::ReevaluateCalls]).await,
+            SessionInput::TrustChanged => self.step_folder_trust(self.agent.attempt, FolderEvent::TrustChanged).await,
             SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
-            SessionInput::RequestPrepared(prepared) => self.handle_request_prepared(*prepared).await,
-            SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
+            SessionInput::RequestPrepared(prepared) => {
+                let Self { pending_requests, sub_agents, ctx, .. } = self;
+                let effects = pending_requests.display_prepared(*prepared, sub_agents, ctx).await;
+                self.perform(effects).await;
+            }
+            SessionInput::RequestTimedOut(request) => {
+                let config = self.pending_config_values();
+                let Self { pending_requests, sub_agents, ctx, .. } = self;
+                let effects = pending_requests.answer_unattended(&request, &config, sub_agents, ctx).await;
+                self.perform(effects).await;
+            }
+            SessionInput::AnswerRulesStored(stored) => {
+                let Self { pending_requests, sub_agents, ctx, .. } = self;
+                let effects = pending_requests.apply_stored_answer(*stored, sub_agents, ctx).await;
+                self.perform(effects).await;
+            }
+            SessionInput::FolderDecisionStored(stored) => {
+                let effects = self.folder_trust.apply_stored(*stored, &mut self.pending_requests, &mut self.ctx).await;
+                self.perform(effects).await;
+            }
             SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
             SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
             SessionInput::RetryQueue => {
@@ -446,9 +476,13 @@ impl SessionActor {
                 self.drive(queue).await;
             }
             SessionInput::RetryTurnEnd(turn, end) => self.retry_turn_end(turn, end).await,
-            SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
-            SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
-            SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
+            SessionInput::RetrySubAgentEnds => self.sub_agents.retry_ends(&mut self.ctx).await,
+            SessionInput::StopBackgroundTask(id, reply) => {
+                self.background_tasks.stop_task(id, &self.agent, &self.ctx, reply);
+            }
+            SessionInput::ReadBackgroundOutput(id, reply) => {
+                self.background_tasks.read_output(id, &self.agent, &self.ctx, reply);
+            }
             SessionInput::RemoveImages(images, requester) => {
                 self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
             }
@@ -478,6 +512,75 @@ impl SessionActor {
         LoopControl::Continue(())
     }
 
+    // ── Effects ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Carries out effects and what follows from them, until none remains.
+    async fn perform(&mut self, effects: Vec<SessionEffect>) {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            for next in self.carry_out(effect).await.into_iter().rev() {
+                queue.push_front(next);
+            }
+        }
+    }
+
+    /// Carries out an effect, and returns what follows from it.
+    async fn carry_out(&mut self, effect: SessionEffect) -> Vec<SessionEffect> {
+        match effect {
+            SessionEffect::Turn(input) => self.drive(input).await,
+            SessionEffect::Background(event) => {
+                let is_interrupting = self.machine.agent_phase() == AgentPhase::Interrupting;
+                let Self { background_tasks, sub_agents, ctx, .. } = self;
+                return background_tasks.step(event, is_interrupting, sub_agents, ctx).await;
+            }
+            SessionEffect::AgentMessages(event) => self.step_agent_messages(event).await,
+            SessionEffect::ImageRemoval(event) => self.step_image_removal(event).await,
+            SessionEffect::AnswerAgent(request, answer) => self.answer_agent(request, answer),
+            SessionEffect::SetAgentMode(mode) => self.agent.set_permission_mode(mode),
+            SessionEffect::StopTasks(ids) => background_tasks::stop_tasks(ids, &self.agent, &self.ctx),
+            SessionEffect::CloseFinishedCall(call) => {
+                return self.pending_requests.close_finished_call(&call, &mut self.ctx).await;
+            }
+            SessionEffect::WithdrawSubAgentRequests(agent) => {
+                return self.pending_requests.withdraw_sub_agent(&agent, &mut self.ctx).await;
+            }
+            SessionEffect::ReevaluateCalls => {
+                return self.pending_requests.reevaluate(&mut self.sub_agents, &mut self.ctx).await;
+            }
+            SessionEffect::DecideFolder(answer) => {
+                return self.folder_trust.answer(answer, &mut self.pending_requests, &mut self.ctx).await;
+            }
+            SessionEffect::AssessBeforeOpening => self.agent.assess_before_opening(&mut self.ctx),
+            SessionEffect::StartAgent(folder) => self.start_agent(folder).await,
+            SessionEffect::AbandonPrewarm => {
+                self.agent.state = AgentState::None;
+                return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(TurnErrorDetails::abandoned()))];
+            }
+            SessionEffect::AwaitTrustDecision => self.agent.await_trust_decision(&mut self.ctx),
+            SessionEffect::RestartOpening => {
+                if let AgentState::Waiting { cancel } = &self.agent.state {
+                    cancel.cancel();
+                    self.open_agent().await;
+                }
+            }
+            SessionEffect::FinishClosing => return self.handle_agent_closed(),
+            SessionEffect::SendPrompt(turn) => self.send_prompt(turn),
+            SessionEffect::DropPrompt(turn) => {
+                self.agent.prompt_in_flight = false;
+                let reason = TurnErrorDetails::abandoned();
+                return vec![SessionEffect::Turn(TurnInput::PromptNotSent { turn, reason })];
+            }
+        }
+        Vec::new()
+    }
+
+    /// Passes an event to the folder's trust. `attempt` is the agent that it belongs to.
+    async fn step_folder_trust(&mut self, attempt: u64, event: FolderEvent) {
+        let facts = FolderFacts { turn: self.machine.turn_phase(), agent: &self.agent, attempt };
+        let effects = self.folder_trust.step(event, facts, &mut self.pending_requests, &mut self.ctx).await;
+        self.perform(effects).await;
+    }
+
     // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Ends the turn as cancelled, and the agent with its whole process tree.
@@ -502,7 +605,7 @@ impl SessionActor {
                 _ => {}
             }
         }
-        self.retry_sub_agent_ends().await;
+        self.sub_agents.retry_ends(&mut self.ctx).await;
         self.ctx.tasks.shutdown().await;
         if let Ok(entry) = self.unwritten_decisions.try_recv() {
             self.write_gate_decisions(entry).await;

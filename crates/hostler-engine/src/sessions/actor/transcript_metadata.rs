@@ -6,17 +6,14 @@
 //! may know an older value, and after a restart.
 
 use ahp_types::StateAction;
-use ahp_types::actions::{
-    PartialChatSummary, SessionChatUpdatedAction, SessionMetaChangedAction, SessionTitleChangedAction,
-};
+use ahp_types::actions::SessionMetaChangedAction;
 use ahp_types::common::JsonObject;
 use hostler_driver::{ConversationTag, ExternalConversation, ResumeToken};
-use hostler_store::{BatchDurability, StoreError};
+use hostler_store::BatchDurability;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::SessionActor;
-use super::session_change::SessionChange;
 use crate::external_sessions::{MetadataUpdate, TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
 
@@ -161,7 +158,7 @@ impl SessionActor {
             self.write_unless_writing(conversation, PendingMetadata::Title);
         } else if !is_old && !self.ctx.host.metadata_writer.is_writing(conversation) {
             let Some(new) = title.clone() else { return };
-            if let Err(error) = self.set_title(new).await {
+            if let Err(error) = self.ctx.set_title(new).await {
                 return tracing::warn!(%error, "failed to store a session's new title");
             }
             self.ctx.host.metadata_writer.supersede_title(conversation);
@@ -196,18 +193,6 @@ impl SessionActor {
         let meta = Some(tagged(self.ctx.session.session.meta.as_ref(), tag.as_deref()));
         self.ctx.publish_session_action(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
         self.ctx.update_summaries().await;
-    }
-
-    /// Sets the title: the default chat has the session's title.
-    pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
-        let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-        let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-        let line = SessionChatUpdatedAction { chat: self.ctx.session.chat_uri.to_string(), changes };
-        let change = SessionChange::default()
-            .chat_action(titled())
-            .session_action(StateAction::SessionChatUpdated(line))
-            .session_action(titled());
-        self.ctx.commit(change).await
     }
 }
 

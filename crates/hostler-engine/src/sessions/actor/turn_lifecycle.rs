@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use ahp_types::actions::{ChatTurnStartedAction, SessionTitleChangedAction};
+use ahp_types::actions::ChatTurnStartedAction;
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_driver::CloseMode;
@@ -14,11 +14,11 @@ use super::agent_settings::AgentSettings;
 use super::budget_view::BudgetEvent;
 use super::session_change::SessionChange;
 use super::turn_failure::explain_failure;
-use super::{SessionActor, SessionInput};
+use super::{SessionActor, SessionInput, naming};
 use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails, chat_error_action};
 use crate::sessions::local_command::LocalCommand;
-use crate::sessions::session::{new_message, title_from_message};
+use crate::sessions::session::new_message;
 use crate::sessions::turn::{TurnEffect, TurnEndReason, TurnInput, TurnPhase};
 
 /// Delay before a failed store operation is retried.
@@ -37,7 +37,11 @@ impl SessionActor {
                     TurnEffect::OpenAgent => self.open_agent().await,
                     TurnEffect::ApplySettings => self.apply_settings(),
                     TurnEffect::SendPrompt(turn) => match self.use_prewarmed_agent().await {
-                        Ok(()) => self.assess_and_send(turn),
+                        Ok(()) => {
+                            if !self.agent.assess_before_prompt(&turn, &mut self.ctx) {
+                                self.send_prompt(turn);
+                            }
+                        }
                         Err(failure) => inputs.push_back(TurnInput::AbortAndClose(failure)),
                     },
                     TurnEffect::RunLocal(turn) => {
@@ -73,16 +77,14 @@ impl SessionActor {
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
-        let renames = matches!(self.ctx.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
-        let untitled = self.ctx.session.session.title.is_empty() && !renames;
-        let title = (untitled && action.message.origin.kind == MessageKind::User)
-            .then(|| SessionTitleChangedAction { title: title_from_message(&action.message) });
+        let is_rename = matches!(self.ctx.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
+        let title = naming::first_title(&self.ctx.session, &action.message, is_rename);
         let mut change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnStarted(action), origin)
             .blobs(blobs)
             .persist_session();
         if let Some(title) = title {
-            change = change.session_action(StateAction::SessionTitleChanged(title));
+            change = change.session_action(title);
         }
         self.ctx.commit(change).await?;
         self.set_running_turn(ActionMapper::new(turn)).await;
@@ -138,12 +140,12 @@ impl SessionActor {
             transcript.add_notice(notice.clone(), &mut output);
         }
         transcript.end_turn(shown, duration, &mut output);
-        self.withdraw_turn_requests().await;
-        let change = self.remove_turn_input_needed(SessionChange::default().output(output));
-        let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
+        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
+        let change = SessionChange::default().output(output);
+        let change = slot.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
         match self.ctx.commit(change).await {
             Ok(()) => {
-                self.forget_foreground_sub_agents();
+                self.sub_agents.forget_foreground();
                 self.clear_running_turn().await;
                 self.ctx.mark_unread().await;
                 self.ctx.update_summaries().await;
@@ -220,7 +222,7 @@ impl SessionActor {
             ActionMapper::new(turn.clone()).add_notice(notice.clone(), &mut output);
         }
         let change = SessionChange::default().output(output).chat_action(chat_error_action(turn, 0, failure));
-        let change = slot.add_actions_to(self.remove_turn_input_needed(change));
+        let change = slot.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
         if let Err(error) = self.ctx.commit(change).await {
             tracing::error!(%error, "failed to end an interrupted turn");
         }

@@ -6,16 +6,17 @@ use ahp_types::state::{Message, MessageKind};
 use hostler_store::StoreError;
 
 use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::session_change::SessionChange;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::session::{Session, title_from_message};
+use crate::sessions::session::{Dispatch, Session, title_from_message};
 
 /// Maximum length of a title.
 pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
 /// Checks a title that a person has set.
-pub(super) fn check_title(title: &str) -> Result<(), ActionRejection> {
+fn check_title(title: &str) -> Result<(), ActionRejection> {
     match title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
         true => Err(ActionRejection::InvalidTitle { max: MAX_TITLE_BYTES }),
         false => Ok(()),
@@ -33,7 +34,7 @@ fn title_changed(title: String) -> StateAction {
 }
 
 /// The title of the default chat, as the session lists it.
-pub(super) fn chat_title_changed(session: &Session, title: String) -> StateAction {
+fn chat_title_changed(session: &Session, title: String) -> StateAction {
     let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
     StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat: session.chat_uri.to_string(), changes })
 }
@@ -48,15 +49,30 @@ impl SessionContext {
         self.commit(change).await
     }
 
-    /// Carries out `/rename` in the running turn. Returns whether the session has the new title.
-    pub(super) async fn rename_session(&mut self, title: String) -> bool {
-        let result = match title.is_empty() {
-            true => Err("the title is missing. Use /rename TITLE.".to_owned()),
-            false => self.set_title(title.clone()).await.map_err(|error| error.to_string()),
-        };
-        let notice = match &result {
-            Ok(()) => format!("Renamed to {title:?}."),
-            Err(reason) => format!("Not renamed: {reason}"),
+    /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
+    pub(super) async fn change_title(
+        &mut self,
+        dispatch: &Dispatch,
+        title: String,
+    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        check_title(&title)?;
+        self.accept_plain_action(dispatch).await?;
+        if self.is_default_chat(dispatch) {
+            let action = chat_title_changed(&self.session, title);
+            self.publish_session_action(action).await;
+            return Ok(Vec::new());
+        }
+        Ok(vec![SessionEffect::WriteTitle])
+    }
+
+    /// Carries out `/rename` in the running turn.
+    pub(super) async fn rename_session(&mut self, title: String) -> Option<SessionEffect> {
+        let (notice, effect) = match title.is_empty() {
+            true => ("Not renamed: the title is missing. Use /rename TITLE.".to_owned(), None),
+            false => match self.set_title(title.clone()).await {
+                Ok(()) => (format!("Renamed to {title:?}."), Some(SessionEffect::WriteTitle)),
+                Err(error) => (format!("Not renamed: {error}"), None),
+            },
         };
         let mut output = ActionBuffer::default();
         if let Some(transcript) = self.turn.mapper.as_mut() {
@@ -64,7 +80,7 @@ impl SessionContext {
         }
         self.publish_output(&mut output).await;
         self.update_summaries().await;
-        result.is_ok()
+        effect
     }
 }
 

@@ -9,6 +9,7 @@ use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, Store
 use super::agent_requests::input_needed_removed;
 use super::context::{SessionContext, build_catalog_put};
 use crate::attachments::named_in_draft;
+use crate::permissions::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::background_on_stop;
 use crate::sessions::record::SessionRecord;
@@ -232,5 +233,16 @@ impl SessionContext {
             let batch = self.new_batch(BatchDurability::Stream).audit(entries);
             self.submit(batch).await;
         }
+    }
+
+    /// Writes a decision of the gate to the audit log, with all decisions that are available already.
+    pub(super) async fn write_gate_decisions(&mut self, first: AuditEntry) {
+        let mut entries = vec![first];
+        while entries.len() < MAX_UNWRITTEN_DECISIONS
+            && let Ok(entry) = self.unwritten_decisions.try_recv()
+        {
+            entries.push(entry);
+        }
+        self.write_audit(entries).await;
     }
 }

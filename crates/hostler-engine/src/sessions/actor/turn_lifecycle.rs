@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ahp_types::actions::{ChatTurnStartedAction, SessionTitleChangedAction};
+use ahp_types::actions::ChatTurnStartedAction;
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{Blob, StoreError};
@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::context::SessionContext;
 use super::input::SessionInput;
+use super::naming;
 use super::session_change::SessionChange;
 use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails, activity_action};
 use crate::sessions::local_command::LocalCommand;
-use crate::sessions::session::{Dispatch, new_message, title_from_message};
+use crate::sessions::session::{Dispatch, new_message};
 use crate::sessions::state::is_valid_start_time;
 use crate::sessions::turn::TurnInput;
 
@@ -33,16 +34,14 @@ impl SessionContext {
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
-        let renames = matches!(self.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
-        let untitled = self.session.session.title.is_empty() && !renames;
-        let title = (untitled && action.message.origin.kind == MessageKind::User)
-            .then(|| SessionTitleChangedAction { title: title_from_message(&action.message) });
+        let is_rename = matches!(self.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
+        let title = naming::first_title(&self.session, &action.message, is_rename);
         let mut change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnStarted(action), origin)
             .blobs(blobs)
             .persist_session();
         if let Some(title) = title {
-            change = change.session_action(StateAction::SessionTitleChanged(title));
+            change = change.session_action(title);
         }
         self.commit(change).await?;
         self.set_running_turn(ActionMapper::new(turn)).await;

@@ -21,6 +21,7 @@ use hostler_trust::TrustDecision;
 use serde_json::value::RawValue;
 
 use super::SessionInput;
+use super::agent::AgentEvent;
 use super::agent_requests::{input_needed_removed, input_request_id, permission_request_id, publish_input_needed};
 use super::context::SessionContext;
 use super::effect::SessionEffect;
@@ -225,8 +226,9 @@ impl PendingRequests {
                 tracing::warn!(%error, "ignored an invalid rule of a session");
             }
         }
-        let answered =
-            self.remove_permission(&call).map(|open| SessionEffect::AnswerAgent(open.request_id, agent_answer));
+        let answered = self
+            .remove_permission(&call)
+            .map(|open| SessionEffect::Agent(AgentEvent::Answer(open.request_id, agent_answer)));
         let mut output = ActionBuffer::default();
         if let Some(turn) = sub_agents.action_mapper(worker.as_deref(), ctx) {
             turn.record_answer(&call, approved, &mut output);
@@ -384,9 +386,11 @@ impl PendingRequests {
         if let Some((_, mode)) = mode {
             // The gate applies the mode before the agent continues.
             ctx.gate.set_mode(mode);
-            effects.push(SessionEffect::SetAgentMode(config::agent_mode_name(mode)));
+            effects.push(SessionEffect::Agent(AgentEvent::SetMode(config::agent_mode_name(mode))));
         }
-        effects.extend(self.remove_input(&id).map(|open| SessionEffect::AnswerAgent(open.request_id, answer)));
+        effects.extend(
+            self.remove_input(&id).map(|open| SessionEffect::Agent(AgentEvent::Answer(open.request_id, answer))),
+        );
         ctx.update_summaries().await;
         effects.extend(mode.map(|_| SessionEffect::ReevaluateCalls));
         Ok(effects)

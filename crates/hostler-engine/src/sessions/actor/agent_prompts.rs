@@ -25,6 +25,17 @@ pub(crate) enum LoadedMessage {
 }
 
 impl SessionAgent {
+    /// Sends a turn's prompt, after the folder is assessed for this turn.
+    pub(super) async fn send_turn_prompt(&mut self, turn: String, ctx: &mut SessionContext) -> Vec<SessionEffect> {
+        if let Err(failure) = self.use_prewarmed(ctx).await {
+            return vec![SessionEffect::Turn(TurnInput::AbortAndClose(failure))];
+        }
+        if !self.assess_before_prompt(&turn, ctx) {
+            self.send_prompt(turn, ctx);
+        }
+        Vec::new()
+    }
+
     /// Sends a turn's prompt: its message, or the request to continue if the agent has the message.
     pub(super) fn send_prompt(&mut self, turn: String, ctx: &mut SessionContext) {
         let Some(active) = ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };

@@ -57,6 +57,8 @@ impl SessionAgent {
     pub(super) async fn open(&mut self, machine: &TurnMachine, ctx: &mut SessionContext) {
         self.attempt += 1;
         self.prompt_in_flight = false;
+        // It reads the current transcript.
+        self.is_stale = false;
         if *machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening(ctx);

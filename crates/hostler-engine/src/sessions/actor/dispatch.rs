@@ -134,15 +134,18 @@ impl SessionContext {
         dispatch.channel == *self.session.chat_uri
     }
 
+    pub(super) fn check_no_turn(&self, machine: &TurnMachine) -> Result<(), ActionRejection> {
+        let is_free = self.session.chat.active_turn.is_none() && machine.can_accept_turn();
+        if is_free { Ok(()) } else { Err(ActionRejection::TurnActive) }
+    }
+
     pub(super) async fn check_turn_start(
         &self,
         dispatch: &Dispatch,
         action: &ChatTurnStartedAction,
         machine: &TurnMachine,
     ) -> Result<(), ActionRejection> {
-        if self.session.chat.active_turn.is_some() || !machine.can_accept_turn() {
-            return Err(ActionRejection::TurnActive);
-        }
+        self.check_no_turn(machine)?;
         if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
             return Err(ActionRejection::InvalidTurnId);
         }

@@ -28,9 +28,9 @@ pub use sessions::CreateSession;
 pub use trust::TrustedFolders;
 
 use crate::EngineError;
+use crate::agents::AgentService;
 use crate::agents::model_gateway::AgentStatus;
-use crate::agents::pool::{AgentPool, AgentPoolStatus};
-use crate::agents::sign_in::AnnouncedSignIns;
+use crate::agents::pool::AgentPoolStatus;
 use crate::attachments::AttachmentService;
 use crate::catalog::SessionCatalog;
 use crate::catalog::search::{SearchIndexer, SearchRequest, SearchResults};
@@ -90,19 +90,16 @@ impl Engine {
         let host = Arc::new(Host {
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: TerminalRegistry::new(config.terminals),
-            sign_in_state: AnnouncedSignIns::default(),
             search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
             command_runner: config.command_runner,
             file_lists: FileListCache::default(),
             store,
             broadcaster,
             catalog: SessionCatalog::default(),
-            gateway: config.gateway,
-            drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
+            agents: AgentService::new(&config.drivers, config.gateway, config.agent_pool),
             permissions: PermissionService::new(config.permissions, rules, trust),
             sub_agent_chats_started: watch::Sender::new(0),
             clock: config.clock,
-            agent_pool: AgentPool::new(config.agent_pool),
             attachments: AttachmentService::new(config.attachment_limits),
             tasks: TaskTracker::new(),
             resources: ResourceContext::new(
@@ -117,7 +114,6 @@ impl Engine {
             metadata_writer: MetadataWriter::default(),
             unimported_turns: UnimportedTurns::default(),
             prompt_ids,
-            running_agents: Mutex::default(),
             stop: CancellationToken::new(),
             shutdown_once: OnceCell::new(),
         });
@@ -183,12 +179,12 @@ impl Engine {
 
     /// The running agents.
     pub fn agents(&self) -> Vec<AgentStatus> {
-        self.host.running_agents().values().cloned().collect()
+        self.host.agents.running()
     }
 
     /// Number of agents, and number of turns that wait for an agent slot.
     pub fn agent_pool_status(&self) -> AgentPoolStatus {
-        self.host.agent_pool.status()
+        self.host.agents.pool().status()
     }
 
     /// Cancels running turns, ends all agents and stores everything. Idempotent.

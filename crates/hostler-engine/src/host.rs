@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_driver::{Clock, Driver, TranscriptStore};
+use hostler_driver::Clock;
 use hostler_redact::redact_json_error;
 use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
 use tokio::sync::{OnceCell, watch};
@@ -20,9 +20,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 use uuid::Uuid;
 
-use crate::agents::model_gateway::{AgentStatus, ModelGateway};
-use crate::agents::pool::AgentPool;
-use crate::agents::sign_in::AnnouncedSignIns;
+use crate::agents::AgentService;
 use crate::attachments::AttachmentService;
 use crate::catalog::SessionCatalog;
 use crate::catalog::search::SearchIndexer;
@@ -76,19 +74,16 @@ pub(crate) struct Host {
     pub(crate) store: Store,
     pub(crate) broadcaster: Arc<Broadcaster>,
     pub(crate) catalog: SessionCatalog,
-    pub(crate) gateway: Arc<dyn ModelGateway>,
-    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
+    pub(crate) agents: AgentService,
     pub(crate) permissions: PermissionService,
     /// Counts the sub-agent chats that have started, for subscribers that wait for one.
     pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) agent_pool: Arc<AgentPool>,
     pub(crate) attachments: AttachmentService,
     pub(crate) tasks: TaskTracker,
     /// The files that clients may access.
     pub(crate) resources: ResourceContext,
     pub(crate) root_channel: RootChannel,
-    pub(crate) sign_in_state: AnnouncedSignIns,
     pub(crate) search_indexer: SearchIndexer,
     pub(crate) command_runner: Arc<dyn CommandRunner>,
     pub(crate) file_lists: FileListCache,
@@ -100,7 +95,6 @@ pub(crate) struct Host {
     pub(crate) unimported_turns: UnimportedTurns,
     /// Distinguishes prompts of this host from those of other processes in the agents' transcripts.
     pub(crate) prompt_ids: PromptIds,
-    pub(crate) running_agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     /// Cancelled when the host shuts down: nothing new starts.
     pub(crate) stop: CancellationToken,
     pub(crate) shutdown_once: OnceCell<()>,
@@ -125,20 +119,12 @@ impl Host {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The transcripts of a provider's agent.
-    pub(crate) fn transcript_store(&self, provider: &str) -> Option<Arc<dyn TranscriptStore>> {
-        self.drivers.get(provider)?.transcript_store()
-    }
-
-    /// The running agents, by session.
-    pub(crate) fn running_agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
-        self.running_agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The command that a message contains for the host itself, if it is not for the agent.
     pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
         local_command::parse(text).filter(|local| match local {
-            LocalCommand::Shell(_) => self.settings.allow_shell_commands && !self.gateway.is_model_script(text),
+            LocalCommand::Shell(_) => {
+                self.settings.allow_shell_commands && !self.agents.gateway().is_model_script(text)
+            }
             LocalCommand::Rename(_) => true,
         })
     }
@@ -236,14 +222,6 @@ impl Host {
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
-    }
-
-    pub(crate) fn register_agent(&self, session: &Arc<str>, status: AgentStatus) {
-        self.running_agents().insert(Arc::clone(session), status);
-    }
-
-    pub(crate) fn unregister_agent(&self, session: &str) {
-        self.running_agents().remove(session);
     }
 
     /// Lists the stored sessions, and loads those that had a running turn when the last host died.

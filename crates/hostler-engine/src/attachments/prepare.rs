@@ -183,7 +183,7 @@ impl Host {
         let stopping =
             || PlanRefusal::of_message(AttachmentErrorCode::TransportFailed, "the host is stopping".to_owned());
         let _place = self.attachments.plan_slots.acquire().await.map_err(|_| stopping())?;
-        let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
+        let driver = self.agents.driver(&view.session.provider).map(Arc::clone);
         let history = attachment_history_with_active_turn(view);
         let failed = |error| {
             tracing::error!(%error, "failed to plan attachments");

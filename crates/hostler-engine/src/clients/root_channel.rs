@@ -136,8 +136,8 @@ impl Host {
     /// Reads the gateway's models and publishes them if they have changed.
     pub(crate) async fn refresh_models(&self) {
         let mut state = self.root_channel.state.lock().await;
-        let drivers = state.agents.iter().filter_map(|agent| self.drivers.get(&agent.provider));
-        let agents = agent_infos(drivers, &*self.gateway);
+        let drivers = state.agents.iter().filter_map(|agent| self.agents.driver(&agent.provider));
+        let agents = agent_infos(drivers, &*self.agents.gateway());
         if agents == state.agents {
             return;
         }

@@ -45,10 +45,10 @@ impl Engine {
             return Err(InvalidParams::SessionUri(params.uri).into());
         }
         let provider = params.provider.clone().unwrap_or_else(|| self.provider_of(&params.uri));
-        let Some(driver) = host.drivers.get(&provider) else {
+        let Some(driver) = host.agents.driver(&provider) else {
             return Err(EngineError::ProviderNotFound(provider));
         };
-        host.check_signed_in()?;
+        host.agents.check_signed_in()?;
         let directories = host.resolve_directories(&params.working_directories)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
         let config = host.session_config(home.as_deref(), &params.config.unwrap_or_default())?;

@@ -26,7 +26,7 @@ impl Host {
         provider: &str,
         directory: PathBuf,
     ) -> Result<TrustAssessment, EngineError> {
-        let driver = self.drivers.get(provider).cloned();
+        let driver = self.agents.driver(provider).cloned();
         let driver = driver.ok_or_else(|| EngineError::ProviderNotFound(provider.to_owned()))?;
         let trust = Arc::clone(&self.permissions.trust);
         run_blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await

@@ -63,7 +63,7 @@ impl Host {
                 None => (self.provider_of(session).to_owned(), sessions.conversations_of(session)),
             }
         };
-        let Some(transcript_store) = self.transcript_store(&provider) else { return Ok(()) };
+        let Some(transcript_store) = self.agents.transcript_store(&provider) else { return Ok(()) };
         for conversation in conversations {
             if transcript_store.external_activity(conversation).await == Some(ExternalActivity::Busy) {
                 return Err(EngineError::ActiveElsewhere);
@@ -75,7 +75,7 @@ impl Host {
     /// The provider of a stored session.
     fn provider_of<'a>(&'a self, session: &'a str) -> &'a str {
         let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
-        if self.drivers.contains_key(scheme) { scheme } else { &self.settings.default_provider }
+        if self.agents.has_provider(scheme) { scheme } else { &self.settings.default_provider }
     }
 
     /// Marks the conversations of a deleted session, so that scans skip them. Transcripts of its agent, if there are
@@ -95,7 +95,7 @@ impl Host {
     /// Deletes a transcript. If that fails, the session stays deleted: `sessions doctor` reports the file, and the next
     /// start tries again. A deleted transcript that is restored later is not deleted again.
     async fn delete_transcript(&self, provider: &str, conversation: Uuid) {
-        let Some(transcript_store) = self.transcript_store(provider) else { return };
+        let Some(transcript_store) = self.agents.transcript_store(provider) else { return };
         if let Err(error) = transcript_store.delete(conversation).await {
             tracing::warn!(%conversation, %error, "failed to delete transcript");
             return;

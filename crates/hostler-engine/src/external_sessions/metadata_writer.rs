@@ -173,7 +173,7 @@ impl Host {
 
     async fn write_metadata(self: &Arc<Self>, request: MetadataWriteRequest) {
         let conversation = request.conversation;
-        let written = match (self.transcript_store(&request.provider), &request.update) {
+        let written = match (self.agents.transcript_store(&request.provider), &request.update) {
             _ if !self.metadata_writer.is_latest(&request) => Ok(()),
             (Some(transcript_store), MetadataUpdate::Title(title)) => {
                 transcript_store.rename(conversation, title).await

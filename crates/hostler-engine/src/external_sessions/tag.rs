@@ -21,7 +21,7 @@ impl Engine {
         let tag = tag.map(validate_tag).transpose()?;
         self.host.wait_until_session_known(session).await;
         let (provider, conversations) = self.host.conversations_of_session(session)?;
-        let transcript_store = self.host.transcript_store(&provider).ok_or(TranscriptStoreError::Missing)?;
+        let transcript_store = self.host.agents.transcript_store(&provider).ok_or(TranscriptStoreError::Missing)?;
         let mut written = Err(TranscriptStoreError::Missing);
         for conversation in conversations {
             match transcript_store.set_tag(conversation, tag).await {

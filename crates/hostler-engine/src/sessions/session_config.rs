@@ -38,7 +38,7 @@ impl Host {
     pub(crate) fn config_choices(&self, directory: Option<&Path>) -> ConfigChoices {
         ConfigChoices {
             allow_bypass: self.permissions.config.allow_bypass,
-            models: self.gateway.models(),
+            models: self.agents.gateway().models(),
             is_repository: directory.is_some_and(git::is_repository),
         }
     }
@@ -108,8 +108,7 @@ impl Engine {
 
     /// The directory of a requested session; `None` if it does not exist (yet).
     fn requested_directory(&self, request: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
-        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.drivers.contains_key(*provider))
-        {
+        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.agents.has_provider(*provider)) {
             return Err(EngineError::ProviderNotFound(provider.clone()));
         }
         let named =

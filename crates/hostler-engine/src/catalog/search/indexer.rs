@@ -232,7 +232,7 @@ impl Host {
         known: &HashMap<String, Option<String>>,
     ) -> Option<(String, ExternalTranscript)> {
         let ExternalSession { provider, conversation } = self.sessions().external.get(session)?.clone();
-        let transcript_store = self.transcript_store(&provider)?;
+        let transcript_store = self.agents.transcript_store(&provider)?;
         let news = known.get(session) != Some(&Some(external_stamp(&conversation)));
         news.then(|| (session.to_owned(), ExternalTranscript { transcript_store, conversation, is_awaited: false }))
     }
@@ -247,12 +247,11 @@ impl Host {
         // Conversations of stored sessions are indexed with those; deleted ones are not indexed again.
         let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
         let ours: HashSet<String> = ours.collect();
-        for (provider, driver) in &self.drivers {
-            let Some(transcript_store) = driver.transcript_store() else { continue };
+        for (provider, transcript_store) in self.agents.transcript_stores() {
             let looked = self.stop.run_until_cancelled(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
             // An unreadable conversation does not count as deleted.
             let hidden = known.keys().filter(|session| {
-                let id = session.strip_prefix(&**provider).and_then(|rest| rest.strip_prefix(":/"));
+                let id = session.strip_prefix(provider).and_then(|rest| rest.strip_prefix(":/"));
                 id.filter(|id| !ours.contains(*id))
                     .and_then(|id| id.parse().ok())
                     .is_some_and(|id| looked.may_contain_unread(id))

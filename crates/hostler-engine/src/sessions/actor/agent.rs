@@ -281,7 +281,7 @@ impl SessionActor {
 
     pub(super) fn close_agent(&mut self, mode: CloseMode) {
         let attempt = self.agent.attempt;
-        self.host.unregister_agent(&self.session.uri);
+        self.host.agents.unregister_running(&self.session.uri);
         match std::mem::take(&mut self.agent.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
@@ -367,7 +367,7 @@ impl SessionActor {
             return;
         }
         self.agent.state = AgentState::None;
-        self.host.unregister_agent(&self.session.uri);
+        self.host.agents.unregister_running(&self.session.uri);
         self.rewrite_metadata();
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
@@ -410,7 +410,7 @@ impl SessionActor {
                         next = Some(ImageRemovalEvent::AgentBlocked);
                     }
                     ImageRemovalEffect::Remove(images) => {
-                        let driver = self.host.drivers.get(&self.session.session.provider);
+                        let driver = self.host.agents.driver(&self.session.session.provider);
                         let changing = match (driver, &self.session.resume_token) {
                             (Some(driver), Some(token)) => driver.remove_images(token, images),
                             _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
@@ -446,7 +446,7 @@ impl SessionActor {
 
     /// Passes an event to the idle timer and carries out the effects.
     pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
-        let config = self.host.agent_pool.config;
+        let config = self.host.agents.pool().config;
         let activity = AgentActivity::new(
             &self.machine,
             self.agent.prewarm_spec().is_some(),

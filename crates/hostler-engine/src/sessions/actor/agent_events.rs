@@ -86,7 +86,7 @@ impl SessionActor {
                     self.drive(TurnInput::Abort(failure.into())).await;
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-                    if let Some(failure) = budget_failure(&*self.host.gateway, &self.session.uri) =>
+                    if let Some(failure) = budget_failure(&*self.host.agents.gateway(), &self.session.uri) =>
                 {
                     self.publish_output(&mut actions).await;
                     self.drive(TurnInput::Abort(failure)).await;

@@ -79,7 +79,8 @@ impl SessionActor {
             return AgentPreparation::None;
         }
         let same_place = wanted.additional_directories == facts.additional_directories;
-        let same_way = wanted.model == facts.model || self.host.gateway.switch_model(lease, &wanted.model).is_some();
+        let same_way =
+            wanted.model == facts.model || self.host.agents.gateway().switch_model(lease, &wanted.model).is_some();
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
@@ -89,7 +90,7 @@ impl SessionActor {
         let wanted = AgentSettings::for_turn(&self.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
-            && let Some(model) = self.host.gateway.switch_model(lease, &wanted.model)
+            && let Some(model) = self.host.agents.gateway().switch_model(lease, &wanted.model)
         {
             changes.push(AgentSettingChange::Model(model));
         }

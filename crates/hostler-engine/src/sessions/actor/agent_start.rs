@@ -50,7 +50,7 @@ impl SessionActor {
         }
         // The previous process has ended; its slot goes to the next request in order.
         self.agent.set_slot(None);
-        match self.host.agent_pool.acquire() {
+        match self.host.agents.pool().acquire() {
             SlotAcquisition::Acquired(slot) => {
                 self.agent.set_slot(Some(slot));
                 self.assess_before_opening();
@@ -93,7 +93,7 @@ impl SessionActor {
     /// Starts the agent with the folder configuration that applies.
     pub(super) async fn start_agent(&mut self, folder: FolderSetup) {
         let attempt = self.agent.attempt;
-        let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
+        let Some(driver) = self.host.agents.driver(&self.session.session.provider).cloned() else {
             let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
             let result = Err(OpenError {
                 kind: hostler_driver::OpenErrorKind::ExecutableMissing,
@@ -107,7 +107,7 @@ impl SessionActor {
         let facts = AgentSettings::for_new_agent(&self.session, &info.default_model);
         let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
         let ahead = warm.is_some();
-        if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
+        if !ahead && let Some(needed) = self.host.agents.gateway().required_sign_in(&facts.model) {
             // Without the sign-in the agent would start and then fail.
             let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
@@ -124,7 +124,7 @@ impl SessionActor {
             self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
+        let lease = self.host.agents.gateway().lease(&self.session.uri, &self.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode_name(self.configured_mode()).to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
@@ -191,13 +191,13 @@ impl SessionActor {
         // Registered before it is announced: a client that sees the session may ask for its agent.
         let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
         let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
-        self.host.register_agent(&self.session.uri, status);
+        self.host.agents.register_running(&self.session.uri, status);
         self.session.commands = commands;
         // A prewarmed agent is announced with its first message.
         let announced =
             if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.announce_session().await };
         if let Err(error) = announced {
-            self.host.unregister_agent(&self.session.uri);
+            self.host.agents.unregister_running(&self.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.agent.state = AgentState::None;
             self.publish_output(&mut activity_action(None).into()).await;
@@ -254,10 +254,10 @@ impl SessionActor {
     /// Prewarms an agent when a client opens the session, if a slot is free.
     pub(super) async fn prewarm_agent(&mut self) {
         let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
-        if !self.host.agent_pool.config.prewarm || !absent || self.host.stop.is_cancelled() {
+        if !self.host.agents.pool().config.prewarm || !absent || self.host.stop.is_cancelled() {
             return;
         }
-        if let Some(slot) = self.host.agent_pool.try_acquire_prewarm() {
+        if let Some(slot) = self.host.agents.pool().try_acquire_prewarm() {
             self.agent.set_slot(Some(slot));
             self.drive(TurnInput::Prewarm).await;
         }
@@ -276,7 +276,7 @@ impl SessionActor {
     /// Whether the agent is prewarmed and differs from one that would be opened now.
     pub(super) fn is_prewarmed_stale(&self) -> bool {
         let Some(facts) = self.agent.prewarm_spec() else { return false };
-        let driver = self.host.drivers.get(&self.session.session.provider);
+        let driver = self.host.agents.driver(&self.session.session.provider);
         driver.is_none_or(|driver| self.prewarm_spec(&**driver) != *facts)
     }
 

@@ -141,7 +141,7 @@ impl SessionActor {
 
     /// The display of a call whose input a person replaced.
     fn describe_tool_call(&self, tool: &str, input: &RawValue) -> ToolDisplay {
-        let driver = self.host.drivers.get(&self.session.session.provider);
+        let driver = self.host.agents.driver(&self.session.session.provider);
         driver.map(|driver| driver.tool_display(tool, input, self.gate.working_directory())).unwrap_or_default()
     }
 

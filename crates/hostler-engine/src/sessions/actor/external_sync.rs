@@ -94,7 +94,7 @@ impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
-        let transcript_store = self.host.drivers.get(&self.session.session.provider)?.transcript_store()?;
+        let transcript_store = self.host.agents.driver(&self.session.session.provider)?.transcript_store()?;
         let conversation = transcript_store.conversation_id(token).unwrap_or(self.session.conversation);
         Some((transcript_store, conversation))
     }

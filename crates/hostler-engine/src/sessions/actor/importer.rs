@@ -89,7 +89,7 @@ impl SessionActor {
         if self.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
             return;
         }
-        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider);
         let empty = Session {
             unimported_turns: self.session.unimported_turns,
             import_cursor: self.session.import_cursor,

@@ -273,7 +273,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             }
         },
     };
-    let provider = host.drivers.get(&session.session.provider);
+    let provider = host.agents.driver(&session.session.provider);
     let places = GateDirectories {
         working_directory: session.working_directory().unwrap_or_default(),
         home: host.permissions.config.home_directory.clone(),
@@ -291,7 +291,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     );
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
-    let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
+    let mut budget_changes = host.agents.gateway().budget_changes(&session.uri).fuse();
     let head = session.queued_messages().first().map(|message| message.id.clone());
     let mut actor = SessionActor {
         host,

@@ -148,7 +148,7 @@ impl SessionActor {
 
     /// Passes an event to the budget's view and carries out the effects.
     pub(super) async fn step_budget(&mut self, event: BudgetEvent) {
-        let budget = self.host.gateway.to_session_budget(&self.session.uri);
+        let budget = self.host.agents.gateway().to_session_budget(&self.session.uri);
         let meta = self.session.session.meta.as_ref();
         for effect in self.budget_view.on(event, budget.as_ref(), meta, Instant::now()) {
             match effect {
@@ -183,7 +183,7 @@ impl SessionActor {
 
     /// Passes the limits of the session's configuration to the gateway.
     pub(super) fn apply_session_limits(&self) {
-        self.host.gateway.set_session_limits(&self.session.uri, self.configured_limits());
+        self.host.agents.gateway().set_session_limits(&self.session.uri, self.configured_limits());
     }
 
     fn configured_limits(&self) -> SessionBudgetLimits {

@@ -36,7 +36,7 @@ impl SessionActor {
     }
 
     fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
-        self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
+        self.host.agents.transcript_store(&self.session.session.provider)?.conversation_id(token)
     }
 
     /// Stores the resume token, and the conversation's owner.

@@ -131,7 +131,7 @@ impl SessionActor {
     pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let duration = self.turn_duration_ms();
         let mut output = ActionBuffer::default();
-        let shown = explain_failure(end.clone(), &*self.host.gateway, &self.session.uri, || self.turn_model());
+        let shown = explain_failure(end.clone(), &*self.host.agents.gateway(), &self.session.uri, || self.turn_model());
         let slot = self.resolve_steering_at_turn_end();
         let transcript = self.action_mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
         if let Some(notice) = &slot.notice {
@@ -172,7 +172,7 @@ impl SessionActor {
 
     /// The model of the turn.
     fn turn_model(&self) -> String {
-        let driver = self.host.drivers.get(&self.session.session.provider);
+        let driver = self.host.agents.driver(&self.session.session.provider);
         let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
         AgentSettings::for_new_agent(&self.session, &default).model
     }

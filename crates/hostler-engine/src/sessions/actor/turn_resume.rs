@@ -87,7 +87,7 @@ impl SessionActor {
         if self.agent.has_process() {
             return false;
         }
-        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider);
         let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
             // Without a token the agent starts a new conversation.
             return self.session.resume_token.is_none();

@@ -78,7 +78,7 @@ async fn dispose_unopened(host: &Arc<Host>, origin: SessionSource) -> DisposeRes
                 chats,
             ));
             host.store.sequencer().commit(batch).await.map_err(EngineError::from).map(|_| {
-                host.gateway.forget_session(uri);
+                host.agents.gateway().forget_session(uri);
                 DisposedSession { has_conversation: *listed }
             })
         }
@@ -211,7 +211,7 @@ impl SessionActor {
             .await
         {
             Ok(_) => {
-                self.host.gateway.forget_session(&self.session.uri);
+                self.host.agents.gateway().forget_session(&self.session.uri);
                 Ok(DisposedSession { has_conversation })
             }
             Err(error) => {

@@ -35,18 +35,17 @@ use crate::attachments::AttachmentService;
 use crate::catalog::SessionCatalog;
 use crate::catalog::search::{SearchIndexer, SearchRequest, SearchResults};
 use crate::clients::broadcaster::Broadcaster;
-use crate::clients::completion::FileListCache;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
 use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::host::{Host, HostSettings};
 use crate::permissions::PermissionService;
-use crate::resources::ResourceContext;
+use crate::resources::ResourceService;
 use crate::sessions::actor::SessionInput;
 use crate::sessions::local_command::COMMAND_PREFIX;
 use crate::sessions::prompt_ids::PromptIds;
-use crate::terminals::TerminalRegistry;
+use crate::terminals::TerminalService;
 
 /// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -89,10 +88,8 @@ impl Engine {
         };
         let host = Arc::new(Host {
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
-            terminals: TerminalRegistry::new(config.terminals),
+            terminals: TerminalService::new(config.terminals, config.command_runner),
             search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
-            command_runner: config.command_runner,
-            file_lists: FileListCache::default(),
             store,
             broadcaster,
             catalog: SessionCatalog::default(),
@@ -102,7 +99,7 @@ impl Engine {
             clock: config.clock,
             attachments: AttachmentService::new(config.attachment_limits),
             tasks: TaskTracker::new(),
-            resources: ResourceContext::new(
+            resources: ResourceService::new(
                 &config.store.dir,
                 &settings.default_directory,
                 config.grant_policy,

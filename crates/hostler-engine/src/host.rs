@@ -25,12 +25,11 @@ use crate::attachments::AttachmentService;
 use crate::catalog::SessionCatalog;
 use crate::catalog::search::SearchIndexer;
 use crate::clients::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
-use crate::clients::completion::FileListCache;
 use crate::clients::root_channel::RootChannel;
 use crate::error::InvalidParams;
 use crate::external_sessions::{ExternalSession, ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::permissions::PermissionService;
-use crate::resources::ResourceContext;
+use crate::resources::ResourceService;
 use crate::sessions::actor::{SessionHandle, SessionSource};
 use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::sessions::local_command::{self, LocalCommand};
@@ -38,8 +37,7 @@ use crate::sessions::paging::{ChatSnapshot, OlderTurns};
 use crate::sessions::prompt_ids::PromptIds;
 use crate::sessions::session::Dispatch;
 use crate::sessions::state::ChannelState;
-use crate::terminals::TerminalRegistry;
-use crate::terminals::command_runner::CommandRunner;
+use crate::terminals::TerminalService;
 use crate::{EngineError, attachments, terminals};
 
 /// Interval at which the rules file is checked while no call asks for it.
@@ -81,13 +79,10 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) attachments: AttachmentService,
     pub(crate) tasks: TaskTracker,
-    /// The files that clients may access.
-    pub(crate) resources: ResourceContext,
+    pub(crate) resources: ResourceService,
     pub(crate) root_channel: RootChannel,
     pub(crate) search_indexer: SearchIndexer,
-    pub(crate) command_runner: Arc<dyn CommandRunner>,
-    pub(crate) file_lists: FileListCache,
-    pub(crate) terminals: TerminalRegistry,
+    pub(crate) terminals: TerminalService,
     pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
@@ -242,8 +237,7 @@ impl Host {
                 }
             };
             self.resources
-                .session_directories
-                .set(&session, summary.working_directories.as_deref().unwrap_or_default());
+                .set_session_directories(&session, summary.working_directories.as_deref().unwrap_or_default());
             let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
             if stored.listed {
                 self.catalog.upsert_encoded(&session, &summary.modified_at, stored.summary.into());
@@ -272,7 +266,7 @@ impl Host {
         }
         if directories.is_empty() {
             directories.push(directory_uri(&self.settings.default_directory)?);
-            self.resources.session_roots.check(&self.settings.default_directory)?;
+            self.resources.session_roots().check(&self.settings.default_directory)?;
         }
         Ok(directories)
     }
@@ -282,7 +276,7 @@ impl Host {
         let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
         let path = path.ok_or_else(|| InvalidParams::FileUri(uri.to_owned()))?;
         let uri = directory_uri(&path)?;
-        self.resources.session_roots.check(&path)?;
+        self.resources.session_roots().check(&path)?;
         Ok(uri)
     }
 }

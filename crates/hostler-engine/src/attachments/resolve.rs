@@ -144,7 +144,7 @@ impl AttachmentResolver<'_> {
             return unsupported("its address is not a path on this host");
         };
         let (roots, selection) = (
-            host_files::attachment_roots(&self.view.session, &self.host.resources.session_roots),
+            host_files::attachment_roots(&self.view.session, self.host.resources.session_roots()),
             resource.selection.clone(),
         );
         let most = self.remaining_bytes.min(self.host.attachments.limits.file_bytes);

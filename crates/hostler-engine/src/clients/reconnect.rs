@@ -159,10 +159,7 @@ impl Host {
     }
 
     async fn channel_exists(self: &Arc<Self>, channel: &str) -> bool {
-        if channel == uri::ROOT_CHANNEL_URI
-            || self.resources.watches.contains(channel)
-            || self.terminals.contains(channel)
-        {
+        if channel == uri::ROOT_CHANNEL_URI || self.resources.has_watch(channel) || self.terminals.contains(channel) {
             return true;
         }
         let Some(session) = uri::session_of(channel) else { return false };

@@ -74,7 +74,7 @@ impl Engine {
     /// Publishes a client's action as rejected to the channel's subscribers. Unknown channels are ignored.
     pub async fn reject(&self, dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
         let known = dispatch.channel == uri::ROOT_CHANNEL_URI
-            || self.host.resources.watches.contains(&dispatch.channel)
+            || self.host.resources.has_watch(&dispatch.channel)
             || self.host.terminals.contains(&dispatch.channel)
             || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().contains(&session));
         if known {

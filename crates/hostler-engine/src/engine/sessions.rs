@@ -78,8 +78,7 @@ impl Engine {
             session.conversation = Uuid::new_v4();
         }
         host.resources
-            .session_directories
-            .set(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
+            .set_session_directories(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, SessionSource::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
         drop(sessions);

@@ -72,7 +72,8 @@ impl Engine {
         .await?;
         let host = &self.host;
         if let Some(directory) = directory.filter(|_| config.schema.properties.contains_key(config::BRANCH))
-            && let Some(branch) = git::current_branch(&*host.command_runner, &*host.clock, &directory).await
+            && let Some(branch) =
+                git::current_branch(&**host.terminals.command_runner(), &*host.clock, &directory).await
         {
             config.values.insert(config::BRANCH.to_owned(), branch.into());
         }
@@ -99,7 +100,7 @@ impl Engine {
         let host = &self.host;
         let branches = match &directory {
             Some(directory) if property == config::BRANCH => {
-                git::branches(&*host.command_runner, &*host.clock, directory).await
+                git::branches(&**host.terminals.command_runner(), &*host.clock, directory).await
             }
             _ => None,
         };

@@ -3,7 +3,7 @@
 //!
 //! One actor per terminal (`actor`) changes its state. The host's terminal list is part of the root state and is
 //! published only when it changes. Envelopes of terminals are in a separate replay buffer, so a flood does not evict
-//! envelopes of sessions.
+//! envelopes of sessions. [`TerminalService`] owns the terminals of the whole host and the port for other programs.
 
 mod actor;
 mod claim;
@@ -33,9 +33,10 @@ pub use error::{TerminalActionError, TerminalError};
 pub use shell::{ShellLauncher, ShellSpec, ShellStartError, TerminalShell, TerminalSize};
 pub(crate) use tool_call_terminal::ToolCallTerminal;
 
+use self::command_runner::CommandRunner;
 use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
-use crate::resources::{ResourceContext, ResourceError, Resources};
+use crate::resources::{ResourceError, ResourceService, Resources};
 use crate::sessions::session::Dispatch;
 use crate::sessions::state::Reduce as _;
 use crate::{Engine, EngineError, uri};
@@ -85,13 +86,14 @@ pub struct CreateTerminal {
     pub rows: Option<i64>,
 }
 
-/// All terminals, in the order of creation.
-pub(crate) struct TerminalRegistry {
+/// All terminals, in the order of creation, and what runs the machine's programs.
+pub(crate) struct TerminalService {
     /// `None` if terminals are off.
     config: Option<TerminalsConfig>,
     terminals: Mutex<Vec<TerminalEntry>>,
     /// Earliest time of the next list publication for changes inside terminals.
     next_list_publish: Mutex<Instant>,
+    command_runner: Arc<dyn CommandRunner>,
 }
 
 struct TerminalEntry {
@@ -113,9 +115,15 @@ struct LiveTerminal {
     info: TerminalInfo,
 }
 
-impl TerminalRegistry {
-    pub(crate) fn new(config: Option<TerminalsConfig>) -> Self {
-        Self { config, terminals: Mutex::default(), next_list_publish: Mutex::new(Instant::now()) }
+impl TerminalService {
+    pub(crate) fn new(config: Option<TerminalsConfig>, command_runner: Arc<dyn CommandRunner>) -> Self {
+        let next_list_publish = Mutex::new(Instant::now());
+        Self { config, terminals: Mutex::default(), next_list_publish, command_runner }
+    }
+
+    /// Runs programs that are not agents.
+    pub(crate) fn command_runner(&self) -> &Arc<dyn CommandRunner> {
+        &self.command_runner
     }
 
     pub(crate) fn are_enabled(&self) -> bool {
@@ -193,7 +201,7 @@ impl TerminalRegistry {
 
 /// Frees the reserved place when it is dropped, unless the terminal was activated.
 struct TerminalReservation<'a> {
-    terminals: &'a TerminalRegistry,
+    terminals: &'a TerminalService,
     uri: &'a Arc<str>,
     is_activated: bool,
 }
@@ -304,7 +312,7 @@ impl Engine {
         let host = &self.host;
         let Some(wanted) = wanted else {
             let home = match claim {
-                TerminalClaim::Session(claim) => host.resources.session_directories.primary_directory(&claim.session),
+                TerminalClaim::Session(claim) => host.resources.primary_directory(&claim.session),
                 TerminalClaim::Client(_) => None,
             };
             let home = home.and_then(|uri| file_uri_to_path(&uri).ok());
@@ -312,7 +320,7 @@ impl Engine {
         };
         let default = host.settings.default_directory.clone();
         let resources = Resources { host: Arc::clone(host) };
-        let look = move |context: &ResourceContext, path: &std::path::Path| {
+        let look = move |context: &ResourceService, path: &std::path::Path| {
             if path == default {
                 return Ok(default);
             }

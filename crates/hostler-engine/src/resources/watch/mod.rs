@@ -20,7 +20,7 @@ use hostler_store::{ActionEntry, Batch, BatchDurability};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{ResourceContext, ResourceError, Resources};
+use super::{ResourceError, ResourceService, Resources};
 use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
 use crate::sessions::state::ChannelState;
@@ -148,7 +148,7 @@ impl Resources {
         let WatchResource { uri, recursive, includes, excludes } = params;
         let state = Arc::new(ResourceWatchState { root: uri.clone(), recursive, excludes, includes });
         let watches = &self.host.resources.watches;
-        let look = |context: &ResourceContext, path: &Path| {
+        let look = |context: &ResourceService, path: &Path| {
             Ok((context.roots().open(path)?.resolved().clone(), path.to_owned()))
         };
         let (found, given) = self.run_file_operation(&uri, FileAccess::Read, look).await?;
@@ -158,7 +158,7 @@ impl Resources {
                 let (listener, changes_receiver) = {
                     let (found, patterns) = (found.clone(), patterns);
                     watches.check_capacity()?;
-                    let listen = move |context: &ResourceContext, _: &Path| {
+                    let listen = move |context: &ResourceService, _: &Path| {
                         FileWatcher::start(
                             &found,
                             &given,

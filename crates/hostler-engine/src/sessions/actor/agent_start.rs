@@ -116,7 +116,7 @@ impl SessionActor {
         }
         let directories =
             self.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
-        let checked = directories.map(|directory| self.host.resources.session_roots.check(&directory));
+        let checked = directories.map(|directory| self.host.resources.session_roots().check(&directory));
         if let Err(error) = checked.collect::<Result<(), _>>() {
             // The allowed directories have changed since the session was created, or a link has another target now.
             let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));

@@ -196,7 +196,7 @@ impl SessionActor {
             self.apply_session_limits();
         }
         let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
-        self.host.resources.session_directories.set(&self.session.uri, directories);
+        self.host.resources.set_session_directories(&self.session.uri, directories);
         self.update_summaries().await;
         Ok(())
     }

@@ -60,7 +60,7 @@ pub(super) async fn import_session(
         .snapshot(session.snapshot_row()?)
         .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
     host.store.sequencer().commit(batch).await?;
-    host.resources.session_directories.set(uri, session.session.working_directories.as_deref().unwrap_or_default());
+    host.resources.set_session_directories(uri, session.session.working_directories.as_deref().unwrap_or_default());
     host.sessions().conversation_owners.insert(session.conversation, Some(Arc::clone(uri)));
     session.is_stored = true;
     session.mark_turns_submitted();

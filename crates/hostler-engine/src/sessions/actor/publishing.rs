@@ -199,7 +199,7 @@ impl SessionActor {
         if !shown.is_some_and(|properties| properties.contains_key(config::BRANCH)) || !git::is_repository(&directory) {
             return;
         }
-        let (commands, clock) = (self.host.command_runner.clone(), self.host.clock.clone());
+        let (commands, clock) = (self.host.terminals.command_runner().clone(), self.host.clock.clone());
         self.tasks.spawn(async move {
             SessionInput::GitBranchRead(git::current_branch(&*commands, &*clock, &directory).await)
         });

@@ -243,7 +243,7 @@ fn after_session_removed(
         chats.iter().for_each(|chat| host.broadcaster.close_channel(chat));
         host.broadcaster.close_channel(&uri::annotations_uri(&session));
         host.broadcaster.close_channel(&session);
-        host.resources.session_directories.remove(&session);
+        host.resources.remove_session_directories(&session);
         host.search_indexer.mark_removed(&session);
         if host.catalog.remove(&session) {
             host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(session));

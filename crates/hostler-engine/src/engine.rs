@@ -11,14 +11,14 @@ mod subscriptions;
 mod trust;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::state::RootState;
 use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, oneshot, watch};
+use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,8 +32,8 @@ use crate::agents::AgentService;
 use crate::agents::model_gateway::AgentStatus;
 use crate::agents::pool::AgentPoolStatus;
 use crate::attachments::AttachmentService;
-use crate::catalog::SessionCatalog;
-use crate::catalog::search::{SearchIndexer, SearchRequest, SearchResults};
+use crate::catalog::CatalogService;
+use crate::catalog::search::{SearchRequest, SearchResults};
 use crate::clients::broadcaster::Broadcaster;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
@@ -89,13 +89,11 @@ impl Engine {
         let host = Arc::new(Host {
             root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: TerminalService::new(config.terminals, config.command_runner),
-            search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
             store,
             broadcaster,
-            catalog: SessionCatalog::default(),
+            catalog: CatalogService::new(&config.store.dir, config.enable_search),
             agents: AgentService::new(&config.drivers, config.gateway, config.agent_pool),
             permissions: PermissionService::new(config.permissions, rules, trust),
-            sub_agent_chats_started: watch::Sender::new(0),
             clock: config.clock,
             attachments: AttachmentService::new(config.attachment_limits),
             tasks: TaskTracker::new(),
@@ -106,7 +104,6 @@ impl Engine {
                 config.session_roots,
             ),
             settings,
-            sessions: Mutex::default(),
             external_scanner: finder,
             metadata_writer: MetadataWriter::default(),
             unimported_turns: UnimportedTurns::default(),
@@ -160,7 +157,7 @@ impl Engine {
     /// If there is no such session, or the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
         let page = self.host.store.audit(session, after, limit).await?;
-        if page.is_empty() && !self.host.sessions().contains(session) {
+        if page.is_empty() && !self.host.catalog.sessions().contains(session) {
             return Err(EngineError::SessionNotFound(session.to_owned()));
         }
         Ok(page)
@@ -192,7 +189,7 @@ impl Engine {
     async fn stop(&self) {
         let host = &self.host;
         host.stop.cancel();
-        let handles: Vec<_> = host.sessions().live.drain().map(|(_, handle)| handle).collect();
+        let handles = host.catalog.sessions().take_live();
         let all = handles.into_iter().map(|handle| async move {
             let (reply, done) = oneshot::channel();
             if handle.send(SessionInput::Shutdown(reply)).await.is_ok() {

@@ -1,36 +1,29 @@
-//! `Host`: the state that all actors share, and the registry of sessions.
+//! `Host`: the services that all sessions share. Each service owns the state of its domain.
 //!
-//! The rules file is polled every second. When it changes, every session evaluates its pending calls again. The
-//! registry knows for each session whether it has an actor, is only stored, or is external.
+//! The rules file is polled every second. When it changes, every session evaluates its pending calls again.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::common::JsonObject;
-use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_driver::Clock;
-use hostler_redact::redact_json_error;
 use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::OnceCell;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
-use uuid::Uuid;
 
 use crate::agents::AgentService;
 use crate::attachments::AttachmentService;
-use crate::catalog::SessionCatalog;
-use crate::catalog::search::SearchIndexer;
+use crate::catalog::CatalogService;
 use crate::clients::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
 use crate::clients::root_channel::RootChannel;
 use crate::error::InvalidParams;
-use crate::external_sessions::{ExternalSession, ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::permissions::PermissionService;
 use crate::resources::ResourceService;
-use crate::sessions::actor::{SessionHandle, SessionSource};
 use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::sessions::local_command::{self, LocalCommand};
 use crate::sessions::paging::{ChatSnapshot, OlderTurns};
@@ -71,19 +64,15 @@ pub(crate) struct Host {
     pub(crate) settings: HostSettings,
     pub(crate) store: Store,
     pub(crate) broadcaster: Arc<Broadcaster>,
-    pub(crate) catalog: SessionCatalog,
+    pub(crate) catalog: CatalogService,
     pub(crate) agents: AgentService,
     pub(crate) permissions: PermissionService,
-    /// Counts the sub-agent chats that have started, for subscribers that wait for one.
-    pub(crate) sub_agent_chats_started: watch::Sender<u64>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) attachments: AttachmentService,
     pub(crate) tasks: TaskTracker,
     pub(crate) resources: ResourceService,
     pub(crate) root_channel: RootChannel,
-    pub(crate) search_indexer: SearchIndexer,
     pub(crate) terminals: TerminalService,
-    pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
     /// Turns that are not imported yet.
@@ -95,25 +84,7 @@ pub(crate) struct Host {
     pub(crate) shutdown_once: OnceCell<()>,
 }
 
-/// Every known session: with an actor, only in the store, or external.
-#[derive(Default)]
-pub(crate) struct SessionRegistry {
-    pub(crate) live: HashMap<Arc<str>, SessionHandle>,
-    /// Stored sessions without an actor, and whether each of them is listed.
-    pub(crate) unloaded: HashMap<Arc<str>, bool>,
-    /// External sessions that are not imported yet.
-    pub(crate) external: HashMap<Arc<str>, ExternalSession>,
-    /// The session that each of the agents' conversations belongs to; `None` if it was deleted.
-    pub(crate) conversation_owners: HashMap<Uuid, Option<Arc<str>>>,
-    /// URIs that are being disposed.
-    pub(crate) disposing: HashSet<Arc<str>>,
-}
-
 impl Host {
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, SessionRegistry> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The command that a message contains for the host itself, if it is not for the agent.
     pub(crate) fn local_command(&self, text: &str) -> Option<LocalCommand> {
         local_command::parse(text).filter(|local| match local {
@@ -219,39 +190,6 @@ impl Host {
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
     }
 
-    /// Lists the stored sessions, and loads those that had a running turn when the last host died.
-    pub(crate) async fn load_catalog(self: &Arc<Self>) -> Result<(), EngineError> {
-        for stored in self.store.conversations().await? {
-            if let Ok(id) = Uuid::try_parse(&stored.id) {
-                self.sessions().conversation_owners.insert(id, stored.session.map(Arc::from));
-            }
-        }
-        for stored in self.store.sessions().await? {
-            let session: Arc<str> = stored.uri.into();
-            let summary: SessionSummary = match serde_json::from_str(&stored.summary) {
-                Ok(summary) => summary,
-                Err(error) => {
-                    let error = redact_json_error(&error);
-                    tracing::warn!(session = &*session, error, "failed to read a stored session summary");
-                    continue;
-                }
-            };
-            self.resources
-                .set_session_directories(&session, summary.working_directories.as_deref().unwrap_or_default());
-            let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
-            if stored.listed {
-                self.catalog.upsert_encoded(&session, &summary.modified_at, stored.summary.into());
-            }
-            let mut sessions = self.sessions();
-            sessions.unloaded.insert(Arc::clone(&session), stored.listed);
-            if interrupted {
-                // Loading the session ends its interrupted turn.
-                sessions.get_or_load(self, &session);
-            }
-        }
-        Ok(())
-    }
-
     /// The file URIs of a session's working directories: the primary one, then the additional ones.
     pub(crate) fn resolve_directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
         if wanted.len() > MAX_SESSION_DIRECTORIES {
@@ -286,47 +224,4 @@ fn directory_uri(path: &Path) -> Result<String, EngineError> {
         return Err(InvalidParams::DirectoryNotFound(path.to_owned()).into());
     }
     Url::from_file_path(path).map(String::from).map_err(|()| InvalidParams::RelativePath(path.to_owned()).into())
-}
-
-impl SessionRegistry {
-    pub(crate) fn contains(&self, session: &str) -> bool {
-        self.live.contains_key(session)
-            || self.unloaded.contains_key(session)
-            || self.external.contains_key(session)
-            || self.disposing.contains(session)
-    }
-
-    /// Whether the session is known and not external.
-    pub(crate) fn is_stored(&self, session: &str) -> bool {
-        self.contains(session) && !self.external.contains_key(session)
-    }
-
-    /// The actor of a session, started if the session is only in the store or external.
-    pub(crate) fn get_or_load(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
-        if let Some(handle) = self.live.get(session) {
-            return Some(handle.clone());
-        }
-        if host.stop.is_cancelled() {
-            return None;
-        }
-        let (session_uri, origin) = match self.unloaded.remove_entry(session) {
-            Some((uri, listed)) => (Arc::clone(&uri), SessionSource::Stored { uri, listed }),
-            None => {
-                let (uri, found) = self.external.remove_entry(session)?;
-                (Arc::clone(&uri), SessionSource::External { uri, external: Box::new(found) })
-            }
-        };
-        let handle = SessionHandle::spawn(host, origin);
-        self.live.insert(session_uri, handle.clone());
-        Some(handle)
-    }
-
-    /// Puts a session without an actor back where it came from.
-    pub(crate) fn restore_entry(&mut self, origin: SessionSource) {
-        match origin {
-            SessionSource::Provisional(_) => {}
-            SessionSource::Stored { uri, listed } => drop(self.unloaded.insert(uri, listed)),
-            SessionSource::External { uri, external: found } => drop(self.external.insert(uri, *found)),
-        }
-    }
 }

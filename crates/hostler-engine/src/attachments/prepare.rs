@@ -74,7 +74,8 @@ impl Host {
         fetch: &dyn ClientFileReader,
     ) -> Option<Result<Dispatch, (Dispatch, ActionRejection)>> {
         let Some(view) = self.chat_view(&dispatch.channel).await else {
-            let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().contains(&session));
+            let known =
+                uri::session_of(&dispatch.channel).is_some_and(|session| self.catalog.sessions().contains(&session));
             return if known { Some(Err((dispatch, ActionRejection::ChatNotFound))) } else { None };
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));

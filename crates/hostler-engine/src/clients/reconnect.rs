@@ -92,7 +92,8 @@ impl Host {
                 () = host.stop.cancelled() => return,
             }
             if host.broadcaster.clients.away_since(&client).is_some() {
-                let handles: Vec<_> = host.sessions().live.values().cloned().collect();
+                let handles: Vec<_> =
+                    host.catalog.sessions().live_sessions().map(|(_, handle)| handle.clone()).collect();
                 for handle in handles {
                     let _ = handle.send(SessionInput::ClientReconnectTimeout(client.clone())).await;
                 }
@@ -109,8 +110,8 @@ impl Host {
         let subscribed_sessions: HashSet<String> =
             channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
         let live: Vec<_> = {
-            let sessions = self.sessions();
-            let others = sessions.live.iter().filter(|(session, _)| !subscribed_sessions.contains(&***session));
+            let sessions = self.catalog.sessions();
+            let others = sessions.live_sessions().filter(|(session, _)| !subscribed_sessions.contains(&***session));
             others.map(|(_, handle)| handle.clone()).collect()
         };
         for handle in live {
@@ -120,7 +121,7 @@ impl Host {
 
     /// Removes a client that unsubscribed from a session, unless the client has another connection.
     pub(crate) async fn leave_session(&self, client: &str, session: &str) {
-        let handle = self.sessions().live.get(session).cloned();
+        let handle = self.catalog.sessions().live(session).cloned();
         if let Some(handle) = handle.filter(|_| self.broadcaster.clients.has_at_most_one_connection(client)) {
             let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
         }

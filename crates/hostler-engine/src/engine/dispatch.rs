@@ -76,7 +76,8 @@ impl Engine {
         let known = dispatch.channel == uri::ROOT_CHANNEL_URI
             || self.host.resources.has_watch(&dispatch.channel)
             || self.host.terminals.contains(&dispatch.channel)
-            || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().contains(&session));
+            || uri::session_of(&dispatch.channel)
+                .is_some_and(|session| self.host.catalog.sessions().contains(&session));
         if known {
             self.host.reject(dispatch, rejection).await;
         }

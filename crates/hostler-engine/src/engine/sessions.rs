@@ -66,7 +66,7 @@ impl Engine {
             Arc::make_mut(&mut session.session).active_clients.push(client);
         }
 
-        let mut sessions = host.sessions();
+        let mut sessions = host.catalog.sessions();
         if host.stop.is_cancelled() {
             return Err(EngineError::Stopping);
         }
@@ -80,7 +80,7 @@ impl Engine {
         host.resources
             .set_session_directories(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, SessionSource::Provisional(Box::new(session)));
-        sessions.live.insert(session_uri, handle);
+        sessions.insert_live(session_uri, handle);
         drop(sessions);
         if let Some(params) = params.progress {
             host.prepare_agent(driver, params);
@@ -99,12 +99,12 @@ impl Engine {
             return forgotten;
         }
         let handle = {
-            let mut sessions = self.host.sessions();
+            let mut sessions = self.host.catalog.sessions();
             let Some(handle) = sessions.get_or_load(&self.host, session) else {
                 return Err(EngineError::SessionNotFound(session.to_owned()));
             };
-            sessions.disposing.insert(session.into());
-            sessions.live.remove(session);
+            sessions.begin_dispose(session.into());
+            sessions.remove_live(session);
             handle
         };
         let (reply, done) = oneshot::channel();
@@ -114,8 +114,8 @@ impl Engine {
             self.host.delete_session_conversations(session, *has_conversation).await;
         }
         let result = {
-            let mut sessions = self.host.sessions();
-            sessions.disposing.remove(session);
+            let mut sessions = self.host.catalog.sessions();
+            sessions.end_dispose(session);
             match disposed {
                 // The agent has ended, but the session would reappear after a restart: it is registered again now.
                 Ok(Err(DisposeFailure { source: origin, error })) => {
@@ -135,7 +135,7 @@ impl Engine {
 
     /// Whether there is such a session, announced or not.
     pub fn has_session(&self, session: &str) -> bool {
-        self.host.sessions().contains(session)
+        self.host.catalog.sessions().contains(session)
     }
 
     /// A page of the announced sessions, the most recently changed first.

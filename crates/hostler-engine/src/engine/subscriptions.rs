@@ -116,7 +116,7 @@ impl Engine {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let mut begun = self.host.sub_agent_chats_started.subscribe();
+        let mut begun = self.host.catalog.sub_agent_chats_started();
         let mut over = self.host.clock.sleep(SUB_AGENT_CHAT_WAIT_TIMEOUT);
         loop {
             let result = self.subscribe_with_turns(channel, extent, subscriber, token).await;
@@ -135,7 +135,7 @@ impl Engine {
     /// Whether a channel may exist soon: the chat of a sub-agent in an existing session.
     pub fn is_channel_expected(&self, channel: &str) -> bool {
         uri::is_sub_agent_chat(channel)
-            && uri::session_of(channel).is_some_and(|session| self.host.sessions().contains(&session))
+            && uri::session_of(channel).is_some_and(|session| self.host.catalog.sessions().contains(&session))
     }
 
     /// Unsubscribes the subscriber from the channel.

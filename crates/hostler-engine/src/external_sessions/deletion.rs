@@ -16,16 +16,16 @@ impl Host {
     /// Deletes an external session without importing it. `None` if it is not an external session.
     pub(crate) async fn delete_external_session(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
         let (uri, found) = {
-            let mut sessions = self.sessions();
-            let (uri, found) = sessions.external.remove_entry(session)?;
-            sessions.disposing.insert(Arc::clone(&uri));
+            let mut sessions = self.catalog.sessions();
+            let (uri, found) = sessions.remove_external(session)?;
+            sessions.begin_dispose(Arc::clone(&uri));
             (uri, found)
         };
         let forgotten = self.delete_external_conversation(&uri, &found).await;
-        let mut sessions = self.sessions();
-        sessions.disposing.remove(&uri);
+        let mut sessions = self.catalog.sessions();
+        sessions.end_dispose(&uri);
         if forgotten.is_err() {
-            sessions.external.insert(uri, found);
+            sessions.insert_external(uri, found);
         }
         Some(forgotten)
     }
@@ -47,8 +47,8 @@ impl Host {
                 }
             });
         self.store.sequencer().commit(batch).await?;
-        self.sessions().conversation_owners.insert(conversation.id, None);
-        self.search_indexer.mark_removed(uri);
+        self.catalog.sessions().set_conversation_owner(conversation.id, None);
+        self.catalog.mark_removed(uri);
         self.delete_transcript(provider, conversation.id).await;
         Ok(())
     }
@@ -57,8 +57,8 @@ impl Host {
     /// file.
     pub(crate) async fn check_not_active_elsewhere(&self, session: &str) -> Result<(), EngineError> {
         let (provider, conversations) = {
-            let sessions = self.sessions();
-            match sessions.external.get(session) {
+            let sessions = self.catalog.sessions();
+            match sessions.external(session) {
                 Some(found) => (found.provider.clone(), vec![found.conversation.id]),
                 None => (self.provider_of(session).to_owned(), sessions.conversations_of(session)),
             }
@@ -81,11 +81,7 @@ impl Host {
     /// Marks the conversations of a deleted session, so that scans skip them. Transcripts of its agent, if there are
     /// any, are deleted too.
     pub(crate) async fn delete_session_conversations(&self, session: &str, has_conversation: bool) {
-        let forgotten: Vec<Uuid> = {
-            let mut sessions = self.sessions();
-            let of_it = sessions.conversation_owners.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
-            of_it.map(|(id, owner)| (*id, owner.take()).0).collect()
-        };
+        let forgotten = self.catalog.sessions().delete_conversations_of(session);
         let provider = self.provider_of(session);
         for id in forgotten.into_iter().filter(|_| has_conversation) {
             self.delete_transcript(provider, id).await;

@@ -128,7 +128,7 @@ impl Host {
 
     /// Waits for the initial scan if a session is unknown, because the scan may find it.
     pub(crate) async fn wait_until_session_known(&self, session: &str) {
-        if *self.external_scanner.unscanned_sources.borrow() > 0 && !self.sessions().contains(session) {
+        if *self.external_scanner.unscanned_sources.borrow() > 0 && !self.catalog.sessions().contains(session) {
             self.wait_for_initial_scan().await;
         }
     }
@@ -136,7 +136,7 @@ impl Host {
     /// The actor of a session, loaded if necessary.
     pub(crate) async fn load_session(self: &Arc<Self>, session: &str) -> Option<SessionHandle> {
         self.wait_until_session_known(session).await;
-        self.sessions().get_or_load(self, session)
+        self.catalog.sessions().get_or_load(self, session)
     }
 
     /// Starts the scanning tasks. They end with the host.

@@ -119,7 +119,7 @@ impl Host {
 
     /// The session of a conversation, and whether a person has deleted it.
     fn session_of_conversation(&self, provider: &str, conversation: Uuid) -> (String, bool) {
-        match self.sessions().conversation_owners.get(&conversation) {
+        match self.catalog.sessions().conversation_owner(conversation) {
             Some(Some(session)) => (session.to_string(), false),
             owner => (format!("{provider}:/{conversation}"), owner.is_some()),
         }
@@ -162,11 +162,14 @@ impl Host {
     ) -> Result<(), EngineError> {
         let there: HashSet<Uuid> = found.conversations.iter().map(|conversation| conversation.id).collect();
         let mut absent: Vec<Arc<str>> = {
-            let sessions = self.sessions();
-            let owned = || sessions.conversation_owners.iter().filter_map(|(id, owner)| Some((id, owner.as_ref()?)));
-            let present: HashSet<&Arc<str>> =
-                owned().filter(|(id, _)| there.contains(id)).map(|(_, session)| session).collect();
-            owned().map(|(_, session)| session).filter(|session| !present.contains(session)).cloned().collect()
+            let sessions = self.catalog.sessions();
+            let present: HashSet<&Arc<str>> = sessions
+                .owned_conversations()
+                .filter(|(id, _)| there.contains(id))
+                .map(|(_, session)| session)
+                .collect();
+            let owners = sessions.owned_conversations().map(|(_, session)| session);
+            owners.filter(|session| !present.contains(session)).cloned().collect()
         };
         absent.sort();
         absent.dedup();

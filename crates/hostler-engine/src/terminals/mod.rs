@@ -376,7 +376,7 @@ impl Host {
     /// as its own before the session is gone, so this check comes after listing.
     fn missing_claim_session<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
         match claim {
-            TerminalClaim::Session(claim) if !self.sessions().contains(&claim.session) => Some(&claim.session),
+            TerminalClaim::Session(claim) if !self.catalog.sessions().contains(&claim.session) => Some(&claim.session),
             TerminalClaim::Session(_) | TerminalClaim::Client(_) => None,
         }
     }
@@ -450,6 +450,6 @@ impl claim::ClaimContext for Host {
     }
 
     fn has_session(&self, session: &str) -> bool {
-        self.sessions().contains(session)
+        self.catalog.sessions().contains(session)
     }
 }

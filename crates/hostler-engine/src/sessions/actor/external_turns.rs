@@ -151,7 +151,7 @@ impl SessionActor {
             self.session.delivered_prompt_id = None;
             self.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });
         }
-        self.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        self.host.catalog.notify_sub_agent_chat_started();
         true
     }
 }

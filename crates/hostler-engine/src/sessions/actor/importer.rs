@@ -61,7 +61,7 @@ pub(super) async fn import_session(
         .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
     host.store.sequencer().commit(batch).await?;
     host.resources.set_session_directories(uri, session.session.working_directories.as_deref().unwrap_or_default());
-    host.sessions().conversation_owners.insert(session.conversation, Some(Arc::clone(uri)));
+    host.catalog.sessions().set_conversation_owner(session.conversation, Some(Arc::clone(uri)));
     session.is_stored = true;
     session.mark_turns_submitted();
     session.mark_turns_committed();
@@ -175,7 +175,7 @@ impl SessionActor {
                 self.session = session;
                 self.session.mark_turns_committed();
                 self.importer.failed_attempts = 0;
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.host.catalog.mark_changed(&self.session.uri);
                 self.import_older_turns(piece.transcript);
             }
             Err(error) => {

@@ -129,7 +129,7 @@ impl SessionActor {
             let session = Arc::clone(&self.session.uri);
             let changes = self.summary.changes(summary);
             if changes.as_ref().is_some_and(|new| new.title.is_some() || new.working_directories.is_some()) {
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.host.catalog.mark_changed(&self.session.uri);
             }
             batch = batch.after_publish(move |_| {
                 if let Some(changes) = changes {
@@ -236,7 +236,7 @@ impl SessionActor {
                 self.session.mark_turns_submitted();
                 let batch = self.new_batch(BatchDurability::Stream).snapshot(row);
                 self.submit(batch).await;
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.host.catalog.mark_changed(&self.session.uri);
             }
             Err(error) => tracing::error!(%error, "failed to encode a session snapshot"),
         }

@@ -116,7 +116,7 @@ impl SessionActor {
             batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.load_draft_blobs().await);
             batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));
             let uri = Arc::clone(&self.session.uri);
-            self.host.sessions().conversation_owners.insert(self.session.conversation, Some(uri));
+            self.host.catalog.sessions().set_conversation_owner(self.session.conversation, Some(uri));
         }
         if opens {
             // After a crash the catalog row shows, without reading the journal, that a turn was running.

@@ -158,7 +158,7 @@ impl SessionActor {
             is_background: background,
         };
         self.sub_agents.active.insert(agent, worker);
-        self.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        self.host.catalog.notify_sub_agent_chat_started();
         self.update_summaries().await;
     }
 

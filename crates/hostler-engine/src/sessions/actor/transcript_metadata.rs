@@ -49,7 +49,7 @@ impl SessionActor {
         let mut batch = self.new_batch(BatchDurability::Stream).record(record);
         if let Some(id) = conversation {
             batch = batch.conversation(id.to_string(), Some(&self.session.uri));
-            self.host.sessions().conversation_owners.insert(id, Some(self.session.uri.clone()));
+            self.host.catalog.sessions().set_conversation_owner(id, Some(self.session.uri.clone()));
         }
         self.submit(batch).await;
         self.write_pending_metadata(PendingMetadata::Both);

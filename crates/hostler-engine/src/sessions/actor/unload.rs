@@ -44,9 +44,9 @@ pub(super) async fn unload_unopened(
 ) {
     tracing::warn!(session = &**origin.uri(), %error, "failed to open session");
     {
-        let mut sessions = host.sessions();
+        let mut sessions = host.catalog.sessions();
         // A session that is no longer registered is about to be disposed: that input is still to come.
-        if sessions.live.remove(origin.uri()).is_some() {
+        if sessions.remove_live(origin.uri()) {
             sessions.restore_entry(origin.clone());
             inputs.close();
         }
@@ -179,12 +179,12 @@ impl SessionActor {
         if self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
             return false;
         }
-        let mut sessions = self.host.sessions();
-        let alone = sessions.live.get(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
+        let mut sessions = self.host.catalog.sessions();
+        let alone = sessions.live(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
         if !alone || !inputs.is_empty() || !self.is_quiescent() {
             return false;
         }
-        sessions.live.remove(&self.session.uri);
+        sessions.remove_live(&self.session.uri);
         sessions.restore_entry(SessionSource::Stored {
             uri: Arc::clone(&self.session.uri),
             listed: self.session.is_listed,
@@ -226,7 +226,7 @@ impl SessionActor {
 /// A batch that removes a session from the store. The transcripts of its agent (if `has_conversation`) are deleted
 /// afterwards, at the latest after the next start.
 fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, has_conversation: bool) -> Batch {
-    for conversation in host.sessions().conversations_of(session).iter().filter(|_| has_conversation) {
+    for conversation in host.catalog.sessions().conversations_of(session).iter().filter(|_| has_conversation) {
         batch = batch.deletion(conversation.to_string(), true);
     }
     batch.catalog(CatalogChange::Remove { session: Arc::clone(session) })
@@ -244,7 +244,7 @@ fn after_session_removed(
         host.broadcaster.close_channel(&uri::annotations_uri(&session));
         host.broadcaster.close_channel(&session);
         host.resources.remove_session_directories(&session);
-        host.search_indexer.mark_removed(&session);
+        host.catalog.mark_removed(&session);
         if host.catalog.remove(&session) {
             host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(session));
         }

@@ -93,16 +93,16 @@ impl ExternalSync {
 impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
-        let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
-        let transcript_store = self.host.agents.driver(&self.session.session.provider)?.transcript_store()?;
-        let conversation = transcript_store.conversation_id(token).unwrap_or(self.session.conversation);
+        let token = self.ctx.session.resume_token.as_ref().filter(|_| self.ctx.session.is_stored)?;
+        let transcript_store = self.ctx.host.agents.driver(&self.ctx.session.session.provider)?.transcript_store()?;
+        let conversation = transcript_store.conversation_id(token).unwrap_or(self.ctx.session.conversation);
         Some((transcript_store, conversation))
     }
 
     /// Handles a change of the transcript, by this host or another process.
     pub(super) fn handle_transcript_changed(&mut self) {
-        let running = self.session.chat.active_turn.is_some();
-        let now = self.host.clock.monotonic();
+        let running = self.ctx.session.chat.active_turn.is_some();
+        let now = self.ctx.host.clock.monotonic();
         let early = self
             .external_sync
             .last_sync_at
@@ -124,19 +124,20 @@ impl SessionActor {
     fn start_sync(&mut self) {
         let Some((transcript_store, conversation)) = self.transcript_source() else { return };
         (self.external_sync.is_syncing, self.external_sync.sync_again) = (true, false);
-        self.external_sync.last_sync_at = Some(self.host.clock.monotonic());
-        self.tasks.spawn(async move { SessionInput::TranscriptOpened(transcript_store.open(conversation).await) });
+        self.external_sync.last_sync_at = Some(self.ctx.host.clock.monotonic());
+        self.ctx.tasks.spawn(async move { SessionInput::TranscriptOpened(transcript_store.open(conversation).await) });
     }
 
     /// Records that a turn of this host starts or continues.
     pub(super) fn mark_turn_started(&mut self) {
-        (self.external_sync.turn_started_ms, self.external_sync.turn_ended_ms) = (Some(self.host.clock.now_ms()), None);
+        (self.external_sync.turn_started_ms, self.external_sync.turn_ended_ms) =
+            (Some(self.ctx.host.clock.now_ms()), None);
     }
 
     /// Records that the turn has ended, and starts the sync that was deferred during it.
     pub(super) fn mark_turn_ended(&mut self) {
         self.external_sync.is_noted_in_turn = false;
-        self.external_sync.turn_ended_ms = Some(self.host.clock.now_ms());
+        self.external_sync.turn_ended_ms = Some(self.ctx.host.clock.now_ms());
         if std::mem::take(&mut self.external_sync.sync_again) && !self.external_sync.is_syncing {
             self.start_sync();
         }
@@ -160,11 +161,11 @@ impl SessionActor {
     /// Syncs before something that depends on the whole conversation, because an idle agent may know less.
     pub(super) async fn sync_now(&mut self) {
         let Some((transcript_store, conversation)) = self.transcript_source() else { return };
-        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(conversation)).await {
+        match self.ctx.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(conversation)).await {
             Some(Ok(transcript)) => while !self.sync_transcript(Arc::clone(&transcript)).await {},
             Some(Err(error)) => self.handle_transcript_error(&error).await,
             None => {
-                tracing::warn!(session = &*self.session.uri, "transcript sync timed out; retrying later");
+                tracing::warn!(session = &*self.ctx.session.uri, "transcript sync timed out; retrying later");
                 self.start_sync();
             }
         }
@@ -176,7 +177,7 @@ impl SessionActor {
         let Some((transcript_store, conversation)) = self.transcript_source() else { return };
         let opened = match transcript {
             Some(transcript) => Some(Ok(transcript)),
-            None => self.host.clock.timeout(FIRST_SYNC_TIMEOUT, transcript_store.open(conversation)).await,
+            None => self.ctx.host.clock.timeout(FIRST_SYNC_TIMEOUT, transcript_store.open(conversation)).await,
         };
         let is_synced = match opened {
             Some(Ok(transcript)) => self.sync_transcript(transcript).await,
@@ -193,7 +194,7 @@ impl SessionActor {
 
     /// Checks that no other process is running a turn.
     pub(super) async fn check_not_active_elsewhere(&mut self) -> Result<(), ActionRejection> {
-        if self.session.chat.active_turn.is_none() {
+        if self.ctx.session.chat.active_turn.is_none() {
             self.sync_now().await;
         }
         match self.external_sync.is_active_elsewhere {
@@ -232,9 +233,9 @@ impl SessionActor {
     pub(super) async fn sync_transcript(&mut self, transcript: Arc<dyn Transcript>) -> bool {
         self.external_sync.failures = 0;
         let (marks, abandoned) = (transcript.turns(), transcript.abandoned_turns());
-        let Some(synced_through) = self.session.synced_through else {
+        let Some(synced_through) = self.ctx.session.synced_through else {
             // The session is from an earlier version, whose prompt ids do not identify the owner.
-            self.session.synced_through = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
+            self.ctx.session.synced_through = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
             return true;
         };
         let mut ours = self.own_turns(marks);
@@ -251,7 +252,7 @@ impl SessionActor {
                 end - 1,
                 Some(if mark.is_complete { FINISHED_TURN_POLL_INTERVAL } else { EXTERNAL_SYNC_POLL_INTERVAL }),
             );
-            tracing::debug!(session = &*self.session.uri, turn = %mark.id, "another process is running a turn");
+            tracing::debug!(session = &*self.ctx.session.uri, turn = %mark.id, "another process is running a turn");
         }
         let mut news = self.abandoned_external_turns(abandoned, &ours).await;
         if let Some(new @ ExternalTurnRef::Abandoned(place)) = news.last().copied()
@@ -278,7 +279,7 @@ impl SessionActor {
             self.mark_synced_through(marks, end, &claims);
             return true;
         }
-        if self.session.chat.active_turn.is_some() {
+        if self.ctx.session.chat.active_turn.is_some() {
             self.note_external_turn().await;
             return true;
         }
@@ -295,8 +296,8 @@ impl SessionActor {
         } else if stored && let Some(ExternalTurnRef::Turn(last)) = news.last() {
             self.mark_synced_through(marks, last + 1, &claims);
         }
-        self.update_summaries().await;
-        self.save_snapshot().await;
+        self.ctx.update_summaries().await;
+        self.ctx.save_snapshot().await;
         // Turns that could not be stored are not retried at once.
         all || !stored
     }
@@ -321,7 +322,7 @@ impl SessionActor {
     /// Index of the last external turn, if it was appended before it was complete. After a turn of this host, further
     /// output is the own agent's.
     fn extended_turn(&self, marks: &[TurnIndexEntry], ours: &[bool]) -> Option<usize> {
-        let last_synced = self.session.last_external_turn?;
+        let last_synced = self.ctx.session.last_external_turn?;
         let place =
             marks.iter().rposition(|mark| mark.id == last_synced.turn && mark.record_count > last_synced.length)?;
         (ours.get(place + 1) != Some(&true)).then_some(place)
@@ -354,7 +355,7 @@ impl SessionActor {
     }
 
     pub(super) fn is_own_prompt(&self, message: Uuid) -> bool {
-        self.host.prompt_ids.is_minted_here(self.session.conversation, message)
+        self.ctx.host.prompt_ids.is_minted_here(self.ctx.session.conversation, message)
     }
 
     /// Which turns of the transcript belong to this host, by their ids. A turn without a message belongs to the process
@@ -370,11 +371,11 @@ impl SessionActor {
     /// Whether a turn of the transcript is stored here by an import or a sync.
     async fn is_turn_stored(&self, turn: Uuid) -> bool {
         let id = turn.to_string();
-        if self.session.has_turn(&id) {
+        if self.ctx.session.has_turn(&id) {
             return true;
         }
         // A store that cannot be read must not count as empty.
-        self.host.store.find_turn(&self.session.uri, &id).await.map_or(true, |found| found.is_some())
+        self.ctx.host.store.find_turn(&self.ctx.session.uri, &id).await.map_or(true, |found| found.is_some())
     }
 
     /// Whether another process is still running the last turn.
@@ -384,7 +385,7 @@ impl SessionActor {
             return is_active;
         }
         let loaded = new.load(transcript).await.ok().flatten();
-        loaded.is_some_and(|turn| is_recent(&turn, self.host.clock.now_ms()))
+        loaded.is_some_and(|turn| is_recent(&turn, self.ctx.host.clock.now_ms()))
     }
 
     /// Whether a turn was started during this host's last turn. The agent may not have written the end of that turn
@@ -398,9 +399,9 @@ impl SessionActor {
     /// Advances the sync position. It is stored with the next snapshot; after a crash before that, the next sync
     /// recognizes the turns as known.
     fn mark_synced_through(&mut self, marks: &[TurnIndexEntry], end: usize, claims: &ConfirmedCommands) {
-        self.session.unconfirmed_commands.drain(..claims.confirmed_before(end));
+        self.ctx.session.unconfirmed_commands.drain(..claims.confirmed_before(end));
         if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {
-            self.session.synced_through = Some(mark.id);
+            self.ctx.session.synced_through = Some(mark.id);
         }
     }
 
@@ -411,24 +412,25 @@ impl SessionActor {
             return;
         }
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_mut() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.add_notice(CONTINUED_ELSEWHERE_NOTICE.to_owned(), &mut output);
         }
-        self.publish_output(&mut output).await;
+        self.ctx.publish_output(&mut output).await;
     }
 
     /// Displays whether another process is running a turn, and schedules the next check after this time.
     async fn set_active_elsewhere(&mut self, poll_interval: Option<Duration>) {
         let news = std::mem::replace(&mut self.external_sync.is_active_elsewhere, poll_interval.is_some())
             != poll_interval.is_some();
-        let shown = self.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
+        let shown = self.ctx.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
         // The end of this host's turn clears the activity.
-        let is_due = news || self.session.chat.active_turn.is_none();
+        let is_due = news || self.ctx.session.chat.active_turn.is_none();
         if shown != poll_interval.is_some() && is_due {
-            self.publish_output(
-                &mut activity_action(poll_interval.map(|_| ACTIVE_ELSEWHERE_ACTIVITY.to_owned())).into(),
-            )
-            .await;
+            self.ctx
+                .publish_output(
+                    &mut activity_action(poll_interval.map(|_| ACTIVE_ELSEWHERE_ACTIVITY.to_owned())).into(),
+                )
+                .await;
         }
         if let Some(pause) = poll_interval {
             self.schedule_poll(pause);
@@ -439,8 +441,8 @@ impl SessionActor {
         if std::mem::replace(&mut self.external_sync.poll_scheduled, true) {
             return;
         }
-        let pause = self.host.clock.sleep(pause);
-        self.tasks.spawn(async move {
+        let pause = self.ctx.host.clock.sleep(pause);
+        self.ctx.tasks.spawn(async move {
             pause.await;
             SessionInput::PollTranscript
         });
@@ -448,7 +450,7 @@ impl SessionActor {
 
     /// Handles an unreadable transcript. No process continues in a missing one; another error is retried.
     async fn handle_transcript_error(&mut self, error: &TranscriptStoreError) {
-        tracing::debug!(session = &*self.session.uri, %error, "failed to read transcript");
+        tracing::debug!(session = &*self.ctx.session.uri, %error, "failed to read transcript");
         match error {
             TranscriptStoreError::Missing => self.set_active_elsewhere(None).await,
             _ => {

@@ -80,7 +80,7 @@ impl SessionActor {
                 Ok(Some(loaded)) => loaded,
                 Ok(None) => continue,
                 Err(error) => {
-                    tracing::warn!(session = &*self.session.uri, %error, "failed to read external turns");
+                    tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to read external turns");
                     self.store_external_batch(group).await;
                     return false;
                 }
@@ -109,19 +109,19 @@ impl SessionActor {
             }
         }
         let stored = self.store_external_batch(group).await;
-        self.mark_unread().await;
+        self.ctx.mark_unread().await;
         stored
     }
 
     /// Adds a turn to a batch, with its index entry if it is part of the conversation.
     fn add_to_batch(&self, group: &mut ExternalTurnBatch, loaded: LoadedTurn, mark: Option<TurnIndexEntry>) {
         let turn = loaded.id.to_string();
-        let replayed = replay_turn(&self.session, loaded, &self.host.clock.now_timestamp());
+        let replayed = replay_turn(&self.ctx.session, loaded, &self.ctx.host.clock.now_timestamp());
         let mut change = std::mem::take(&mut group.change).blobs(replayed.blobs);
         for (channel, action) in replayed.actions {
             let home = match channel {
-                channel if channel == self.session.chat_uri => ActionTarget::Chat,
-                channel if channel == self.session.uri => ActionTarget::Session,
+                channel if channel == self.ctx.session.chat_uri => ActionTarget::Chat,
+                channel if channel == self.ctx.session.uri => ActionTarget::Session,
                 channel => ActionTarget::SubAgentChat(channel),
             };
             change = change.action_on(home, action, None);
@@ -142,16 +142,16 @@ impl SessionActor {
             let synced = SessionRecord::TranscriptSynced { turn: mark.id, length: Some(mark.record_count) };
             change = change.record(synced).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
         }
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "failed to store external turns; retrying");
+        if let Err(error) = self.ctx.commit(change).await {
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store external turns; retrying");
             return false;
         }
         if let Some((mark, turn)) = synced {
-            (self.session.synced_through, self.session.delivered_turn) = (Some(mark.id), Some(turn));
-            self.session.delivered_prompt_id = None;
-            self.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });
+            (self.ctx.session.synced_through, self.ctx.session.delivered_turn) = (Some(mark.id), Some(turn));
+            self.ctx.session.delivered_prompt_id = None;
+            self.ctx.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });
         }
-        self.host.catalog.notify_sub_agent_chat_started();
+        self.ctx.host.catalog.notify_sub_agent_chat_started();
         true
     }
 }

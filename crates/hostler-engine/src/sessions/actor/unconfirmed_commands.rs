@@ -40,7 +40,7 @@ impl SessionActor {
     pub(super) fn track_sent_message(&mut self, prompt: &Prompt, id: Uuid) {
         let command = prompt.expose().trim_start().starts_with('/').then(|| normalize_whitespace(prompt.expose()));
         // A message matters only as a position after unconfirmed commands.
-        if command.is_some() || !self.session.unconfirmed_commands.is_empty() {
+        if command.is_some() || !self.ctx.session.unconfirmed_commands.is_empty() {
             self.add_unconfirmed_command(UnconfirmedCommand { prompt_id: Some(id), command_text: command });
         }
     }
@@ -55,13 +55,13 @@ impl SessionActor {
 
     fn add_unconfirmed_command(&mut self, sent: UnconfirmedCommand) {
         self.unwritten_records.push(SessionRecord::CommandSent { command: sent.clone() });
-        self.session.add_unconfirmed_command(sent);
+        self.ctx.session.add_unconfirmed_command(sent);
     }
 
     /// Writes the host records of sent commands.
     pub(super) async fn write_unwritten_records(&mut self) {
         for record in std::mem::take(&mut self.unwritten_records) {
-            self.append_record(&record).await;
+            self.ctx.append_record(&record).await;
         }
     }
 
@@ -72,7 +72,7 @@ impl SessionActor {
         first: usize,
         ours: &mut [bool],
     ) -> ConfirmedCommands {
-        let (mut claims, mut sent) = (ConfirmedCommands::default(), self.session.unconfirmed_commands.clone());
+        let (mut claims, mut sent) = (ConfirmedCommands::default(), self.ctx.session.unconfirmed_commands.clone());
         let mut owner = first.checked_sub(1).and_then(|before| ours.get(before)).copied().unwrap_or_default();
         for (place, mark) in transcript.turns().iter().enumerate().skip(first) {
             let confirmed_index = match mark.message_id {
@@ -93,7 +93,7 @@ impl SessionActor {
             if let Some(confirmed_index) = confirmed_index {
                 // Earlier commands that the transcript lacks were never written.
                 sent.drain(..=confirmed_index);
-                claims.confirmed.push((place, self.session.unconfirmed_commands.len() - sent.len()));
+                claims.confirmed.push((place, self.ctx.session.unconfirmed_commands.len() - sent.len()));
             }
         }
         claims

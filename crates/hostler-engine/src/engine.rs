@@ -35,6 +35,7 @@ use crate::attachments::AttachmentService;
 use crate::catalog::CatalogService;
 use crate::catalog::search::{SearchRequest, SearchResults};
 use crate::clients::broadcaster::Broadcaster;
+use crate::clients::publication::PublicationService;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
@@ -69,6 +70,7 @@ impl Engine {
         let broadcaster = Arc::new(Broadcaster::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&broadcaster);
         let store = Store::open(&config.store, publisher)?;
+        broadcaster.set_replay_floor(store.sequence_at_start().base_seq);
         let Some(first) = config.drivers.first() else {
             return Err(EngineError::NoDriver);
         };
@@ -86,11 +88,11 @@ impl Engine {
             allow_shell_commands: config.allow_shell_commands,
             session_defaults: config.session_defaults,
         };
+        let root_channel = RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some());
         let host = Arc::new(Host {
-            root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: TerminalService::new(config.terminals, config.command_runner),
+            publication: PublicationService::new(store.sequencer().clone(), broadcaster, root_channel),
             store,
-            broadcaster,
             catalog: CatalogService::new(&config.store.dir, config.enable_search),
             agents: AgentService::new(&config.drivers, config.gateway, config.agent_pool),
             permissions: PermissionService::new(config.permissions, rules, trust),
@@ -111,9 +113,8 @@ impl Engine {
             stop: CancellationToken::new(),
             shutdown_once: OnceCell::new(),
         });
-        host.broadcaster.set_replay_floor(host.store.sequence_at_start().base_seq);
         let since = host.clock.now_ms() - config.store.retention.max_client_age_ms;
-        host.broadcaster.clients.restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
+        host.publication.clients().restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.clear_earlier_terminals().await;
         host.load_catalog().await?;
@@ -127,7 +128,7 @@ impl Engine {
 
     /// The root channel's state.
     pub async fn root_state(&self) -> Arc<RootState> {
-        self.host.root_channel.state().await
+        Arc::clone(&*self.host.publication.lock_root().await)
     }
 
     /// The working directory of sessions that name none.
@@ -142,7 +143,7 @@ impl Engine {
 
     /// The last sequence number that was assigned.
     pub fn current_seq(&self) -> u64 {
-        self.host.store.sequencer().current_seq()
+        self.host.publication.current_seq()
     }
 
     /// Reads the gateway's models again and publishes them if they have changed.
@@ -205,6 +206,6 @@ impl Engine {
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; supervisors end their agents");
         }
-        host.store.sequencer().stop().await;
+        host.publication.stop().await;
     }
 }

@@ -8,30 +8,26 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use hostler_driver::Clock;
-use hostler_store::{ActionEntry, Batch, BatchDurability, PublishedRejection, Store};
+use hostler_store::Store;
 use tokio::sync::OnceCell;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use crate::EngineError;
 use crate::agents::AgentService;
 use crate::attachments::AttachmentService;
 use crate::catalog::CatalogService;
-use crate::clients::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscriber};
-use crate::clients::root_channel::RootChannel;
+use crate::clients::publication::PublicationService;
 use crate::error::InvalidParams;
 use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
 use crate::permissions::PermissionService;
 use crate::resources::ResourceService;
 use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::sessions::local_command::{self, LocalCommand};
-use crate::sessions::paging::{ChatSnapshot, OlderTurns};
 use crate::sessions::prompt_ids::PromptIds;
-use crate::sessions::session::Dispatch;
-use crate::sessions::state::ChannelState;
 use crate::terminals::TerminalService;
-use crate::{EngineError, attachments, terminals};
 
 /// Interval at which the rules file is checked while no call asks for it.
 const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,7 +59,7 @@ pub(crate) struct HostSettings {
 pub(crate) struct Host {
     pub(crate) settings: HostSettings,
     pub(crate) store: Store,
-    pub(crate) broadcaster: Arc<Broadcaster>,
+    pub(crate) publication: PublicationService,
     pub(crate) catalog: CatalogService,
     pub(crate) agents: AgentService,
     pub(crate) permissions: PermissionService,
@@ -71,7 +67,6 @@ pub(crate) struct Host {
     pub(crate) attachments: AttachmentService,
     pub(crate) tasks: TaskTracker,
     pub(crate) resources: ResourceService,
-    pub(crate) root_channel: RootChannel,
     pub(crate) terminals: TerminalService,
     pub(crate) external_scanner: ExternalSessionScanner,
     pub(crate) metadata_writer: MetadataWriter,
@@ -93,80 +88,6 @@ impl Host {
             }
             LocalCommand::Rename(_) => true,
         })
-    }
-
-    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: envelopes that follow it are
-    /// newer.
-    pub(crate) async fn deliver_snapshot(
-        self: &Arc<Self>,
-        resource: Arc<str>,
-        state: ChannelState,
-        subscriber: Subscriber,
-        token: u64,
-    ) -> Result<(), EngineError> {
-        let subscribed = self.subscribe_callback(resource, state, None, subscriber, token);
-        let marker = Batch::new(None, BatchDurability::Memory).after_publish(subscribed);
-        self.store.sequencer().submit(marker).await?;
-        Ok(())
-    }
-
-    /// Does the same for a chat, with the turns that the subscriber asked for.
-    pub(crate) async fn deliver_chat_snapshot(
-        self: &Arc<Self>,
-        resource: Arc<str>,
-        shown: ChatSnapshot,
-        subscriber: Subscriber,
-        token: u64,
-    ) -> Result<(), EngineError> {
-        let ChatSnapshot { state, first_turn: first, older_turns: older } = shown;
-        let (chat, viewer) = (Arc::clone(&resource), subscriber.clone());
-        let subscribed = self.subscribe_callback(resource, ChannelState::Chat(state), older, subscriber, token);
-        let marker = Batch::new(None, BatchDurability::Memory).after_publish(move |from_seq| {
-            viewer.set_turn_window(&chat, first);
-            subscribed(from_seq);
-        });
-        self.store.sequencer().submit(marker).await?;
-        Ok(())
-    }
-
-    fn subscribe_callback(
-        self: &Arc<Self>,
-        resource: Arc<str>,
-        state: ChannelState,
-        older: Option<OlderTurns>,
-        subscriber: Subscriber,
-        token: u64,
-    ) -> impl FnOnce(u64) + Send + 'static {
-        let host = Arc::clone(self);
-        move |from_seq| {
-            let snapshot = ChannelSnapshot { resource: Arc::clone(&resource), state, older_turns: older, from_seq };
-            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
-                host.broadcaster.subscribe(&resource, &subscriber);
-            }
-        }
-    }
-
-    /// Numbers and publishes a rejection; it is never stored. The rejected client receives it even on a channel that it
-    /// is not subscribed to.
-    pub(crate) async fn reject(&self, mut dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
-        attachments::strip_contents(&mut dispatch.action);
-        terminals::strip_terminal_input(&mut dispatch.action);
-        let (origin, from, broadcaster) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.broadcaster));
-        let entry = match ActionEntry::new(dispatch.channel.into(), dispatch.action) {
-            Ok(entry) => entry.with_origin(Some(origin)).with_rejection(rejection.into()),
-            Err(error) => {
-                tracing::warn!(%error, "failed to encode a rejected action");
-                return;
-            }
-        };
-        let batch = Batch::new(None, BatchDurability::Memory).entry(entry).after_publish(move |seq| {
-            if let Some(from) = from {
-                broadcaster.deliver_latest(seq, &from);
-            }
-        });
-        if let Err(error) = self.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "failed to publish a rejection: the store has stopped");
-        }
     }
 
     /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.

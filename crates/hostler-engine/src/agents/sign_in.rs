@@ -4,11 +4,10 @@
 //! in the root state, and a notification when a sign-in expires.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::ProtectedResourceMetadata;
-use hostler_store::{Batch, BatchDurability};
 use secrecy::SecretString;
 
 use super::AgentService;
@@ -16,7 +15,7 @@ use crate::agents::model_gateway::{SignInNeed, SignInResource, UpstreamSignInErr
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::{EngineError, InvalidParams, uri};
+use crate::{EngineError, InvalidParams};
 
 /// What was announced last about each resource.
 #[derive(Default)]
@@ -98,14 +97,12 @@ impl Host {
     pub(crate) async fn publish_sign_ins(&self) {
         let ended = self.agents.take_expired_sign_ins();
         self.refresh_models().await;
-        for protected in ended {
-            let broadcaster = Arc::clone(&self.broadcaster);
-            let notice = HostNotificationKind::SignInExpired(Box::new(protected.metadata()));
-            let marker = Batch::new(None, BatchDurability::Memory)
-                .after_publish(move |_| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-            if let Err(error) = self.store.sequencer().submit(marker).await {
-                tracing::debug!(%error, "failed to publish an expired sign-in: the store has stopped");
-            }
+        if ended.is_empty() {
+            return;
+        }
+        let notices = ended.iter().map(|ended| HostNotificationKind::SignInExpired(Box::new(ended.metadata())));
+        if let Err(error) = self.publication.publish_notifications(notices.collect()).await {
+            tracing::debug!(%error, "failed to publish an expired sign-in: the store has stopped");
         }
     }
 }

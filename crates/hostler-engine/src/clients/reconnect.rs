@@ -68,11 +68,11 @@ impl Host {
     /// Registers a new connection of a client.
     pub(crate) async fn connect_client(self: &Arc<Self>, client: &str, memo: &str) -> PresenceGuard {
         let seen_ms = self.clock.now_ms();
-        self.broadcaster.clients.connect(client, memo, seen_ms);
+        self.publication.clients().connect(client, memo, seen_ms);
         let presence = PresenceGuard { host: Arc::clone(self), client: client.to_owned() };
         let row = StoredClient { id: client.to_owned(), client_metadata: memo.to_owned(), last_seen_ms: seen_ms };
         let batch = Batch::new(None, BatchDurability::Stream).client(row);
-        if let Err(error) = self.store.sequencer().submit(batch).await {
+        if let Err(error) = self.publication.submit(batch).await {
             tracing::debug!(%error, "failed to publish a client's presence: the store has stopped");
         }
         presence
@@ -81,7 +81,7 @@ impl Host {
     /// Handles the end of a client's connection. After the last one, the client leaves its sessions unless it
     /// reconnects in time.
     fn disconnect_client(self: &Arc<Self>, client: &str) {
-        let left = self.broadcaster.clients.disconnect(client, self.clock.now_ms(), self.clock.monotonic());
+        let left = self.publication.clients().disconnect(client, self.clock.now_ms(), self.clock.monotonic());
         if !left || self.stop.is_cancelled() {
             return;
         }
@@ -91,7 +91,7 @@ impl Host {
                 () = host.clock.sleep(host.settings.client_absence_timeout) => {}
                 () = host.stop.cancelled() => return,
             }
-            if host.broadcaster.clients.away_since(&client).is_some() {
+            if host.publication.clients().away_since(&client).is_some() {
                 let handles: Vec<_> =
                     host.catalog.sessions().live_sessions().map(|(_, handle)| handle.clone()).collect();
                 for handle in handles {
@@ -104,7 +104,7 @@ impl Host {
     /// Removes a client from the sessions that it did not list when it reconnected.
     async fn leave_unlisted_sessions(&self, client: &str, channels: &[String]) {
         // With another connection of the client open, the sessions may belong to that one.
-        if !self.broadcaster.clients.has_sessions_to_leave(client) {
+        if !self.publication.clients().has_sessions_to_leave(client) {
             return;
         }
         let subscribed_sessions: HashSet<String> =
@@ -122,7 +122,7 @@ impl Host {
     /// Removes a client that unsubscribed from a session, unless the client has another connection.
     pub(crate) async fn leave_session(&self, client: &str, session: &str) {
         let handle = self.catalog.sessions().live(session).cloned();
-        if let Some(handle) = handle.filter(|_| self.broadcaster.clients.has_at_most_one_connection(client)) {
+        if let Some(handle) = handle.filter(|_| self.publication.clients().has_at_most_one_connection(client)) {
             let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
         }
     }
@@ -139,11 +139,11 @@ impl Host {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<ReconnectOutcome, EngineError> {
-        if !self.broadcaster.clients.contains(client) {
+        if !self.publication.clients().contains(client) {
             return Err(EngineError::ClientUnknown);
         }
         self.leave_unlisted_sessions(client, channels).await;
-        subscriber.inherit_turn_windows(&self.broadcaster.clients.turn_windows(client));
+        subscriber.inherit_turn_windows(&self.publication.clients().turn_windows(client));
         let (mut there, mut missing) = (Vec::new(), Vec::new());
         for channel in channels {
             let list = if self.channel_exists(channel).await { &mut there } else { &mut missing };
@@ -177,15 +177,15 @@ impl Host {
         channels: &[String],
     ) -> Result<Option<Vec<Arc<PublishedAction>>>, EngineError> {
         let life = self.store.sequence_at_start();
-        if last_seen > self.store.sequencer().current_seq() {
+        if last_seen > self.publication.current_seq() {
             return Ok(None);
         }
         if last_seen >= life.base_seq {
-            return Ok((last_seen >= self.broadcaster.replay_floor(channels)).then(Vec::new));
+            return Ok((last_seen >= self.publication.broadcaster.replay_floor(channels)).then(Vec::new));
         }
         // The client saw numbers that never became durable, or the replay buffer does not reach back to the host's
         // start.
-        if last_seen > life.last_durable_seq || self.broadcaster.replay_floor(channels) > life.base_seq {
+        if last_seen > life.last_durable_seq || self.publication.broadcaster.replay_floor(channels) > life.base_seq {
             return Ok(None);
         }
         let missed = self.store.missed_actions(last_seen, life.base_seq, channels.to_vec()).await?;
@@ -209,9 +209,9 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
-        let host = Arc::clone(self);
+        let broadcaster = Arc::clone(&self.publication.broadcaster);
         let marker = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-            let missed = host.broadcaster.replay(after, &channels).map(|recent| {
+            let missed = broadcaster.replay(after, &channels).map(|recent| {
                 missed.extend(recent);
                 missed
             });
@@ -220,11 +220,11 @@ impl Host {
             let whole = missed.is_some();
             if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
                 for channel in &channels {
-                    host.broadcaster.subscribe(channel, &subscriber);
+                    broadcaster.subscribe(channel, &subscriber);
                 }
             }
         });
-        self.store.sequencer().submit(marker).await?;
+        self.publication.submit(marker).await?;
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl Host {
 
     /// Does the same for a dispatch of this run, from memory.
     pub(crate) fn answer_repeated_dispatch(&self, dispatch: &Dispatch) -> bool {
-        let found = self.broadcaster.clients.find_answer(&dispatch.client_id, dispatch.client_seq);
+        let found = self.publication.clients().find_answer(&dispatch.client_id, dispatch.client_seq);
         found.is_some_and(|original| answer_if_repeated(dispatch, original))
     }
 
@@ -244,7 +244,8 @@ impl Host {
     /// this does not have to run in the channel's single writer.
     pub(crate) async fn answer_journaled_dispatch(&self, dispatch: &Dispatch) -> bool {
         let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
-        if self.broadcaster.clients.find_answer(client, seq).is_some() || !self.is_possibly_journaled(client, seq).await
+        if self.publication.clients().find_answer(client, seq).is_some()
+            || !self.is_possibly_journaled(client, seq).await
         {
             return false;
         }
@@ -261,12 +262,12 @@ impl Host {
     /// Whether the client may have used this number before a restart. One read covers all later numbers, so that a
     /// reconnected client does not wait for the disk each time.
     async fn is_possibly_journaled(&self, client: &str, seq: i64) -> bool {
-        match self.broadcaster.clients.journaled_dispatches(client) {
+        match self.publication.clients().journaled_dispatches(client) {
             JournaledDispatches::None => false,
             JournaledDispatches::UpTo(last) => seq <= last,
             JournaledDispatches::Unknown => match self.store.last_dispatch_seq(client).await {
                 Ok(last) => {
-                    self.broadcaster.clients.set_journaled_dispatches(
+                    self.publication.clients().set_journaled_dispatches(
                         client,
                         last.map_or(JournaledDispatches::None, JournaledDispatches::UpTo),
                     );

@@ -46,7 +46,7 @@ impl Engine {
             Some(Ok(prepared)) => self.dispatch(prepared).await,
             // The same action may have been accepted meanwhile.
             Some(Err((dispatch, _))) if host.answer_duplicate_dispatch(&dispatch).await => {}
-            Some(Err((dispatch, rejection))) => host.reject(dispatch, rejection).await,
+            Some(Err((dispatch, rejection))) => host.publication.reject(dispatch, rejection).await,
             None => {}
         }
     }
@@ -79,7 +79,7 @@ impl Engine {
             || uri::session_of(&dispatch.channel)
                 .is_some_and(|session| self.host.catalog.sessions().contains(&session));
         if known {
-            self.host.reject(dispatch, rejection).await;
+            self.host.publication.reject(dispatch, rejection).await;
         }
     }
 

@@ -62,7 +62,7 @@ impl Engine {
             host.clock.now_timestamp(),
         );
         if let Some(client) = params.active_client {
-            host.broadcaster.clients.mark_participant(&client.client_id);
+            host.publication.clients().mark_participant(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
         }
 

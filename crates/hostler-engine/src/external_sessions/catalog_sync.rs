@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
 use hostler_driver::ExternalConversation;
-use hostler_store::{Batch, BatchDurability};
 use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
@@ -108,11 +107,7 @@ impl Host {
                     .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
                     .collect()
             };
-            let broadcaster = Arc::clone(&self.broadcaster);
-            let previous = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-                notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-            });
-            if let Err(error) = self.store.sequencer().submit(previous).await {
+            if let Err(error) = self.publication.publish_notifications(notices).await {
                 tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
             }
         }

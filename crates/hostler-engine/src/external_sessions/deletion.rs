@@ -10,7 +10,6 @@ use super::ExternalSession;
 use crate::EngineError;
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::host::Host;
-use crate::uri;
 
 impl Host {
     /// Deletes an external session without importing it. `None` if it is not an external session.
@@ -43,10 +42,10 @@ impl Host {
             .deletion(conversation.id.to_string(), true)
             .after_publish(move |_| {
                 if host.catalog.remove(&gone) {
-                    host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(gone));
+                    host.publication.notify(HostNotificationKind::SessionRemoved(gone));
                 }
             });
-        self.store.sequencer().commit(batch).await?;
+        self.publication.commit(batch).await?;
         self.catalog.sessions().set_conversation_owner(conversation.id, None);
         self.catalog.mark_removed(uri);
         self.delete_transcript(provider, conversation.id).await;
@@ -97,7 +96,7 @@ impl Host {
             return;
         }
         let removed = Batch::new(None, BatchDurability::Stream).deletion(conversation.to_string(), false);
-        if let Err(error) = self.store.sequencer().submit(removed).await {
+        if let Err(error) = self.publication.submit(removed).await {
             tracing::debug!(%error, "failed to store that a transcript was deleted");
         }
     }

@@ -340,7 +340,7 @@ impl Resources {
             context.watches.remove_where(|path| !roots.is_allowed(path, FileAccess::Read))
         };
         for channel in self.run_blocking(outside).await? {
-            self.host.broadcaster.close_channel(&channel);
+            self.host.publication.close_channel(&channel);
         }
         Ok(())
     }

@@ -257,9 +257,9 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         // This commit runs after any subscription that was requested earlier.
-        self.store.sequencer().commit(Batch::new(None, BatchDurability::Memory)).await?;
+        self.publication.commit(Batch::new(None, BatchDurability::Memory)).await?;
         let view = self.chat_view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
-        if !self.broadcaster.is_subscribed(channel, subscriber.id()) {
+        if !self.publication.is_subscribed(channel, subscriber.id()) {
             return Err(InvalidParams::NotSubscribed.into());
         }
         let known = subscriber.turn_window(channel);
@@ -293,7 +293,7 @@ impl Host {
         let (host, subscriber) = (Arc::clone(self), subscriber.clone());
         let batch = Batch::new(None, BatchDurability::Memory).unicast(entry, move |item| {
             // The client may have received another snapshot meanwhile, or unsubscribed.
-            let fits = host.broadcaster.is_subscribed(&item.channel, subscriber.id())
+            let fits = host.publication.is_subscribed(&item.channel, subscriber.id())
                 && subscriber.turn_window(&item.channel) == known;
             let chat = Arc::clone(&item.channel);
             let delivered = subscriber.deliver(Delivery::TurnsLoaded { token, envelope: fits.then_some(item) });
@@ -301,7 +301,7 @@ impl Host {
                 subscriber.set_turn_window(&chat, first);
             }
         });
-        self.store.sequencer().submit(batch).await?;
+        self.publication.submit(batch).await?;
         Ok(())
     }
 

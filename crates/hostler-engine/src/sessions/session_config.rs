@@ -51,7 +51,7 @@ impl Host {
     ) -> Result<SessionConfig, EngineError> {
         let offer = self.config_choices(directory);
         // The host's own settings override what clients have set.
-        let written = self.root_channel.config_values();
+        let written = self.publication.config_values();
         let values = config::resolve_session_values(&offer, wanted, &[&self.settings.session_defaults, &written])?;
         Ok(SessionConfig { schema: config::session_schema(&offer), values })
     }

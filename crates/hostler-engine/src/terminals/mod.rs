@@ -384,10 +384,10 @@ impl Host {
     /// Removes an ended terminal.
     async fn remove_terminal(&self, terminal: &str) {
         self.terminals.remove(terminal);
-        self.broadcaster.close_channel(terminal);
+        self.publication.close_channel(terminal);
         self.publish_terminals().await;
         // Another terminal may reuse the URI; no client must take it for a continuation of this one.
-        self.broadcaster.discard_terminal_replay(self.store.sequencer().current_seq());
+        self.publication.discard_terminal_replay();
     }
 
     /// Publishes an empty list for clients that saw terminals before a restart, because the replay does not contain
@@ -411,7 +411,7 @@ impl Host {
     }
 
     async fn publish_terminals_at(&self, now: Option<Instant>) -> bool {
-        let mut state = self.root_channel.lock().await;
+        let mut state = self.publication.lock_root().await;
         let terminals = self.terminals.list();
         if state.terminals.as_ref() == Some(&terminals) {
             return true;
@@ -432,7 +432,7 @@ impl Host {
         let published = async {
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
-            self.store.sequencer().commit(batch).await
+            self.publication.commit(batch).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish the terminal list: the store has stopped");
@@ -442,11 +442,11 @@ impl Host {
 
 impl claim::ClaimContext for Host {
     fn is_known_client(&self, client: &str) -> bool {
-        self.broadcaster.clients.contains(client)
+        self.publication.clients().contains(client)
     }
 
     fn is_client_away(&self, client: &str) -> bool {
-        self.broadcaster.clients.away_since(client).is_some()
+        self.publication.clients().away_since(client).is_some()
     }
 
     fn has_session(&self, session: &str) -> bool {

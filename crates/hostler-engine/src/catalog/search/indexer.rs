@@ -180,7 +180,7 @@ impl Host {
         };
         if !changed.is_empty() {
             // Earlier stream batches are committed with this one at the latest, and can be read then.
-            self.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await?;
+            self.publication.commit(Batch::new(None, BatchDurability::Durable)).await?;
         }
         if work.full_scan {
             return Ok(self.store.snapshot_seqs().await?.into_iter().collect());

@@ -203,7 +203,7 @@ impl Resources {
                 self.run_blocking(move |context| context.roots().is_allowed(&watched, FileAccess::Read)).await;
             if !allowed.unwrap_or_default() {
                 self.host.resources.watches.remove(channel);
-                self.host.broadcaster.close_channel(channel);
+                self.host.publication.close_channel(channel);
                 return;
             }
             self.host.publish_changes(channel, changes).await;
@@ -220,7 +220,9 @@ impl Host {
     ) -> Result<(), EngineError> {
         let state = self.resources.watches.state(channel);
         let state = state.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
-        self.deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token).await?;
+        self.publication
+            .deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token)
+            .await?;
         // Only now: before, the watch would have ended for lack of a subscriber.
         self.resources.watches.mark_subscribed(channel);
         Ok(())
@@ -229,7 +231,7 @@ impl Host {
     /// Removes watches without a subscriber and without an expected one.
     pub(crate) fn remove_idle_watches(&self) {
         self.resources.watches.lock().retain(|channel, watch| {
-            !watch.expected_subscribers.is_empty() || self.broadcaster.has_subscribers(channel)
+            !watch.expected_subscribers.is_empty() || self.publication.has_subscribers(channel)
         });
     }
 
@@ -250,7 +252,7 @@ impl Host {
         let changes = ResourceWatchChangedAction { changes: json!({"items": changes}) };
         let published = async {
             let entry = ActionEntry::new(Arc::clone(channel), StateAction::ResourceWatchChanged(changes))?;
-            self.store.sequencer().submit(Batch::new(None, BatchDurability::Memory).entry(entry)).await
+            self.publication.submit(Batch::new(None, BatchDurability::Memory).entry(entry)).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish file changes: the store has stopped");

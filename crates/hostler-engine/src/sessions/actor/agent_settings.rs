@@ -201,7 +201,7 @@ impl SessionActor {
                     ModeEffect::Accept(dispatch) => self.accept_mode_change(dispatch).await,
                     ModeEffect::Abandon(dispatch, error) => {
                         self.ctx.gate.abandon_mode_change();
-                        self.ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
+                        self.ctx.host.publication.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
                     }
                     ModeEffect::SetAgentMode(mode) => self.agent.set_permission_mode(&mode),
                     ModeEffect::Follow(name, mode) => {
@@ -239,7 +239,7 @@ impl SessionActor {
             }
             Err(rejection) => {
                 self.ctx.gate.abandon_mode_change();
-                self.ctx.host.reject(*dispatch, rejection).await;
+                self.ctx.host.publication.reject(*dispatch, rejection).await;
             }
         }
     }

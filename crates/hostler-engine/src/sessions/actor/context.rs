@@ -58,7 +58,7 @@ impl SessionContext {
     }
 
     pub(super) async fn submit(&self, batch: Batch) {
-        if let Err(error) = self.host.store.sequencer().submit(batch).await {
+        if let Err(error) = self.host.publication.submit(batch).await {
             tracing::debug!(%error, "failed to submit a batch: the store has stopped");
         }
     }

@@ -93,7 +93,7 @@ impl SessionActor {
             },
         };
         if let Err(rejection) = result {
-            self.ctx.host.reject(dispatch, rejection).await;
+            self.ctx.host.publication.reject(dispatch, rejection).await;
         }
     }
 
@@ -184,13 +184,13 @@ impl SessionActor {
         if !self.ctx.session.is_stored && blobs.peek().is_some() {
             let contents = Batch::new(Some(Arc::clone(&self.ctx.session.uri)), BatchDurability::Durable)
                 .client_blobs(blobs.by_ref());
-            self.ctx.host.store.sequencer().commit(contents).await?;
+            self.ctx.host.publication.commit(contents).await?;
         }
         let batch = batch.blobs(blobs);
-        self.ctx.host.store.sequencer().commit(batch).await?;
+        self.ctx.host.publication.commit(batch).await?;
         self.ctx.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
-            self.ctx.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
+            self.ctx.host.publication.clients().mark_participant(&action.active_client.client_id);
         }
         if let StateAction::SessionConfigChanged(_) = &dispatch.action {
             self.ctx.apply_session_limits();

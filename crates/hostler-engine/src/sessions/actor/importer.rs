@@ -15,6 +15,7 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
 
 use super::turn_lifecycle::STORE_RETRY_DELAY;
 use super::{SessionActor, SessionInput, build_catalog_put};
+use crate::EngineError;
 use crate::catalog::summary_changes;
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
@@ -22,7 +23,6 @@ use crate::host::Host;
 use crate::sessions::session::{Session, clone_without_turns};
 use crate::sessions::sub_agent_chat;
 use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
-use crate::{EngineError, uri};
 
 /// Maximum delay between two attempts to read an unreadable transcript.
 const MAX_IMPORT_RETRY_DELAY: Duration = Duration::from_secs(10 * 60);
@@ -59,7 +59,7 @@ pub(super) async fn import_session(
         .conversation(session.conversation.to_string(), Some(uri))
         .snapshot(session.snapshot_row()?)
         .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
-    host.store.sequencer().commit(batch).await?;
+    host.publication.commit(batch).await?;
     host.resources.set_session_directories(uri, session.session.working_directories.as_deref().unwrap_or_default());
     host.catalog.sessions().set_conversation_owner(session.conversation, Some(Arc::clone(uri)));
     session.is_stored = true;
@@ -73,12 +73,11 @@ fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::sta
     let known = host.catalog.summary(&session);
     host.catalog.upsert(&session, &line);
     let Some(known) = known else {
-        return host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionAdded(Box::new(line)));
+        return host.publication.notify(HostNotificationKind::SessionAdded(Box::new(line)));
     };
     let changes = Box::new(summary_changes(&known, &line));
     if *changes != Default::default() {
-        host.broadcaster
-            .notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionSummaryChanged { session, changes });
+        host.publication.notify(HostNotificationKind::SessionSummaryChanged { session, changes });
     }
 }
 
@@ -237,7 +236,7 @@ impl SessionActor {
         session.mark_turns_submitted();
         let batch =
             self.ctx.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
-        self.ctx.host.store.sequencer().commit(batch).await?;
+        self.ctx.host.publication.commit(batch).await?;
         Ok(session)
     }
 }

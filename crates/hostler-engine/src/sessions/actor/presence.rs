@@ -16,8 +16,8 @@ impl SessionActor {
         let active = self.ctx.session.session.active_clients.iter();
         let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
         for client in clients {
-            self.ctx.host.broadcaster.clients.mark_participant(&client);
-            let Some(since) = self.ctx.host.broadcaster.clients.away_since(&client) else { continue };
+            self.ctx.host.publication.clients().mark_participant(&client);
+            let Some(since) = self.ctx.host.publication.clients().away_since(&client) else { continue };
             let due = since + self.ctx.host.settings.client_absence_timeout;
             let now = self.ctx.host.clock.monotonic();
             if due <= now {
@@ -34,13 +34,13 @@ impl SessionActor {
 
     /// Removes a client that has not reconnected. A client that reconnected meanwhile has a timeout of its own.
     pub(super) async fn handle_reconnect_timeout(&mut self, client: &str) {
-        match self.ctx.host.broadcaster.clients.away_since(client) {
+        match self.ctx.host.publication.clients().away_since(client) {
             Some(since) if self.ctx.host.clock.monotonic() >= since + self.ctx.host.settings.client_absence_timeout => {
                 self.remove_active_client(client).await
             }
             Some(_) => {}
             // The client may have been unknown before.
-            None => self.ctx.host.broadcaster.clients.mark_participant(client),
+            None => self.ctx.host.publication.clients().mark_participant(client),
         }
     }
 
@@ -71,7 +71,11 @@ impl SessionActor {
         let result = if let Some((chat, storage)) = self.ctx.session.chat_with_storage(&channel) {
             match self.ctx.host.chat_snapshot(chat, &storage.evicted, extent, &subscriber, prepared) {
                 Ok(shown) => {
-                    self.ctx.host.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await
+                    self.ctx
+                        .host
+                        .publication
+                        .deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token)
+                        .await
                 }
                 Err((part, prepared)) => {
                     let _ = reply.send(Ok(SubscribeOutcome::ReadFirst(part, prepared)));
@@ -87,7 +91,7 @@ impl SessionActor {
                 let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
                 return;
             };
-            self.ctx.host.deliver_snapshot(resource, state, subscriber, token).await
+            self.ctx.host.publication.deliver_snapshot(resource, state, subscriber, token).await
         };
         let shown = result.is_ok();
         let _ = reply.send(result.map(|()| SubscribeOutcome::Subscribed));

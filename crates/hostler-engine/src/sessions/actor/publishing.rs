@@ -21,7 +21,6 @@ use crate::resources::git;
 use crate::sessions::budget::SessionBudgetLimits;
 use crate::sessions::config;
 use crate::sessions::session::HOSTLER_META_KEY;
-use crate::uri;
 
 /// How long changes of the session summary are collected.
 const SUMMARY_PUBLISH_DELAY: Duration = Duration::from_millis(100);
@@ -60,9 +59,9 @@ impl SessionContext {
             .catalog(build_catalog_put(&self.session.uri, true, &summary)?)
             .after_publish(move |_| {
                 host.catalog.upsert(&session_uri, &added);
-                host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionAdded(Box::new(added)));
+                host.publication.notify(HostNotificationKind::SessionAdded(Box::new(added)));
             });
-        self.host.store.sequencer().commit(batch).await?;
+        self.host.publication.commit(batch).await?;
         let channel = Arc::clone(&self.session.uri);
         self.session.apply(&channel, &ready);
         self.session.is_listed = true;
@@ -132,10 +131,7 @@ impl SessionContext {
             batch = batch.after_publish(move |_| {
                 if let Some(changes) = changes {
                     let changes = Box::new(changes);
-                    host.broadcaster.notify(
-                        uri::ROOT_CHANNEL_URI,
-                        HostNotificationKind::SessionSummaryChanged { session, changes },
-                    );
+                    host.publication.notify(HostNotificationKind::SessionSummaryChanged { session, changes });
                 }
             });
         }

@@ -131,7 +131,7 @@ impl SessionContext {
             let entry = ActionEntry::new(self.channel_uri(home), action.clone())?;
             batch = batch.entry(entry.with_origin(origin.clone()));
         }
-        self.host.store.sequencer().commit(batch).await?;
+        self.host.publication.commit(batch).await?;
         self.session.is_stored |= opens;
         // Earlier stream batches are committed with it at the latest.
         self.session.mark_turns_committed();

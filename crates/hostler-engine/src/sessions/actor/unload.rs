@@ -54,7 +54,9 @@ pub(super) async fn unload_unopened(
     while let Some(input) = inputs.recv().await {
         match input {
             SessionInput::Dispose(reply) => return drop(reply.send(dispose_unopened(host, origin).await)),
-            SessionInput::Dispatch(dispatch) => host.reject(*dispatch, ActionRejection::from(error.clone())).await,
+            SessionInput::Dispatch(dispatch) => {
+                host.publication.reject(*dispatch, ActionRejection::from(error.clone())).await
+            }
             input => {
                 if refuse_input(input, error).is_break() {
                     return;
@@ -77,7 +79,7 @@ async fn dispose_unopened(host: &Arc<Host>, origin: SessionSource) -> DisposeRes
                 Arc::clone(uri),
                 chats,
             ));
-            host.store.sequencer().commit(batch).await.map_err(EngineError::from).map(|_| {
+            host.publication.commit(batch).await.map_err(EngineError::from).map(|_| {
                 host.agents.gateway().forget_session(uri);
                 DisposedSession { has_conversation: *listed }
             })
@@ -163,10 +165,10 @@ impl SessionActor {
     }
 
     fn has_subscribers(&self) -> bool {
-        let broadcaster = &self.ctx.host.broadcaster;
-        self.ctx.session.chats().any(|(chat, ..)| broadcaster.has_subscribers(chat))
-            || broadcaster.has_subscribers(&self.ctx.session.uri)
-            || broadcaster.has_subscribers(&uri::annotations_uri(&self.ctx.session.uri))
+        let publication = &self.ctx.host.publication;
+        self.ctx.session.chats().any(|(chat, ..)| publication.has_subscribers(chat))
+            || publication.has_subscribers(&self.ctx.session.uri)
+            || publication.has_subscribers(&uri::annotations_uri(&self.ctx.session.uri))
     }
 
     /// Returns the session to the store, if it is quiescent. No request can be lost: a handle is obtained under the
@@ -176,7 +178,7 @@ impl SessionActor {
             return false;
         }
         // Commits earlier stream batches, so that the next load reads all of them.
-        if self.ctx.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
+        if self.ctx.host.publication.commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
             return false;
         }
         let mut sessions = self.ctx.host.catalog.sessions();
@@ -207,8 +209,7 @@ impl SessionActor {
         match self
             .ctx
             .host
-            .store
-            .sequencer()
+            .publication
             .commit(batch.after_publish(after_session_removed(&self.ctx.host, session, chats)))
             .await
         {
@@ -244,13 +245,13 @@ fn after_session_removed(
 ) -> impl FnOnce(u64) + Send + 'static {
     let host = Arc::clone(host);
     move |_| {
-        chats.iter().for_each(|chat| host.broadcaster.close_channel(chat));
-        host.broadcaster.close_channel(&uri::annotations_uri(&session));
-        host.broadcaster.close_channel(&session);
+        chats.iter().for_each(|chat| host.publication.close_channel(chat));
+        host.publication.close_channel(&uri::annotations_uri(&session));
+        host.publication.close_channel(&session);
         host.resources.remove_session_directories(&session);
         host.catalog.mark_removed(&session);
         if host.catalog.remove(&session) {
-            host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(session));
+            host.publication.notify(HostNotificationKind::SessionRemoved(session));
         }
     }
 }

@@ -18,9 +18,7 @@ use ahp_types::state::RootState;
 use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, oneshot};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::oneshot;
 
 pub use config::{DEFAULT_CLIENT_ABSENCE_TIMEOUT, DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, EngineConfig};
 pub use content::StoredContent;
@@ -39,8 +37,9 @@ use crate::clients::publication::PublicationService;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
-use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::external_sessions::ExternalSessionService;
 use crate::host::{Host, HostSettings};
+use crate::host_tasks::HostTasks;
 use crate::permissions::PermissionService;
 use crate::resources::ResourceService;
 use crate::sessions::actor::SessionInput;
@@ -76,7 +75,7 @@ impl Engine {
         };
         let transcript_stores =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
-        let finder = ExternalSessionScanner::new(transcript_stores, config.external_session_filter);
+        let external = ExternalSessionService::new(transcript_stores, config.external_session_filter, prompt_ids);
         let settings = HostSettings {
             interrupt_grace: config.interrupt_grace,
             background_on_stop: config.background_on_stop,
@@ -98,7 +97,7 @@ impl Engine {
             permissions: PermissionService::new(config.permissions, rules, trust),
             clock: config.clock,
             attachments: AttachmentService::new(config.attachment_limits),
-            tasks: TaskTracker::new(),
+            tasks: HostTasks::default(),
             resources: ResourceService::new(
                 &config.store.dir,
                 &settings.default_directory,
@@ -106,12 +105,7 @@ impl Engine {
                 config.session_roots,
             ),
             settings,
-            external_scanner: finder,
-            metadata_writer: MetadataWriter::default(),
-            unimported_turns: UnimportedTurns::default(),
-            prompt_ids,
-            stop: CancellationToken::new(),
-            shutdown_once: OnceCell::new(),
+            external,
         });
         let since = host.clock.now_ms() - config.store.retention.max_client_age_ms;
         host.publication.clients().restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
@@ -184,12 +178,12 @@ impl Engine {
 
     /// Cancels running turns, ends all agents and stores everything. Idempotent.
     pub async fn shutdown(&self) {
-        self.host.shutdown_once.get_or_init(|| self.stop()).await;
+        self.host.tasks.shut_down_once(|| self.stop()).await;
     }
 
     async fn stop(&self) {
         let host = &self.host;
-        host.stop.cancel();
+        host.tasks.stop();
         let handles = host.catalog.sessions().take_live();
         let all = handles.into_iter().map(|handle| async move {
             let (reply, done) = oneshot::channel();
@@ -198,10 +192,9 @@ impl Engine {
             }
         });
         // Sessions that are being disposed are no longer in the registry; their tasks are awaited here.
-        host.tasks.close();
         let ended = async {
             tokio::join!(futures::future::join_all(all), host.tasks.wait());
-            host.metadata_writer.flush().await;
+            host.external.metadata_writer.flush().await;
         };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; supervisors end their agents");

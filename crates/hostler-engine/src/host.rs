@@ -2,38 +2,30 @@
 //!
 //! The rules file is polled every second. When it changes, every session evaluates its pending calls again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use hostler_driver::Clock;
 use hostler_store::Store;
-use tokio::sync::OnceCell;
 use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use url::Url;
 
 use crate::EngineError;
 use crate::agents::AgentService;
 use crate::attachments::AttachmentService;
 use crate::catalog::CatalogService;
 use crate::clients::publication::PublicationService;
-use crate::error::InvalidParams;
-use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::external_sessions::ExternalSessionService;
+use crate::host_tasks::HostTasks;
 use crate::permissions::PermissionService;
 use crate::resources::ResourceService;
 use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::sessions::local_command::{self, LocalCommand};
-use crate::sessions::prompt_ids::PromptIds;
 use crate::terminals::TerminalService;
 
 /// Interval at which the rules file is checked while no call asks for it.
 const RULES_POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum number of working directories of a session.
-pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
 /// The values of the host's configuration that its parts read.
 pub(crate) struct HostSettings {
@@ -65,18 +57,10 @@ pub(crate) struct Host {
     pub(crate) permissions: PermissionService,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) attachments: AttachmentService,
-    pub(crate) tasks: TaskTracker,
+    pub(crate) tasks: HostTasks,
     pub(crate) resources: ResourceService,
     pub(crate) terminals: TerminalService,
-    pub(crate) external_scanner: ExternalSessionScanner,
-    pub(crate) metadata_writer: MetadataWriter,
-    /// Turns that are not imported yet.
-    pub(crate) unimported_turns: UnimportedTurns,
-    /// Distinguishes prompts of this host from those of other processes in the agents' transcripts.
-    pub(crate) prompt_ids: PromptIds,
-    /// Cancelled when the host shuts down: nothing new starts.
-    pub(crate) stop: CancellationToken,
-    pub(crate) shutdown_once: OnceCell<()>,
+    pub(crate) external: ExternalSessionService,
 }
 
 impl Host {
@@ -90,9 +74,17 @@ impl Host {
         })
     }
 
+    /// The normalized URI of a directory that a session may work in.
+    pub(crate) async fn resolve_directory(self: &Arc<Self>, uri: String) -> Result<String, EngineError> {
+        let host = Arc::clone(self);
+        let resolved =
+            tokio::task::spawn_blocking(move || host.resources.session_roots().resolve_directory(&uri)).await;
+        resolved.unwrap_or(Err(EngineError::Stopping))
+    }
+
     /// Polls the rules and trust files, because editors of these files do not notify the host. Ends with the host.
     pub(crate) fn poll_rules_and_trust(self: &Arc<Self>) {
-        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
+        let host = Arc::downgrade(self);
         let watch = async move {
             let mut ticks = tokio::time::interval(RULES_POLL_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,41 +100,6 @@ impl Host {
                 }
             }
         };
-        self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
+        self.tasks.spawn_until_stopped(watch);
     }
-
-    /// The file URIs of a session's working directories: the primary one, then the additional ones.
-    pub(crate) fn resolve_directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
-        if wanted.len() > MAX_SESSION_DIRECTORIES {
-            return Err(InvalidParams::TooManyDirectories.into());
-        }
-        let mut directories: Vec<String> = Vec::new();
-        for uri in wanted {
-            let uri = self.resolve_directory(uri)?;
-            if !directories.contains(&uri) {
-                directories.push(uri);
-            }
-        }
-        if directories.is_empty() {
-            directories.push(directory_uri(&self.settings.default_directory)?);
-            self.resources.session_roots().check(&self.settings.default_directory)?;
-        }
-        Ok(directories)
-    }
-
-    /// The normalized URI of a directory that a session may work in.
-    pub(crate) fn resolve_directory(&self, uri: &str) -> Result<String, EngineError> {
-        let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
-        let path = path.ok_or_else(|| InvalidParams::FileUri(uri.to_owned()))?;
-        let uri = directory_uri(&path)?;
-        self.resources.session_roots().check(&path)?;
-        Ok(uri)
-    }
-}
-
-fn directory_uri(path: &Path) -> Result<String, EngineError> {
-    if !path.is_dir() {
-        return Err(InvalidParams::DirectoryNotFound(path.to_owned()).into());
-    }
-    Url::from_file_path(path).map(String::from).map_err(|()| InvalidParams::RelativePath(path.to_owned()).into())
 }

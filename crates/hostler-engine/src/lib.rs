@@ -15,6 +15,7 @@ mod engine;
 mod error;
 mod external_sessions;
 mod host;
+mod host_tasks;
 mod permissions;
 mod resources;
 mod sessions;

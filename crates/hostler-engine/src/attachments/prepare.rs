@@ -119,10 +119,10 @@ impl Host {
 
     async fn store_draft(&self, message: &mut Message) -> Result<Vec<hostler_store::Blob>, PlanRefusal> {
         let count = message.attachments.as_ref().map_or(0, Vec::len);
-        if count > self.attachments.limits.files {
+        if count > self.attachments.limits().files {
             return Err(self.too_many_files(count));
         }
-        let mut blobs = draft::rewrite_draft(message, &self.attachments.limits).map_err(|refusals| PlanRefusal {
+        let mut blobs = draft::rewrite_draft(message, self.attachments.limits()).map_err(|refusals| PlanRefusal {
             message_reason: None,
             files: refusals.into_iter().filter_map(refused_file).collect(),
         })?;
@@ -137,7 +137,7 @@ impl Host {
 
     fn too_many_files(&self, count: usize) -> PlanRefusal {
         let sentence =
-            format!("a message can have at most {} files, and this one has {count}", self.attachments.limits.files);
+            format!("a message can have at most {} files, and this one has {count}", self.attachments.limits().files);
         PlanRefusal::of_message(AttachmentErrorCode::TooLarge, sentence)
     }
 
@@ -161,7 +161,7 @@ impl Host {
         blind: Option<String>,
         fetch: &dyn ClientFileReader,
     ) -> Result<AcceptedPlan, PlanRefusal> {
-        let limits = self.attachments.limits.clone();
+        let limits = self.attachments.limits().clone();
         if attached.len() > limits.files {
             return Err(self.too_many_files(attached.len()));
         }

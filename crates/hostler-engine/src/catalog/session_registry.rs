@@ -45,7 +45,7 @@ impl SessionRegistry {
         if let Some(handle) = self.live.get(session) {
             return Some(handle.clone());
         }
-        if host.stop.is_cancelled() {
+        if host.tasks.is_stopping() {
             return None;
         }
         let (session_uri, origin) = match self.unloaded.remove_entry(session) {

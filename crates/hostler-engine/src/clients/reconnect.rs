@@ -22,7 +22,7 @@ use crate::clients::broadcaster::{Delivery, Subscriber};
 use crate::clients::registry::JournaledDispatches;
 use crate::clock::ClockExt as _;
 use crate::host::Host;
-use crate::sessions::actor::SessionInput;
+use crate::sessions::actor::{SessionHandle, SessionInput};
 use crate::sessions::session::Dispatch;
 use crate::{EngineError, uri};
 
@@ -82,21 +82,19 @@ impl Host {
     /// reconnects in time.
     fn disconnect_client(self: &Arc<Self>, client: &str) {
         let left = self.publication.clients().disconnect(client, self.clock.now_ms(), self.clock.monotonic());
-        if !left || self.stop.is_cancelled() {
+        if !left || self.tasks.is_stopping() {
             return;
         }
         let (host, client) = (Arc::clone(self), client.to_owned());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = host.clock.sleep(host.settings.client_absence_timeout) => {}
-                () = host.stop.cancelled() => return,
+                () = host.tasks.stopped() => return,
             }
             if host.publication.clients().away_since(&client).is_some() {
                 let handles: Vec<_> =
                     host.catalog.sessions().live_sessions().map(|(_, handle)| handle.clone()).collect();
-                for handle in handles {
-                    let _ = handle.send(SessionInput::ClientReconnectTimeout(client.clone())).await;
-                }
+                send_to_all(handles, || SessionInput::ClientReconnectTimeout(client.clone())).await;
             }
         });
     }
@@ -114,9 +112,7 @@ impl Host {
             let others = sessions.live_sessions().filter(|(session, _)| !subscribed_sessions.contains(&***session));
             others.map(|(_, handle)| handle.clone()).collect()
         };
-        for handle in live {
-            let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
-        }
+        send_to_all(live, || SessionInput::ClientLeft(client.to_owned())).await;
     }
 
     /// Removes a client that unsubscribed from a session, unless the client has another connection.
@@ -145,8 +141,10 @@ impl Host {
         self.leave_unlisted_sessions(client, channels).await;
         subscriber.inherit_turn_windows(&self.publication.clients().turn_windows(client));
         let (mut there, mut missing) = (Vec::new(), Vec::new());
-        for channel in channels {
-            let list = if self.channel_exists(channel).await { &mut there } else { &mut missing };
+        // One slow session delays the answer, but not the others.
+        let exist = futures::future::join_all(channels.iter().map(|channel| self.channel_exists(channel))).await;
+        for (channel, exists) in channels.iter().zip(exist) {
+            let list = if exists { &mut there } else { &mut missing };
             if !list.contains(channel) {
                 list.push(channel.clone());
             }
@@ -280,6 +278,12 @@ impl Host {
             },
         }
     }
+}
+
+/// Sends an input to several sessions. A session with a full mailbox does not delay the others.
+async fn send_to_all(handles: Vec<SessionHandle>, input: impl Fn() -> SessionInput) {
+    // A session that has ended has nothing to do.
+    futures::future::join_all(handles.iter().map(|handle| handle.send(input()))).await;
 }
 
 /// Delivers the envelope that answered the first dispatch, if the other one repeats it.

@@ -114,7 +114,7 @@ impl Host {
         let shown = self.external_session_filter();
         self.publication.root_channel.cache_config_values(state);
         if self.external_session_filter() != shown {
-            self.external_scanner.request_rescan();
+            self.external.request_rescan();
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Host {
     pub(crate) fn external_session_filter(&self) -> ExternalSessionFilter {
         let wanted =
             || ExternalSessionFilter::from_name(self.publication.config_values().get(config::SHOW_EXTERNAL)?.as_str()?);
-        self.external_scanner.filter().or_else(wanted).unwrap_or_default()
+        self.external.filter().or_else(wanted).unwrap_or_default()
     }
 
     /// Reads the gateway's models and publishes them if they have changed.

@@ -29,7 +29,8 @@ impl Engine {
         if self.host.answer_journaled_dispatch(&dispatch).await {
             return;
         }
-        if handle.send(SessionInput::Dispatch(Box::new(dispatch))).await.is_err() {
+        let facts = self.host.look_up_dispatch_facts(&session, handle.has_stored_turns(), &dispatch).await;
+        if handle.send(SessionInput::Dispatch(Box::new(dispatch), facts)).await.is_err() {
             tracing::debug!("dropped a dispatch: the channel has ended");
         }
     }

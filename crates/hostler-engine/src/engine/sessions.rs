@@ -49,7 +49,9 @@ impl Engine {
             return Err(EngineError::ProviderNotFound(provider));
         };
         host.agents.check_signed_in()?;
-        let directories = host.resolve_directories(&params.working_directories)?;
+        let default_directory = &host.settings.default_directory;
+        let roots = host.resources.session_roots();
+        let directories = roots.resolve_directories(&params.working_directories, default_directory)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
         let config = host.session_config(home.as_deref(), &params.config.unwrap_or_default())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
@@ -67,7 +69,7 @@ impl Engine {
         }
 
         let mut sessions = host.catalog.sessions();
-        if host.stop.is_cancelled() {
+        if host.tasks.is_stopping() {
             return Err(EngineError::Stopping);
         }
         if sessions.contains(&session_uri) {

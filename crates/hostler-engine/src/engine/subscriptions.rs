@@ -127,7 +127,7 @@ impl Engine {
                 Ok(()) = begun.changed() => {}
                 () = &mut over => return result,
                 () = subscriber.closed() => return result,
-                () = self.host.stop.cancelled() => return result,
+                () = self.host.tasks.stopped() => return result,
             }
         }
     }

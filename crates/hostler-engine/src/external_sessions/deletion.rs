@@ -108,7 +108,7 @@ impl Host {
             Vec::new()
         });
         for conversation in pending.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
-            for (provider, transcript_store) in self.external_scanner.transcript_stores() {
+            for (provider, transcript_store) in self.external.scanner.transcript_stores() {
                 // Only one of the stores has it, and no file of a running turn is deleted.
                 if transcript_store.external_activity(conversation).await != Some(ExternalActivity::Busy) {
                     self.delete_transcript(provider, conversation).await;

@@ -89,15 +89,15 @@ impl Engine {
     /// # Errors
     /// If the store cannot be read, or the host stops meanwhile.
     pub async fn check_transcripts(&self) -> Result<TranscriptCheckReport, EngineError> {
-        self.host.stop.run_until_cancelled(self.host.check_transcripts()).await.unwrap_or(Err(EngineError::Stopping))
+        self.host.tasks.run_until_stopped(self.host.check_transcripts()).await.unwrap_or(Err(EngineError::Stopping))
     }
 }
 
 impl Host {
     async fn check_transcripts(&self) -> Result<TranscriptCheckReport, EngineError> {
-        let _alone = self.external_scanner.check_lock.lock().await;
+        let _alone = self.external.scanner.check_lock.lock().await;
         let mut checkup = TranscriptCheckReport::default();
-        for (provider, transcript_store) in self.external_scanner.transcript_stores() {
+        for (provider, transcript_store) in self.external.scanner.transcript_stores() {
             let found = transcript_store.scan().await;
             self.check_unreadable(provider, &found, &mut checkup);
             for conversation in &found.conversations {

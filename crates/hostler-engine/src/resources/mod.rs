@@ -31,6 +31,7 @@ use file_list::FileListCache;
 use grants::GrantStore;
 pub use grants::{GrantPolicy, ResourceGrant};
 use session_directories::SessionDirectories;
+pub(crate) use session_roots::MAX_SESSION_DIRECTORIES;
 pub use session_roots::SessionRoots;
 use watch::WatchRegistry;
 pub use watch::{WatchPatternError, WatchResource};

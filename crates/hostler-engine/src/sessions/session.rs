@@ -294,10 +294,12 @@ impl Session {
         }
     }
 
-    /// Whether a turn in memory has this id, in any chat.
+    /// Whether a turn that is in memory, or was since the session was loaded, has this id, in any chat.
     pub(crate) fn has_turn(&self, id: &str) -> bool {
-        self.chats().any(|(_, chat, _)| {
-            chat.turns.iter().any(|turn| turn.id == id) || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
+        self.chats().any(|(_, chat, storage)| {
+            storage.has_evicted(id)
+                || chat.turns.iter().any(|turn| turn.id == id)
+                || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
         })
     }
 

@@ -37,7 +37,7 @@ impl Host {
     /// The choices for sessions in a directory.
     pub(crate) fn config_choices(&self, directory: Option<&Path>) -> ConfigChoices {
         ConfigChoices {
-            allow_bypass: self.permissions.config.allow_bypass,
+            allow_bypass: self.permissions.config().allow_bypass,
             models: self.agents.gateway().models(),
             is_repository: directory.is_some_and(git::is_repository),
         }

@@ -106,8 +106,8 @@ enum TerminalEvent {
 impl TerminalActor {
     /// Runs the actor.
     pub(super) fn spawn(self, inputs: mpsc::Receiver<TerminalRequest>) {
-        let tasks = self.host.tasks.clone();
-        tasks.spawn(self.run(inputs));
+        let host = Arc::clone(&self.host);
+        host.tasks.spawn(self.run(inputs));
     }
 
     async fn run(mut self, mut inputs: mpsc::Receiver<TerminalRequest>) {
@@ -187,7 +187,7 @@ impl TerminalActor {
             }
         };
         tokio::select! {
-            () = self.host.stop.cancelled() => TerminalEvent::Stop,
+            () = self.host.tasks.stopped() => TerminalEvent::Stop,
             input = inputs.recv() => input.map_or(TerminalEvent::Stop, TerminalEvent::Request),
             length = write => TerminalEvent::Written(length),
             // Output may consist of marks that cause no action; reading has to continue after them, too.
@@ -320,7 +320,7 @@ impl TerminalActor {
             while flow.is_readable && rest < MAX_FINAL_OUTPUT_BYTES {
                 let length = tokio::select! {
                     biased;
-                    () = self.host.stop.cancelled() => 0,
+                    () = self.host.tasks.stopped() => 0,
                     length = shell.read(&mut flow.buffer) => length,
                     // Another process may have the terminal open, and then there is no end of file.
                     () = tokio::time::sleep(FINAL_OUTPUT_TIMEOUT) => 0,
@@ -347,8 +347,8 @@ impl TerminalActor {
     /// its processes are gone or the timeout has passed.
     async fn dispose(mut self, reply: Option<oneshot::Sender<()>>) {
         self.host.remove_terminal(&self.uri).await;
-        let tasks = self.host.tasks.clone();
-        tasks.spawn(async move {
+        let host = Arc::clone(&self.host);
+        host.tasks.spawn(async move {
             self.terminate_shell().await;
             if let Some(reply) = reply {
                 let _ = reply.send(());

@@ -240,7 +240,7 @@ impl Engine {
         let cwd = path_to_file_uri(&directory).ok();
         let spec = ShellSpec { directory, size, nonce: nonce.clone() };
         let shell = config.shell_launcher.open(spec).await?;
-        if host.stop.is_cancelled() {
+        if host.tasks.is_stopping() {
             shell.terminate().await;
             return Err(EngineError::Stopping.into());
         }

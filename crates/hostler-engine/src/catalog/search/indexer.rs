@@ -58,7 +58,7 @@ impl Host {
         }
         self.catalog.search.request_full_scan();
         let (host, stop, eviction_signal) =
-            (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.catalog.search.wake_up));
+            (Arc::downgrade(self), self.tasks.stop_token(), Arc::clone(&self.catalog.search.wake_up));
         let (clock, growing) = (Arc::clone(&self.clock), Arc::clone(&self.catalog.search.running_turns));
         self.tasks.spawn(async move {
             let mut ticks = tokio::time::interval(INDEX_RETRY_INTERVAL);
@@ -248,7 +248,7 @@ impl Host {
         let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
         let ours: HashSet<String> = ours.collect();
         for (provider, transcript_store) in self.agents.transcript_stores() {
-            let looked = self.stop.run_until_cancelled(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
+            let looked = self.tasks.run_until_stopped(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
             // An unreadable conversation does not count as deleted.
             let hidden = known.keys().filter(|session| {
                 let id = session.strip_prefix(provider).and_then(|rest| rest.strip_prefix(":/"));
@@ -312,7 +312,7 @@ impl Host {
         // transcript stay.
         let default = uri::default_chat_uri(session);
         let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
-        let missing = stored.unwrap_or_else(|| self.unimported_turns.missing_count(&default));
+        let missing = stored.unwrap_or_else(|| self.external.unimported_count(&default));
         known.retain(|place, _| place.chat != default || place.position >= missing);
         let lost: Vec<TurnLocation> = known.into_keys().collect();
         let (index, session) = (Arc::clone(index), session.to_string());
@@ -337,7 +337,7 @@ impl Host {
     ) -> Result<(), EngineError> {
         let mut next = places.start;
         while next < places.end {
-            if self.stop.is_cancelled() {
+            if self.tasks.is_stopping() {
                 return Err(EngineError::Stopping);
             }
             let rows = self.store.load_turns(chat, next..places.end, INDEX_PAGE).await?;
@@ -413,7 +413,7 @@ impl Host {
         let ExternalTranscript { transcript_store, conversation, is_awaited: waited_for } = elsewhere;
         let stopping = || EngineError::Stopping;
         let opening = transcript_store.open_for_scan(conversation.id);
-        let opened = self.stop.run_until_cancelled(opening).await.ok_or_else(stopping)?;
+        let opened = self.tasks.run_until_stopped(opening).await.ok_or_else(stopping)?;
         let transcript = match opened {
             Ok(transcript) => transcript,
             Err(error) => return Ok(Err(error)),
@@ -440,7 +440,7 @@ impl Host {
             while next < places.end {
                 let until = places.end.min(next + TRANSCRIPT_BATCH_TURNS);
                 let loading = Arc::clone(&transcript).load_turns(next..until);
-                let loaded = match self.stop.run_until_cancelled(loading).await.ok_or_else(stopping)? {
+                let loaded = match self.tasks.run_until_stopped(loading).await.ok_or_else(stopping)? {
                     Ok(loaded) => loaded,
                     Err(error) => return Ok(Err(error)),
                 };

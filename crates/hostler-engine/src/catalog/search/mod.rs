@@ -184,7 +184,7 @@ impl Host {
         }
         let hits = hits?;
         // Conversations that are only not listed yet are not hidden.
-        let hides = show != ExternalSessionFilter::All && self.external_scanner.is_initial_scan_complete();
+        let hides = show != ExternalSessionFilter::All && self.external.is_initial_scan_complete();
         let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalog.contains(&found.session));
         let unlisted = unlisted.map(|found| found.session.clone()).collect();
         let IndexProgress { pending_sessions: pending, error: trouble, .. } =
@@ -202,7 +202,7 @@ impl Host {
     async fn wait_until_indexed(&self, asked: u64) -> Result<(), EngineError> {
         let mut progress = self.catalog.search.progress.subscribe();
         let read = progress.wait_for(|progress| progress.completed_requests >= asked);
-        match self.stop.run_until_cancelled(read).await {
+        match self.tasks.run_until_stopped(read).await {
             Some(Ok(_)) => Ok(()),
             _ => Err(EngineError::Stopping),
         }

@@ -184,9 +184,9 @@ impl Resources {
                     _watcher: listener,
                 };
                 let number = watches.add(&channel, watch)?;
-                let (resources, name, stop) = (self.clone(), Arc::clone(&channel), self.host.stop.clone());
-                self.host.tasks.spawn(async move {
-                    stop.run_until_cancelled(resources.publish_watch(&name, path, changes_receiver)).await;
+                let (resources, name) = (self.clone(), Arc::clone(&channel));
+                self.host.tasks.spawn_until_stopped(async move {
+                    resources.publish_watch(&name, path, changes_receiver).await;
                 });
                 (channel, number)
             }
@@ -238,12 +238,10 @@ impl Host {
     /// Limits the time that an expected subscriber has to subscribe.
     fn expire_expected_subscriber(self: &Arc<Self>, channel: Arc<str>, number: u64) {
         let (host, over) = (Arc::clone(self), self.clock.sleep(FIRST_SUBSCRIBER_TIMEOUT));
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            if stop.run_until_cancelled(over).await.is_some() {
-                host.resources.watches.forget_expected_subscriber(&channel, number);
-                host.remove_idle_watches();
-            }
+        self.tasks.spawn_until_stopped(async move {
+            over.await;
+            host.resources.watches.forget_expected_subscriber(&channel, number);
+            host.remove_idle_watches();
         });
     }
 

@@ -146,7 +146,7 @@ impl SessionActor {
     /// The mode of the session's configuration.
     pub(super) fn configured_mode(&self) -> PermissionMode {
         let name = self.ctx.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-        config::parse_mode(name, self.ctx.host.permissions.config.allow_bypass)
+        config::parse_mode(name, self.ctx.host.permissions.config().allow_bypass)
     }
 
     /// The configuration after all pending changes.

@@ -236,7 +236,7 @@ impl SessionActor {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == self.ctx.host.permissions.trust.version();
+        let assessed = warm.is_none() && as_decided && version == self.ctx.host.permissions.trust().version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state = AgentState::Live(LiveAgent {
             connection,
@@ -255,7 +255,7 @@ impl SessionActor {
     /// Prewarms an agent when a client opens the session, if a slot is free.
     pub(super) async fn prewarm_agent(&mut self) {
         let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
-        if !self.ctx.host.agents.pool().config.prewarm || !absent || self.ctx.host.stop.is_cancelled() {
+        if !self.ctx.host.agents.pool().config.prewarm || !absent || self.ctx.host.tasks.is_stopping() {
             return;
         }
         if let Some(slot) = self.ctx.host.agents.pool().try_acquire_prewarm() {

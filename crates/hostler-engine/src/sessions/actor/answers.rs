@@ -150,7 +150,7 @@ impl SessionActor {
     /// Writes permanent rules to the host's rule store.
     async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), ActionRejection> {
         let (rule_store, directory) =
-            (self.ctx.host.permissions.rules.clone(), self.ctx.gate.working_directory().to_owned());
+            (self.ctx.host.permissions.rules().clone(), self.ctx.gate.working_directory().to_owned());
         let written = tokio::task::spawn_blocking(move || rule_store.add(Some(&directory), &rules)).await;
         match written {
             Ok(Ok(_)) => {
@@ -307,7 +307,7 @@ impl SessionActor {
 
     /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
     pub(super) fn start_answer_timeout(&mut self, request: AgentRequestId) {
-        match &self.ctx.host.permissions.config.unattended {
+        match &self.ctx.host.permissions.config().unattended {
             UnattendedPolicy::Wait => {}
             UnattendedPolicy::DenyAfter(time) => {
                 let over = self.ctx.host.clock.sleep(*time);
@@ -324,7 +324,7 @@ impl SessionActor {
 
     /// Answers a request according to the unattended policy.
     pub(super) async fn handle_unanswered(&mut self, request: &AgentRequestId) {
-        let (approved, message) = match &self.ctx.host.permissions.config.unattended {
+        let (approved, message) = match &self.ctx.host.permissions.config().unattended {
             UnattendedPolicy::Wait => return,
             UnattendedPolicy::DenyAfter(_) => (false, UNANSWERED_DENIAL.to_owned()),
             UnattendedPolicy::Answer(UnattendedAnswer::Allow) => (true, String::new()),

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::SessionInput;
 use super::publishing::SummaryPublisher;
+use crate::attachments::AttachmentContents;
 use crate::host::Host;
 use crate::permissions::session_gate::SessionGate;
 use crate::sessions::action_mapper::ActionMapper;
@@ -28,6 +29,8 @@ pub(super) struct SessionContext {
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     pub(super) tasks: JoinSet<SessionInput>,
     pub(super) turn: RunningTurn,
+    /// The contents of the draft, until the session is stored.
+    pub(super) draft_contents: AttachmentContents,
 }
 
 /// The running turn.
@@ -47,6 +50,7 @@ impl SessionContext {
             gate,
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
+            draft_contents: AttachmentContents::default(),
             turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
         }
     }

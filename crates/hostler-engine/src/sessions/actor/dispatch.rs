@@ -17,9 +17,10 @@ use super::pending_messages::{MessageEvent, check_message};
 use super::session_change::SessionChange;
 use crate::clock::ClockExt as _;
 use crate::error::InvalidParams;
-use crate::host::MAX_SESSION_DIRECTORIES;
+use crate::resources::MAX_SESSION_DIRECTORIES;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::annotations;
+use crate::sessions::dispatch_facts::DispatchFacts;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Dispatch;
 use crate::sessions::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
@@ -32,7 +33,7 @@ const MAX_ACTIVE_CLIENTS: usize = 64;
 pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
 impl SessionActor {
-    pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
+    pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch, facts: DispatchFacts) {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
         if self.ctx.host.answer_repeated_dispatch(&dispatch) {
             return;
@@ -46,7 +47,7 @@ impl SessionActor {
             }
             StateAction::ChatTurnStarted(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
-                self.handle_turn_started(&dispatch, action).await
+                self.handle_turn_started(&dispatch, facts, action).await
             }
             StateAction::ChatTurnCancelled(action) if self.is_default_chat(&dispatch) => {
                 let action = action.clone();
@@ -87,7 +88,7 @@ impl SessionActor {
                 let title = action.title.clone();
                 self.handle_title_changed(&dispatch, title).await
             }
-            _ => match self.check_plain_action(&dispatch) {
+            _ => match self.check_plain_action(&dispatch, facts) {
                 Ok(()) => self.accept_plain_action(&dispatch).await,
                 Err(rejection) => Err(rejection),
             },
@@ -119,7 +120,7 @@ impl SessionActor {
     }
 
     /// Checks actions whose whole effect is the reducer's.
-    fn check_plain_action(&self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
+    fn check_plain_action(&self, dispatch: &Dispatch, facts: DispatchFacts) -> Result<(), ActionRejection> {
         match &dispatch.action {
             StateAction::ChatDraftChanged(_)
             | StateAction::ChatIsReadChanged(_)
@@ -143,7 +144,8 @@ impl SessionActor {
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_default_chat(dispatch) => {
                 let known = self.ctx.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = self.ctx.host.resolve_directory(&action.directory)?;
+                let uri =
+                    facts.directory.unwrap_or_else(|| Err(InvalidParams::FileUri(action.directory.clone()).into()))?;
                 if uri != action.directory {
                     return Err(ActionRejection::DirectoryNotNormalized { uri });
                 }
@@ -189,6 +191,9 @@ impl SessionActor {
         let batch = batch.blobs(blobs);
         self.ctx.host.publication.commit(batch).await?;
         self.ctx.session.apply(&channel, &dispatch.action);
+        if let StateAction::ChatDraftChanged(_) = &dispatch.action {
+            self.ctx.keep_draft_contents(&dispatch.attachment_contents);
+        }
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
             self.ctx.host.publication.clients().mark_participant(&action.active_client.client_id);
         }
@@ -226,9 +231,10 @@ impl SessionActor {
     async fn handle_turn_started(
         &mut self,
         dispatch: &Dispatch,
+        facts: DispatchFacts,
         mut action: ChatTurnStartedAction,
     ) -> Result<(), ActionRejection> {
-        self.check_turn_start(dispatch, &action).await?;
+        self.check_turn_start(dispatch, facts, &action)?;
         self.check_not_active_elsewhere().await?;
         // The turn could not end if its start time allowed no valid end time.
         if !is_valid_start_time(&action.started_at) {
@@ -245,15 +251,19 @@ impl SessionActor {
         Ok(())
     }
 
-    async fn check_turn_start(
+    fn check_turn_start(
         &self,
         dispatch: &Dispatch,
+        facts: DispatchFacts,
         action: &ChatTurnStartedAction,
     ) -> Result<(), ActionRejection> {
         if self.ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
             return Err(ActionRejection::TurnActive);
         }
-        if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
+        if action.turn_id.is_empty() || self.ctx.session.has_turn(&action.turn_id) {
+            return Err(ActionRejection::InvalidTurnId);
+        }
+        if facts.stored_turn.transpose()?.unwrap_or_default() {
             return Err(ActionRejection::InvalidTurnId);
         }
         check_message(&action.message, dispatch)?;
@@ -264,15 +274,6 @@ impl SessionActor {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether a turn of the session has this id, in memory or in the store.
-    async fn is_turn_id_used(&self, turn: &str) -> Result<bool, ActionRejection> {
-        if self.ctx.session.has_turn(turn) || !self.ctx.session.has_evicted_turns() {
-            return Ok(self.ctx.session.has_turn(turn));
-        }
-        let found = self.ctx.host.store.find_turn(&self.ctx.session.uri, turn).await;
-        Ok(found?.is_some())
     }
 
     async fn handle_turn_cancelled(

@@ -355,7 +355,7 @@ impl SessionActor {
     }
 
     pub(super) fn is_own_prompt(&self, message: Uuid) -> bool {
-        self.ctx.host.prompt_ids.is_minted_here(self.ctx.session.conversation, message)
+        self.ctx.host.external.is_own_prompt(self.ctx.session.conversation, message)
     }
 
     /// Which turns of the transcript belong to this host, by their ids. A turn without a message belongs to the process

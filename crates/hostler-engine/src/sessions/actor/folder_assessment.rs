@@ -37,7 +37,7 @@ impl SessionActor {
             live_configuration: self.agent.folder_configuration(),
             published: self.ctx.session.hostler_meta(TRUST_META_KEY),
             asked: self.pending_requests.folder_question().map(|(_, asked)| asked),
-            trust_version: self.ctx.host.permissions.trust.version(),
+            trust_version: self.ctx.host.permissions.trust().version(),
         };
         for effect in self.folder_trust.on(event, context) {
             match effect {
@@ -71,7 +71,7 @@ impl SessionActor {
         let directory = self.ctx.session.working_directory().unwrap_or_default();
         self.ctx.tasks.spawn(async move {
             // Read before the assessment, so that a decision that is made meanwhile is noticed.
-            let version = host.permissions.trust.version();
+            let version = host.permissions.trust().version();
             let assessed = async {
                 let assessed = host.assess_folder_for_session(&provider, directory).await;
                 assessed.inspect_err(|error| tracing::info!(%error, "failed to assess a folder; its configuration is ignored")).ok()

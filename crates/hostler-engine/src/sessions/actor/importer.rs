@@ -84,7 +84,7 @@ fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::sta
 impl SessionActor {
     /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
     pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
-        self.ctx.host.unimported_turns.set_missing(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
+        self.ctx.host.external.set_unimported(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
         if self.ctx.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
             return;
         }
@@ -142,7 +142,7 @@ impl SessionActor {
     async fn handle_import_error(&mut self, error: TranscriptStoreError) {
         tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to load older turns from the transcript; retrying");
         let missing = error == TranscriptStoreError::Missing;
-        self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, EngineError::ImportIncomplete(error));
+        self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, EngineError::ImportIncomplete(error));
         if self.importer.retry_scheduled {
             return;
         }
@@ -179,7 +179,7 @@ impl SessionActor {
             }
             Err(error) => {
                 tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store older turns; retrying");
-                self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, error.into());
+                self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, error.into());
                 // The batch stays in progress until it is stored.
                 self.importer.is_loading = true;
                 self.importer.failed_attempts += 1;

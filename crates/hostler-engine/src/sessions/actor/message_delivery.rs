@@ -266,7 +266,7 @@ impl SessionActor {
 
     /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     fn mint_prompt_id(&self) -> Uuid {
-        self.ctx.host.prompt_ids.mint(self.ctx.session.conversation)
+        self.ctx.host.external.mint_prompt_id(self.ctx.session.conversation)
     }
 
     fn steer_agent(&mut self, SteeringMessage { id, prompt }: SteeringMessage) {
@@ -298,7 +298,7 @@ impl SessionActor {
             &self.ctx.session.chat,
             &self.ctx.session.turn_storage.evicted,
         );
-        let fits = check_fits(message, carried, &self.ctx.host.attachments.limits);
+        let fits = check_fits(message, carried, self.ctx.host.attachments.limits());
         let (blocks, text) = (message_blocks(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&self.ctx.host), self.agent.attempt);
         self.agent.prompt_in_flight = true;

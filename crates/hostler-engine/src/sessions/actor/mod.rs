@@ -53,6 +53,7 @@ mod unconfirmed_commands;
 mod unload;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use hostler_driver::{
@@ -91,6 +92,7 @@ use crate::permissions::pending_requests::PendingRequests;
 use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::TurnErrorDetails;
 use crate::sessions::config;
+use crate::sessions::dispatch_facts::DispatchFacts;
 use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::sessions::record::SessionRecord;
 use crate::sessions::restore;
@@ -106,7 +108,7 @@ const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 /// Inputs of a session's actor.
 pub(crate) enum SessionInput {
     /// A client's action.
-    Dispatch(Box<Dispatch>),
+    Dispatch(Box<Dispatch>, DispatchFacts),
     /// A client subscribes to a channel.
     Subscribe(SubscribeRequest),
     /// Asks whether a channel belongs to this session.
@@ -208,7 +210,7 @@ pub(crate) enum SessionSource {
 impl SessionInput {
     /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
     fn is_activity(&self) -> bool {
-        matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
+        matches!(self, Self::Dispatch(..) | Self::AgentEvent(_))
     }
 }
 
@@ -225,15 +227,22 @@ impl SessionSource {
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
     mailbox: mpsc::Sender<SessionInput>,
+    has_stored_turns: Arc<AtomicBool>,
 }
 
 impl SessionHandle {
     /// Starts an actor. It ends after a dispose, an unload or a shutdown.
     pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
         let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
-        let task_host = Arc::clone(host);
-        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
-        Self { mailbox }
+        // Known exactly when the session is loaded.
+        let has_stored_turns = Arc::new(AtomicBool::new(!matches!(origin, SessionSource::Provisional(_))));
+        host.tasks.spawn(run_session(Arc::clone(host), origin, inputs, Arc::clone(&has_stored_turns)));
+        Self { mailbox, has_stored_turns }
+    }
+
+    /// Whether the session may have turns that were only in the store when it was loaded.
+    pub(crate) fn has_stored_turns(&self) -> bool {
+        self.has_stored_turns.load(Ordering::Acquire)
     }
 
     /// Sends without waiting. `false` if the mailbox is full or the actor has ended.
@@ -251,7 +260,12 @@ impl SessionHandle {
     }
 }
 
-async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
+async fn run_session(
+    host: Arc<Host>,
+    origin: SessionSource,
+    mut inputs: mpsc::Receiver<SessionInput>,
+    has_stored_turns: Arc<AtomicBool>,
+) {
     let (session, restored, transcript) = match origin {
         SessionSource::Provisional(session) => (*session, false, None),
         SessionSource::Stored { uri, listed } => match load_session(&host, &uri, listed).await {
@@ -273,18 +287,19 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             }
         },
     };
+    has_stored_turns.store(session.has_evicted_turns(), Ordering::Release);
     let provider = host.agents.driver(&session.session.provider);
     let places = GateDirectories {
         working_directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.config.home_directory.clone(),
+        home: host.permissions.config().home_directory.clone(),
         plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
-        host_directories: host.permissions.config.host_directories.clone(),
+        host_directories: host.permissions.config().host_directories.clone(),
     };
     let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::parse_mode(name, host.permissions.config.allow_bypass);
+    let mode = config::parse_mode(name, host.permissions.config().allow_bypass);
     let (gate, decisions) = SessionGate::new(
         places,
-        Arc::clone(&host.permissions.rules),
+        Arc::clone(host.permissions.rules()),
         mode,
         session.rules.clone(),
         Arc::clone(&host.clock),
@@ -361,7 +376,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         calm.record_input(&actor);
     }
     // Readers that wait for missing turns need not wait any longer.
-    actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
+    actor.ctx.host.external.set_unimported(&actor.ctx.session.chat_uri, 0);
 }
 
 async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
@@ -412,7 +427,7 @@ type LoopControl = std::ops::ControlFlow<()>;
 impl SessionActor {
     async fn handle_input(&mut self, input: SessionInput) -> LoopControl {
         match input {
-            SessionInput::Dispatch(dispatch) => self.handle_dispatch(*dispatch).await,
+            SessionInput::Dispatch(dispatch, facts) => self.handle_dispatch(*dispatch, facts).await,
             SessionInput::Subscribe(subscribe) => {
                 self.resume_import();
                 self.retry_sync_on_open();

@@ -7,7 +7,7 @@ use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, StoreError};
 
 use super::context::{SessionContext, build_catalog_put};
-use crate::attachments::named_in_draft;
+use crate::attachments::{AttachmentContents, named_in_draft};
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::record::SessionRecord;
 
@@ -113,7 +113,7 @@ impl SessionContext {
                 synced_through: self.session.synced_through,
                 metadata_sync: self.session.metadata_sync.clone(),
             };
-            batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.load_draft_blobs().await);
+            batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.draft_contents());
             batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));
             let uri = Arc::clone(&self.session.uri);
             self.host.catalog.sessions().set_conversation_owner(self.session.conversation, Some(uri));
@@ -132,7 +132,10 @@ impl SessionContext {
             batch = batch.entry(entry.with_origin(origin.clone()));
         }
         self.host.publication.commit(batch).await?;
-        self.session.is_stored |= opens;
+        if opens {
+            self.session.is_stored = true;
+            self.draft_contents = AttachmentContents::default();
+        }
         // Earlier stream batches are committed with it at the latest.
         self.session.mark_turns_committed();
         for (home, action, _) in &entries {
@@ -144,12 +147,16 @@ impl SessionContext {
     }
 
     /// The contents of the draft, which are stored with the session, because nothing referred to them until now.
-    async fn load_draft_blobs(&self) -> Vec<Blob> {
-        let mut contents = Vec::new();
-        for hash in self.session.chat.draft.iter().flat_map(named_in_draft) {
-            contents.extend(self.host.store.blob(&hash).await.ok().flatten());
+    fn draft_contents(&self) -> Vec<Blob> {
+        let hashes: Vec<String> = self.session.chat.draft.iter().flat_map(named_in_draft).collect();
+        self.draft_contents.blobs().filter(|blob| hashes.iter().any(|hash| hash == blob.hash())).collect()
+    }
+
+    /// Keeps the contents of a changed draft until the session is stored.
+    pub(super) fn keep_draft_contents(&mut self, contents: &AttachmentContents) {
+        if !self.session.is_stored {
+            self.draft_contents = contents.clone();
         }
-        contents
     }
 
     pub(super) fn channel_uri(&self, home: &ActionTarget) -> Arc<str> {

@@ -83,11 +83,11 @@ impl SessionActor {
         let (provider, conversation) = (&self.ctx.session.session.provider, self.current_conversation());
         if title_due && due != PendingMetadata::Tag {
             let title = self.ctx.session.session.title.clone();
-            self.ctx.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
+            self.ctx.host.external.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
         }
         if tag_due && due != PendingMetadata::Title {
             let tag = session_tag(self.ctx.session.session.meta.as_ref()).map(str::to_owned);
-            self.ctx.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
+            self.ctx.host.external.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
         }
     }
 
@@ -159,12 +159,12 @@ impl SessionActor {
             .await;
         } else if is_old && is_due {
             self.write_unless_writing(conversation, PendingMetadata::Title);
-        } else if !is_old && !self.ctx.host.metadata_writer.is_writing(conversation) {
+        } else if !is_old && !self.ctx.host.external.metadata_writer.is_writing(conversation) {
             let Some(new) = title.clone() else { return };
             if let Err(error) = self.set_title(new).await {
                 return tracing::warn!(%error, "failed to store a session's new title");
             }
-            self.ctx.host.metadata_writer.supersede_title(conversation);
+            self.ctx.host.external.metadata_writer.supersede_title(conversation);
             self.store_metadata_sync(MetadataSync {
                 transcript_title: title,
                 is_title_pending: false,
@@ -176,7 +176,7 @@ impl SessionActor {
     }
 
     fn write_unless_writing(&self, conversation: Uuid, due: PendingMetadata) {
-        if !self.ctx.host.metadata_writer.has_pending_writes(conversation) {
+        if !self.ctx.host.external.metadata_writer.has_pending_writes(conversation) {
             self.write_pending_metadata(due);
         }
     }

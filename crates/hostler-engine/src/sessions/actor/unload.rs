@@ -54,7 +54,7 @@ pub(super) async fn unload_unopened(
     while let Some(input) = inputs.recv().await {
         match input {
             SessionInput::Dispose(reply) => return drop(reply.send(dispose_unopened(host, origin).await)),
-            SessionInput::Dispatch(dispatch) => {
+            SessionInput::Dispatch(dispatch, _) => {
                 host.publication.reject(*dispatch, ActionRejection::from(error.clone())).await
             }
             input => {

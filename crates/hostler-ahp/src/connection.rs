@@ -420,8 +420,11 @@ async fn collect_snapshots(
     extent: SnapshotTurns,
     channels: &[String],
 ) -> Option<(Vec<ChannelSnapshot>, Vec<Delivery>)> {
-    let subscribe = |(token, channel)| context.engine.subscribe_with_turns(channel, extent, subscriber, token);
-    let subscribed = join_all((0..).zip(channels).map(subscribe)).await;
+    let mut subscribing = Vec::with_capacity(channels.len());
+    for (token, channel) in (0..).zip(channels) {
+        subscribing.push(context.engine.subscribe_with_turns(channel, extent, subscriber, token));
+    }
+    let subscribed = join_all(subscribing).await;
     // A channel that does not exist yields no snapshot and no error.
     let expected = subscribed.iter().filter(|result| result.is_ok()).count();
     let (mut snapshots, mut later_deliveries) = (BTreeMap::new(), Vec::new());

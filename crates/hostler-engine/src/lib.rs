@@ -66,6 +66,7 @@ pub use sessions::annotations::AnnotationError;
 pub use sessions::background_on_stop::BackgroundOnStop;
 pub use sessions::budget::{LimitKind, LimitReached, LimitWait, SessionBudget, SessionBudgetLimits, SessionUsage};
 pub use sessions::config::ConfigValueError;
+pub use sessions::dispatch_facts::DispatchFacts;
 pub use sessions::paging::{OlderTurns, SnapshotTurns};
 pub use sessions::rejection::ActionRejection;
 pub use sessions::session::Dispatch;

@@ -13,7 +13,7 @@ use crate::{EngineError, uri};
 
 impl Engine {
     /// Passes a client's action to the session's actor. The answer is an envelope. Unknown channels are ignored.
-    pub async fn dispatch(&self, dispatch: Dispatch) {
+    pub async fn dispatch(&self, mut dispatch: Dispatch) {
         // Terminals have no journal.
         if uri::is_terminal_channel(&dispatch.channel) {
             return self.host.dispatch_terminal(dispatch).await;
@@ -29,8 +29,8 @@ impl Engine {
         if self.host.answer_journaled_dispatch(&dispatch).await {
             return;
         }
-        let facts = self.host.look_up_dispatch_facts(&session, handle.has_stored_turns(), &dispatch).await;
-        if handle.send(SessionInput::Dispatch(Box::new(dispatch), facts)).await.is_err() {
+        dispatch.facts = self.host.look_up_dispatch_facts(&session, handle.has_stored_turns(), &dispatch).await;
+        if handle.send(SessionInput::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("dropped a dispatch: the channel has ended");
         }
     }

@@ -9,14 +9,32 @@ use crate::EngineError;
 use crate::host::Host;
 use crate::sessions::session::Dispatch;
 
-/// What the disk says about a dispatch. Only facts that the action needs are there.
-#[derive(Debug, Default)]
-pub(crate) struct DispatchFacts {
-    /// The normalized URI of the working directory that the action names, or why no session may work there.
-    pub(crate) directory: Option<Result<String, EngineError>>,
+/// What the disk says about a dispatch: the facts that its action needs. The engine looks them up itself.
+#[derive(Debug, Clone, Default)]
+pub struct DispatchFacts {
+    /// The working directory that the action names.
+    directory: Option<Result<String, EngineError>>,
     /// Whether a turn that is only in the store has the id of the turn that the action starts. `None` if no such turn
     /// existed when the session was loaded.
-    pub(crate) stored_turn: Option<Result<bool, EngineError>>,
+    stored_turn: Option<Result<bool, EngineError>>,
+}
+
+impl DispatchFacts {
+    /// The normalized URI of the working directory that the action names.
+    ///
+    /// # Errors
+    /// If no session may work there.
+    pub(crate) fn directory(&self) -> Result<String, EngineError> {
+        self.directory.clone().unwrap_or(Err(EngineError::Stopping))
+    }
+
+    /// Whether a turn that was only in the store when the session was loaded has the id that the action names.
+    ///
+    /// # Errors
+    /// If the store could not be read.
+    pub(crate) fn is_turn_stored(&self) -> Result<bool, EngineError> {
+        self.stored_turn.clone().unwrap_or(Ok(false))
+    }
 }
 
 impl Host {

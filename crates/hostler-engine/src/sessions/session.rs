@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::attachments::{self, AttachmentContents};
 use crate::clients::broadcaster::Subscriber;
+use crate::sessions::dispatch_facts::DispatchFacts;
 use crate::sessions::record::{ExternalTurn, MetadataSync, SessionSnapshot, UnconfirmedCommand};
 use crate::sessions::state::{ApplyOutcome, Reduce as _, chat_summary_change};
 use crate::sessions::sub_agent_chat::{self, SubAgentChat};
@@ -51,6 +52,8 @@ pub struct Dispatch {
     pub subscriber: Option<Subscriber>,
     /// Contents of the attachments that the message refers to; surfaces leave it empty.
     pub attachment_contents: AttachmentContents,
+    /// What the action needs from the disk; surfaces leave it empty.
+    pub facts: DispatchFacts,
 }
 
 impl Dispatch {
@@ -233,6 +236,11 @@ impl Session {
             self.injected_message = None;
         }
         outcome
+    }
+
+    /// Whether a channel belongs to the session.
+    pub(crate) fn has_channel(&self, channel: &str) -> bool {
+        *channel == *self.uri || self.chat_by_uri(channel).is_some() || self.is_annotations_channel(channel)
     }
 
     /// Whether a channel is the session's annotations channel.

@@ -78,7 +78,7 @@ fn repeated_dispatches_after_a_restart_do_not_delay_other_clients() {
 #[test]
 fn lookups_for_a_dispatch_do_not_delay_a_cancel() {
     run_with_stallable_disk(async {
-        let (rig, mut listener, mut agent) = long_session().await;
+        let (rig, mut listener, agent) = long_session().await;
         agent.emit_answer(1, "answer ", "t4").await;
         listener.until("chat/turnComplete").await;
         let mut rig = rig.restart().await;

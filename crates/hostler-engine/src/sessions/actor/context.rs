@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
-use hostler_store::{Batch, BatchDurability, CatalogChange, StoreError};
+use hostler_rules::PermissionMode;
+use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::SessionInput;
 use super::publishing::SummaryPublisher;
 use crate::attachments::AttachmentContents;
 use crate::host::Host;
-use crate::permissions::session_gate::SessionGate;
+use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::ActionMapper;
+use crate::sessions::config;
 use crate::sessions::record::SessionRecord;
 use crate::sessions::session::Session;
 
@@ -29,6 +32,10 @@ pub(super) struct SessionContext {
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     pub(super) tasks: JoinSet<SessionInput>,
     pub(super) turn: RunningTurn,
+    /// Decisions of the gate that are not in the audit log yet.
+    pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
+    /// Host records about sent commands that are not written yet.
+    pub(super) unwritten_records: Vec<SessionRecord>,
     /// The contents of the draft, until the session is stored.
     pub(super) draft_contents: AttachmentContents,
 }
@@ -40,19 +47,55 @@ pub(super) struct RunningTurn {
     /// The client that started the turn.
     pub(super) client_id: Option<String>,
     pub(super) started_at: Instant,
+    /// Start and end of the last turn, by the host's clock.
+    pub(super) started_ms: Option<i64>,
+    pub(super) ended_ms: Option<i64>,
+}
+
+impl RunningTurn {
+    pub(super) fn duration_ms(&self) -> i64 {
+        i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
 }
 
 impl SessionContext {
-    pub(super) fn new(host: Arc<Host>, session: Session, gate: Arc<SessionGate>) -> Self {
+    pub(super) fn new(host: Arc<Host>, session: Session) -> Self {
+        let driver = host.agents.driver(&session.session.provider);
+        let directories = GateDirectories {
+            working_directory: session.working_directory().unwrap_or_default(),
+            home: host.permissions.config().home_directory.clone(),
+            plans_directory: driver.and_then(|driver| driver.describe().plans_directory),
+            host_directories: host.permissions.config().host_directories.clone(),
+        };
+        let (gate, unwritten_decisions) = SessionGate::new(
+            directories,
+            Arc::clone(host.permissions.rules()),
+            configured_mode(&host, &session),
+            session.rules.clone(),
+            Arc::clone(&host.clock),
+        );
         Self {
             host,
             session,
             gate,
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
+            turn: RunningTurn {
+                mapper: None,
+                client_id: None,
+                started_at: Instant::now(),
+                started_ms: None,
+                ended_ms: None,
+            },
+            unwritten_decisions,
+            unwritten_records: Vec::new(),
             draft_contents: AttachmentContents::default(),
-            turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
         }
+    }
+
+    /// The permission mode of the session's configuration.
+    pub(super) fn configured_mode(&self) -> PermissionMode {
+        configured_mode(&self.host, &self.session)
     }
 
     /// A batch of this session; in memory only while the session is provisional.
@@ -77,6 +120,11 @@ impl SessionContext {
             Err(error) => tracing::error!(%error, "failed to encode a host record; skipped"),
         }
     }
+}
+
+fn configured_mode(host: &Host, session: &Session) -> PermissionMode {
+    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+    config::parse_mode(name, host.permissions.config().allow_bypass)
 }
 
 /// The catalog row of a session.

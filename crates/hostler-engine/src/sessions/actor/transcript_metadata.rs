@@ -6,18 +6,15 @@
 //! may know an older value, and after a restart.
 
 use ahp_types::StateAction;
-use ahp_types::actions::{
-    PartialChatSummary, SessionChatUpdatedAction, SessionMetaChangedAction, SessionTitleChangedAction,
-};
+use ahp_types::actions::SessionMetaChangedAction;
 use ahp_types::common::JsonObject;
 use hostler_driver::{ConversationTag, ExternalConversation, ResumeToken};
-use hostler_store::{BatchDurability, StoreError};
+use hostler_store::BatchDurability;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::SessionActor;
 use super::context::SessionContext;
-use super::session_change::SessionChange;
 use crate::external_sessions::{MetadataUpdate, TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
 
@@ -204,18 +201,6 @@ impl SessionContext {
         let meta = Some(tagged(self.session.session.meta.as_ref(), tag.as_deref()));
         self.publish_session_action(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
         self.update_summaries().await;
-    }
-
-    /// Sets the title: the default chat has the session's title.
-    pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
-        let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-        let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-        let line = SessionChatUpdatedAction { chat: self.session.chat_uri.to_string(), changes };
-        let change = SessionChange::default()
-            .chat_action(titled())
-            .session_action(StateAction::SessionChatUpdated(line))
-            .session_action(titled());
-        self.commit(change).await
     }
 
     /// Handles that the agent reports a resume token.

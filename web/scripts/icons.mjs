@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 const home = join(import.meta.dirname, '..');
-const source = readFileSync(join(home, 'src/app/logo.ts'), 'utf8');
+const source = readFileSync(join(home, 'src/ui/logo-paths.ts'), 'utf8');
 const [, shoe] = /SHOE = '([^']+)'/.exec(source);
 const [, feet] = /FEET = '([^']+)'/.exec(source);
 const [, nails] = /NAILS = '([^']+)'/.exec(source);

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';
-import { readFolderTrust } from '../src/chat/host-metadata.ts';
+import { readFolderTrust } from '../src/core/host-metadata.ts';
 import { isTrustRequest } from '../src/tools/question-answers.ts';
 import { decisionLabel, groupTrustItems, isRestricted, trustSummary } from '../src/trust/folder-trust.ts';
 

@@ -1,7 +1,7 @@
 /** QR codes compared with another encoder and the standard's examples. */
 
 import { expect, test } from 'vitest';
-import { encodeQrCode, errorCorrection, formatBits, type QrCode, versionBits } from '../src/app/qr-code.ts';
+import { encodeQrCode, errorCorrection, formatBits, type QrCode, versionBits } from '../src/shell/qr-code.ts';
 
 /** "hi" from an independent encoder: version 1, mask 2. */
 const HI = [

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
+import { sessionTag } from '../src/core/session-summary.ts';
 import {
   completeFolderNames,
   displayPath,
@@ -11,13 +12,7 @@ import {
 } from '../src/sessions/folder-paths.ts';
 import { rowOffsets, scrollTopForRow, visibleRows } from '../src/sessions/list-window.ts';
 import { highlightMatches, parseQuery, withFilter } from '../src/sessions/search-query.ts';
-import {
-  buildRows,
-  recentFolders,
-  type SessionListRow,
-  sessionTag,
-  shouldLoadMore,
-} from '../src/sessions/session-rows.ts';
+import { buildRows, recentFolders, type SessionListRow, shouldLoadMore } from '../src/sessions/session-rows.ts';
 
 const READ = 32;
 const ARCHIVED = 64;

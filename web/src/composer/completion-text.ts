@@ -1,8 +1,8 @@
 /** Finds the word to complete and applies a completion to the text. Offsets are UTF-16 units. Pure. */
 
 import type { CompletionItem } from '../ahp/index.ts';
+import { uriPath } from '../format.ts';
 import { strings } from '../strings.ts';
-import { uriPath } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface TextSpan {

@@ -3,7 +3,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
-import { SHORTCUTS, shortcutsInScope } from '../../src/app/shortcut-registry.ts';
 import {
   describeCompletion,
   findTriggerWord,
@@ -17,6 +16,7 @@ import {
   resolveKey,
 } from '../../src/composer/composer-keys.ts';
 import { MessageHistory, ownMessages } from '../../src/composer/message-history.ts';
+import { SHORTCUTS, shortcutsInScope } from '../../src/core/shortcut-registry.ts';
 
 function key(name: string): ComposerKey {
   const parts = name.split('+');

@@ -1,12 +1,12 @@
 /** Actions on sessions from any view: menu, shortcuts and dialogs. */
 
 import type { SessionSummary, Uri } from '../ahp/index.ts';
-import type { Page } from '../app/page.svelte.ts';
 import { strings } from '../strings.ts';
 import { copyText } from '../ui/clipboard.ts';
-import type { MenuItem } from '../ui/Menu.svelte';
+import type { MenuItem } from '../ui/menu-item.ts';
+import type { Page } from './page.svelte.ts';
 import { deleteSession, renameSession, setSessionArchived, setSessionRead, setSessionTag } from './session-commands.ts';
-import { isArchived, isUnread, sessionTag, sessionTitle } from './session-rows.ts';
+import { isArchived, isUnread, sessionTag, sessionTitle } from './session-summary.ts';
 
 export class SessionActions {
   readonly #page: Page;

@@ -1,7 +1,7 @@
 /** Session notifications: detects sessions that start waiting, fail or finish. Pure; `SessionNotifications.svelte` shows them. */
 
 import { activityOf, type SessionSummary, type Uri } from '../ahp/index.ts';
-import { isArchived, sessionTitle } from '../sessions/session-rows.ts';
+import { isArchived, sessionTitle } from '../core/session-summary.ts';
 import { strings } from '../strings.ts';
 
 export type SessionActivity = ReturnType<typeof activityOf>;

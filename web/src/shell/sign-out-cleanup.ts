@@ -1,11 +1,9 @@
 /** Clears unsent text on sign-out, in storage and in memory. Preferences stay. */
 
 import { blockWritesAfterSignOut, STORAGE_KEY_PREFIX } from '../composer/draft-storage.ts';
+import { NEW_SESSION_TEXT_KEY } from '../sessions/create-session.ts';
 import { clearCardState } from '../tools/card-state.svelte.ts';
 import { clearAllDrafts } from '../tools/questions/answer-drafts.svelte.ts';
-
-/** Storage key of the first message of a new session. */
-export const NEW_SESSION_TEXT_KEY = 'new.text';
 
 type ClearableStorage = Pick<Storage, 'key' | 'length' | 'removeItem'>;
 

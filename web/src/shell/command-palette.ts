@@ -9,7 +9,7 @@ import {
   matchesWords,
   searchWords,
   sessionTitle,
-} from '../sessions/session-rows.ts';
+} from '../core/session-summary.ts';
 import { strings } from '../strings.ts';
 import type { IconName } from '../ui/icons.ts';
 

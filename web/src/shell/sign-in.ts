@@ -1,7 +1,7 @@
 /** Sign-in and sign-out requests. A one-time code becomes an HttpOnly cookie and a page key of this origin. */
 
+import { clearPageKey, pageKeyHeaders, storePageKey } from '../core/page-key.ts';
 import { strings } from '../strings.ts';
-import { clearPageKey, pageKeyHeaders, storePageKey } from './page-key.ts';
 import { clearStoredText, clearTextInMemory } from './sign-out-cleanup.ts';
 
 /** The sign-in status of this browser. */

@@ -2,13 +2,12 @@
 
 import { createContext, tick } from 'svelte';
 import { browserEnvironment, Host, type Uri } from '../ahp/index.ts';
-import { hasUnsavedText } from '../composer/unsaved-guard.ts';
-import { SessionActions } from '../sessions/session-actions.svelte.ts';
-import { isWaiting } from '../sessions/session-rows.ts';
 import { focusMessageFieldUnlessTouch } from './message-field-focus.ts';
 import { webSocketProtocols } from './page-key.ts';
 import { Preferences } from './preferences.svelte.ts';
 import { formatRoute, parseRoute, type Route } from './route.ts';
+import { SessionActions } from './session-actions.svelte.ts';
+import { isWaiting } from './session-summary.ts';
 
 export interface Notice {
   readonly id: number;
@@ -67,14 +66,9 @@ export class Page {
     const clock = setInterval(() => {
       this.now = Date.now();
     }, MINUTE_MS / 2);
-    const onBeforeUnload = (event: BeforeUnloadEvent) => {
-      if (hasUnsavedText(() => sessionStorage)) event.preventDefault();
-    };
-    addEventListener('beforeunload', onBeforeUnload);
     this.host.start();
     return () => {
       removeEventListener('popstate', onPopState);
-      removeEventListener('beforeunload', onBeforeUnload);
       NARROW_QUERY.removeEventListener('change', onResize);
       clearInterval(clock);
       this.host.stop();

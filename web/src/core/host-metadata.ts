@@ -19,6 +19,21 @@ function asString(value: Json | undefined): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
+/** The host's stable code of a rejected action, such as `turnActive`. */
+export function readRejectionCode(meta: Meta | undefined): string | undefined {
+  return asString(hostMeta(meta).code);
+}
+
+/** Whether the queue of a session is paused until a user resumes it. */
+export function readQueuePaused(meta: Meta | undefined): boolean {
+  return hostMeta(meta).queuePaused === true;
+}
+
+/** The tag of a session. */
+export function readTag(meta: Meta | undefined): string | undefined {
+  return asString(hostMeta(meta).tag);
+}
+
 /** Token usage and cost of a turn or a session. */
 export interface UsageTotals {
   readonly input: number | undefined;

@@ -4,6 +4,7 @@ import { activityOf, hasFlag, type SessionSummary, StatusFlag, type Uri } from '
 import { uriName, uriPath } from '../format.ts';
 import { strings } from '../strings.ts';
 import { showInvisible } from '../ui/visible.ts';
+import { readTag } from './host-metadata.ts';
 
 /** The title of a session, with a fallback. */
 export function sessionTitle(session: { readonly title: string }): string {
@@ -22,9 +23,7 @@ export function folderName(session: SessionSummary): string {
 }
 
 export function sessionTag(session: SessionSummary): string | undefined {
-  const hostMeta = session._meta?.hostler;
-  const tag = typeof hostMeta === 'object' && hostMeta !== null && 'tag' in hostMeta ? hostMeta.tag : undefined;
-  return typeof tag === 'string' && tag !== '' ? tag : undefined;
+  return readTag(session._meta);
 }
 
 export function isWaiting(session: SessionSummary): boolean {

@@ -1,19 +1,19 @@
-/** The virtual layout of a long chat. */
+/** The layout of virtual lists: a long chat, and the session list. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ANCHOR_END, type ScrollAnchor, TurnLayout } from '../src/chat/turn-layout.ts';
+import { ANCHOR_END, type ScrollAnchor, VirtualLayout } from '../src/ui/virtual-layout.ts';
 
 const MARGINS = { above: 40, below: 20 };
 const ids = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => `t${from + at}`);
 
-function layout(from: number, to: number): TurnLayout {
-  const made = new TurnLayout(MARGINS);
+function layout(from: number, to: number): VirtualLayout {
+  const made = new VirtualLayout(MARGINS);
   made.arrange(ids(from, to), () => 100);
   return made;
 }
 
-describe('the turn layout', () => {
+describe('the virtual layout', () => {
   test('locates estimated and measured turns', () => {
     const turns = layout(0, 10);
     expect(turns.scrollHeight).toBe(1_060);
@@ -29,7 +29,25 @@ describe('the turn layout', () => {
     const turns = layout(0, 5_000);
     expect(turns.visibleRange(250_000, 800, 600)).toEqual({ from: 2_493, to: 2_514 });
     expect(turns.visibleRange(0, 800, 600)).toEqual({ from: 0, to: 14 });
-    expect(new TurnLayout(MARGINS).visibleRange(0, 800, 600)).toEqual({ from: 0, to: 0 });
+    expect(new VirtualLayout(MARGINS).visibleRange(0, 800, 600)).toEqual({ from: 0, to: 0 });
+  });
+
+  test('renders the visible items of known heights', () => {
+    const rows = new VirtualLayout();
+    rows.arrange(ids(0, 5_000), (at) => (at % 2 ? 50 : 30));
+    expect(rows.visibleRange(0, 400, 0)).toEqual({ from: 0, to: 11 });
+    expect(rows.visibleRange(4_000, 400, 100)).toEqual({ from: 97, to: 113 });
+    expect(rows.visibleRange(1e9, 400, 0)).toEqual({ from: 4_999, to: 5_000 });
+    expect(new VirtualLayout().visibleRange(0, 400, 0)).toEqual({ from: 0, to: 0 });
+  });
+
+  test('scrolls only as far as an item needs', () => {
+    const rows = new VirtualLayout();
+    rows.arrange(ids(0, 5_000), (at) => (at % 2 ? 50 : 30));
+    expect(rows.scrollToShow(0, 200, 400)).toBe(0);
+    expect(rows.scrollToShow(5, 100, 400)).toBe(100);
+    expect(rows.scrollToShow(11, 0, 400)).toBe(80);
+    expect(layout(0, 10).scrollToShow(0, 200, 400)).toBe(MARGINS.above);
   });
 
   test('stays at the end while it grows', () => {
@@ -43,7 +61,7 @@ describe('the turn layout', () => {
   test('stays at a turn while others are measured or loaded above', () => {
     const turns = layout(100, 200);
     const place = turns.anchorAt(1_070, 500);
-    expect(place).toEqual({ at: 'turn', id: 't110', offset: 30 });
+    expect(place).toEqual({ at: 'item', key: 't110', offset: 30 });
     turns.measure('t105', 400);
     expect(turns.scrollFor(place, 500)).toBe(1_370);
     turns.arrange(ids(0, 200), () => 100);
@@ -52,20 +70,20 @@ describe('the turn layout', () => {
 
   test('never scrolls beyond its height', () => {
     const turns = layout(0, 3);
-    expect(turns.scrollFor({ at: 'turn', id: 't2', offset: 90 }, 300)).toBe(60);
-    expect(turns.scrollFor({ at: 'turn', id: 't0', offset: -500 }, 300)).toBe(0);
-    expect(turns.scrollFor({ at: 'turn', id: 'gone', offset: 0 }, 300)).toBe(60);
+    expect(turns.scrollFor({ at: 'item', key: 't2', offset: 90 }, 300)).toBe(60);
+    expect(turns.scrollFor({ at: 'item', key: 't0', offset: -500 }, 300)).toBe(0);
+    expect(turns.scrollFor({ at: 'item', key: 'gone', offset: 0 }, 300)).toBe(60);
     expect(turns.scrollFor(ANCHOR_END, 5_000)).toBe(0);
   });
 
   test('steps from message to message', () => {
     const turns = layout(0, 10);
-    expect(turns.turnAfterStep(40 + 300, 1)).toBe('t4');
-    expect(turns.turnAfterStep(40 + 300, -1)).toBe('t2');
-    expect(turns.turnAfterStep(40 + 360, -1)).toBe('t3');
-    expect(turns.turnAfterStep(40 + 290, -1)).toBe('t2');
-    expect(turns.turnAfterStep(0, -1)).toBeUndefined();
-    expect(turns.turnAfterStep(9_000, 1)).toBeUndefined();
+    expect(turns.keyAfterStep(40 + 300, 1)).toBe('t4');
+    expect(turns.keyAfterStep(40 + 300, -1)).toBe('t2');
+    expect(turns.keyAfterStep(40 + 360, -1)).toBe('t3');
+    expect(turns.keyAfterStep(40 + 290, -1)).toBe('t2');
+    expect(turns.keyAfterStep(0, -1)).toBeUndefined();
+    expect(turns.keyAfterStep(9_000, 1)).toBeUndefined();
   });
 
   test('keeps the anchored turn in place through any change', () => {
@@ -77,9 +95,9 @@ describe('the turn layout', () => {
         expect(turns.scrollFor(place, 700)).toBeCloseTo(scroll);
         turns.arrange(ids(100 - Math.min(100, older), 300), () => 100);
         for (const { turn, height } of changes) turns.measure(`t${100 + turn}`, height);
-        if (place.at !== 'turn') return;
+        if (place.at !== 'item') return;
         const next = turns.scrollFor(place, 700);
-        const distance = next - MARGINS.above - turns.top(turns.indexOf(place.id));
+        const distance = next - MARGINS.above - turns.top(turns.indexOf(place.key));
         // Except at the ends, where there is nothing to scroll to.
         if (next > 0 && next < turns.scrollHeight - 700) expect(distance).toBeCloseTo(place.offset);
         const { from, to } = turns.visibleRange(next, 700, 300);

@@ -33,11 +33,6 @@ export function insertCompletion(
   return { text: head + space + rest, cursor: head.length + 1 };
 }
 
-/** The next index, wrapping around. */
-export function wrapIndex(at: number, by: number, count: number): number {
-  return count === 0 ? -1 : (at + by + count) % count;
-}
-
 export interface CompletionOffer {
   readonly icon: IconName;
   readonly label: string;

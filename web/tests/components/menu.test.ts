@@ -73,7 +73,11 @@ test('the trigger toggles the menu, and a press elsewhere closes it without movi
 test('choices are radio items, and the chosen one has the focus', async () => {
   const { trigger } = renderMenu(true);
   await click(trigger);
-  expect(allByRole('menuitemradio').map((item) => item.getAttribute('aria-checked'))).toEqual(['false', 'true', 'false']);
+  expect(allByRole('menuitemradio').map((item) => item.getAttribute('aria-checked'))).toEqual([
+    'false',
+    'true',
+    'false',
+  ]);
   expect(focusedName()).toBe('Two');
 });
 

@@ -51,7 +51,9 @@ function accessibleName(element: Element): string {
 }
 
 export function allByRole(role: string, root: ParentNode = document.body): readonly HTMLElement[] {
-  const native = Object.entries(NATIVE_ROLES).flatMap(([selector, of]) => (of === role ? [`${selector}:not([role])`] : []));
+  const native = Object.entries(NATIVE_ROLES).flatMap(([selector, of]) =>
+    of === role ? [`${selector}:not([role])`] : [],
+  );
   return [...root.querySelectorAll<HTMLElement>([`[role="${role}"]`, ...native].join(', '))];
 }
 

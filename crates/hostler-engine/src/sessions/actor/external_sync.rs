@@ -27,7 +27,7 @@ use crate::clock::ClockExt as _;
 use crate::external_sessions::{is_active_elsewhere, is_recent};
 use crate::sessions::action_mapper::{ActionBuffer, activity_action};
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::turn::{AgentPhase, TurnInput, TurnPhase};
+use crate::sessions::turn::AgentPhase;
 
 /// Maximum time that a request waits for a transcript sync; later changes arrive as actions.
 pub(super) const TRANSCRIPT_SYNC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -75,8 +75,6 @@ pub(super) struct ExternalSync {
     failures: u32,
     /// Whether the running turn has the notice that another process continued the conversation.
     is_noted_in_turn: bool,
-    /// Whether the conversation has continued without the agent.
-    agent_is_stale: bool,
     /// Whether a queued message waits for another process's turn to end.
     queue_waits: bool,
 }
@@ -92,7 +90,7 @@ impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.ctx.session.resume_token.as_ref().filter(|_| self.ctx.session.is_stored)?;
-        let transcript_store = self.ctx.host.drivers.get(&self.ctx.session.session.provider)?.transcript_store()?;
+        let transcript_store = self.ctx.host.agents.driver(&self.ctx.session.session.provider)?.transcript_store()?;
         let conversation = transcript_store.conversation_id(token).unwrap_or(self.ctx.session.conversation);
         Some((transcript_store, conversation))
     }
@@ -200,24 +198,6 @@ impl SessionActor {
         self.external_sync.queue_waits = true;
     }
 
-    /// Whether the agent does not know turns of other processes.
-    pub(super) fn is_agent_stale(&self) -> bool {
-        self.external_sync.agent_is_stale
-    }
-
-    /// Clears the flag: an agent that is opened now reads the current transcript.
-    pub(super) fn clear_agent_stale(&mut self) {
-        self.external_sync.agent_is_stale = false;
-    }
-
-    /// Closes a stale agent once it is idle.
-    pub(super) async fn retire_stale_agent(&mut self) {
-        let waits = matches!(self.machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
-        if self.external_sync.agent_is_stale && waits && *self.machine.turn_phase() == TurnPhase::None {
-            self.perform(vec![SessionEffect::Turn(TurnInput::RetireAgent)]).await;
-        }
-    }
-
     // ── External turns ────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Appends new external turns. `false` if more remain: then another call continues from there.
@@ -276,7 +256,7 @@ impl SessionActor {
         }
         if news.iter().any(|new| !matches!(new, ExternalTurnRef::Abandoned(_))) {
             // The agent remembers another conversation.
-            self.external_sync.agent_is_stale |= self.machine.agent_phase() != AgentPhase::Absent;
+            self.agent.is_stale |= self.machine.agent_phase() != AgentPhase::Absent;
         }
         let forgets = self.has_switched_branch(&transcript, first, synced_through);
         let all = news.len() <= MAX_EXTERNAL_BATCH_TURNS;
@@ -346,7 +326,7 @@ impl SessionActor {
     }
 
     pub(super) fn is_own_prompt(&self, message: Uuid) -> bool {
-        self.ctx.host.prompt_ids.is_minted_here(self.ctx.session.conversation, message)
+        self.ctx.host.external.is_own_prompt(self.ctx.session.conversation, message)
     }
 
     /// Which turns of the transcript belong to this host, by their ids. A turn without a message belongs to the process
@@ -398,7 +378,7 @@ impl SessionActor {
 
     /// Adds a notice to the running turn that another process has continued the conversation.
     async fn note_external_turn(&mut self) {
-        (self.external_sync.sync_again, self.external_sync.agent_is_stale) = (true, true);
+        (self.external_sync.sync_again, self.agent.is_stale) = (true, true);
         if std::mem::replace(&mut self.external_sync.is_noted_in_turn, true) {
             return;
         }

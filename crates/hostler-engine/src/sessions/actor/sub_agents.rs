@@ -24,6 +24,9 @@ use crate::sessions::session::{new_message, title_from_text};
 use crate::sessions::sub_agent_chat;
 use crate::uri;
 
+#[cfg(test)]
+mod tests;
+
 /// The component: the running sub-agents, by the driver's ids.
 #[derive(Debug, Default)]
 pub(super) struct SubAgents {
@@ -186,7 +189,7 @@ impl SubAgents {
             is_background,
         };
         self.active.insert(agent, worker);
-        ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        ctx.host.catalog.notify_sub_agent_chat_started();
         ctx.update_summaries().await;
     }
 

@@ -160,9 +160,7 @@ impl SessionActor {
         let gate = Arc::clone(&self.ctx.gate);
         let preview = tokio::task::spawn_blocking(move || {
             let place = DiskResolver.resolve(&proposal.path).ok()?;
-            let reading = serde_json::json!({ "file_path": place }).to_string();
-            let readable = gate.evaluate_anew(None, "Read", &reading).decision == GateDecision::Allow;
-            readable.then(|| proposal.diff_preview(&place)).flatten()
+            gate.may_read(&place).then(|| proposal.diff_preview(&place)).flatten()
         });
         self.ctx.tasks.spawn(async move {
             let edit = tokio::time::timeout(PREPARATION_TIMEOUT, preview).await.ok().and_then(Result::ok).flatten();
@@ -172,12 +170,8 @@ impl SessionActor {
 
     async fn display_permission_request(&mut self, request: PermissionRequest, edit: Option<FileEdit>) {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
-        let input = request.input.get();
-        let ruling = self.ctx.gate.evaluate(&call, &request.tool, input);
-        // An ask rule overrides every allow rule, so no allow rule is offered against it.
-        let offers = ruling.decided_by != "rule";
-        let suggestions = if offers { self.ctx.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };
-        let choices = ToolCallOptions::new(&suggestions);
+        let review = self.ctx.gate.review(&call, &request.tool, &request.input).await;
+        let choices = ToolCallOptions::new(&review.suggestions);
         // A sub-agent without a chat asks in its parent's chat.
         let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
         let home = self.target_of(worker.as_deref());
@@ -203,7 +197,7 @@ impl SessionActor {
         self.publish_input_needed(needed).await;
         self.start_answer_timeout(id);
         // Rules or permission mode changed after the agent asked.
-        if ruling.decision != GateDecision::Ask {
+        if review.decision != GateDecision::Ask {
             self.reevaluate_pending_calls().await;
         }
     }

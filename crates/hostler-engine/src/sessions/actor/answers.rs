@@ -79,10 +79,8 @@ impl SessionActor {
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
         let (worker, tool) = (open.chat_sub_agent.clone(), open.tool.clone());
         let home = self.target_of(worker.as_deref());
-        if approved
-            && let GateDecision::Deny(why) = self.ctx.gate.evaluate_anew(Some(&call), &open.tool, input.get()).decision
-        {
-            return Err(ActionRejection::CallDenied { reason: why });
+        if approved && let Some(reason) = self.ctx.gate.find_denial(&call, &open.tool, &input).await {
+            return Err(ActionRejection::CallDenied { reason });
         }
         let entry = AuditEntry {
             at_ms: self.ctx.host.clock.now_ms(),
@@ -168,7 +166,8 @@ impl SessionActor {
         let waiting: Vec<_> = self.pending_requests.permissions().map(|open| open.call_id.clone()).collect();
         for call in waiting {
             let Some(open) = self.pending_requests.permission(&call) else { continue };
-            let ruling = self.ctx.gate.evaluate(&call, &open.tool, open.input.get());
+            // Without an evaluation, the calls remain pending: a person's approval is checked as well.
+            let Some(ruling) = self.ctx.gate.evaluate(&call, &open.tool, &open.input).await else { return };
             let (approved, message) = match ruling.decision {
                 GateDecision::Ask => continue,
                 GateDecision::Allow => (true, None),

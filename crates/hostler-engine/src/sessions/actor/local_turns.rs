@@ -114,7 +114,7 @@ impl SessionActor {
         let call = format!("local-{turn}");
         let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
         let input: Arc<RawValue> = input.into();
-        let denied = self.ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
+        let denied = self.ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, &input).await;
         let who = self.ctx.turn.client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
         self.ctx
             .write_audit(vec![AuditEntry {

@@ -285,6 +285,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     let (gate, decisions) = SessionGate::new(
         places,
         Arc::clone(&host.permissions.rules),
+        Arc::clone(&host.permissions.gate_workers),
         mode,
         session.rules.clone(),
         Arc::clone(&host.clock),

@@ -19,6 +19,7 @@ use hostler_driver::{AbandonedTurn, LoadedTurn, Transcript, TranscriptStore, Tra
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::effect::SessionEffect;
 use super::external_turns::ExternalTurnRef;
 use super::unconfirmed_commands::ConfirmedCommands;
 use super::{SessionActor, SessionInput};
@@ -74,9 +75,6 @@ pub(super) struct ExternalSync {
     failures: u32,
     /// Whether the running turn has the notice that another process continued the conversation.
     is_noted_in_turn: bool,
-    /// Start and end of this host's last turn, by the host's clock.
-    turn_started_ms: Option<i64>,
-    turn_ended_ms: Option<i64>,
     /// Whether the conversation has continued without the agent.
     agent_is_stale: bool,
     /// Whether a queued message waits for another process's turn to end.
@@ -128,16 +126,10 @@ impl SessionActor {
         self.ctx.tasks.spawn(async move { SessionInput::TranscriptOpened(transcript_store.open(conversation).await) });
     }
 
-    /// Records that a turn of this host starts or continues.
-    pub(super) fn mark_turn_started(&mut self) {
-        (self.external_sync.turn_started_ms, self.external_sync.turn_ended_ms) =
-            (Some(self.ctx.host.clock.now_ms()), None);
-    }
-
     /// Records that the turn has ended, and starts the sync that was deferred during it.
     pub(super) fn mark_turn_ended(&mut self) {
         self.external_sync.is_noted_in_turn = false;
-        self.external_sync.turn_ended_ms = Some(self.ctx.host.clock.now_ms());
+        self.ctx.turn.ended_ms = Some(self.ctx.host.clock.now_ms());
         if std::mem::take(&mut self.external_sync.sync_again) && !self.external_sync.is_syncing {
             self.start_sync();
         }
@@ -153,8 +145,7 @@ impl SessionActor {
             self.handle_transcript_changed();
         }
         if !self.external_sync.is_active_elsewhere && std::mem::take(&mut self.external_sync.queue_waits) {
-            let queue = self.queue_changed_input(false);
-            self.drive(queue).await;
+            self.perform(vec![SessionEffect::QueueChanged { resume: false }]).await;
         }
     }
 
@@ -223,7 +214,7 @@ impl SessionActor {
     pub(super) async fn retire_stale_agent(&mut self) {
         let waits = matches!(self.machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
         if self.external_sync.agent_is_stale && waits && *self.machine.turn_phase() == TurnPhase::None {
-            self.drive(TurnInput::RetireAgent).await;
+            self.perform(vec![SessionEffect::Turn(TurnInput::RetireAgent)]).await;
         }
     }
 
@@ -392,7 +383,7 @@ impl SessionActor {
     /// yet, so the transcript does not show the two branches yet.
     pub(super) fn is_concurrent_turn(&self, loaded: &LoadedTurn) -> bool {
         let began = loaded.started_at.as_ref().and_then(|began| began.parse::<Timestamp>().ok());
-        let ran = self.external_sync.turn_started_ms.zip(self.external_sync.turn_ended_ms);
+        let ran = self.ctx.turn.started_ms.zip(self.ctx.turn.ended_ms);
         began.zip(ran).is_some_and(|(at, (began, ended))| (began..=ended).contains(&at.as_millisecond()))
     }
 

@@ -6,17 +6,15 @@
 //! may know an older value, and after a restart.
 
 use ahp_types::StateAction;
-use ahp_types::actions::{
-    PartialChatSummary, SessionChatUpdatedAction, SessionMetaChangedAction, SessionTitleChangedAction,
-};
+use ahp_types::actions::SessionMetaChangedAction;
 use ahp_types::common::JsonObject;
 use hostler_driver::{ConversationTag, ExternalConversation, ResumeToken};
-use hostler_store::{BatchDurability, StoreError};
+use hostler_store::BatchDurability;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::SessionActor;
-use super::session_change::SessionChange;
+use super::context::SessionContext;
 use crate::external_sessions::{MetadataUpdate, TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
 
@@ -29,71 +27,30 @@ enum PendingMetadata {
 }
 
 impl SessionActor {
-    /// The id of the agent's current conversation.
-    pub(super) fn current_conversation(&self) -> Uuid {
-        let token = self.ctx.session.resume_token.as_ref();
-        token.and_then(|token| self.conversation_of_token(token)).unwrap_or(self.ctx.session.conversation)
-    }
-
-    fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
-        self.ctx.host.transcript_store(&self.ctx.session.session.provider)?.conversation_id(token)
-    }
-
-    /// Stores the resume token, and the conversation's owner.
-    pub(super) async fn store_resume_token(&mut self, token: ResumeToken) {
-        let conversation = self.conversation_of_token(&token);
-        let record = match (SessionRecord::Resume { token }).to_host_record(&self.ctx.session.chat_uri) {
-            Ok(record) => record,
-            Err(error) => return tracing::error!(%error, "failed to encode a host record; skipped"),
-        };
-        let mut batch = self.ctx.new_batch(BatchDurability::Stream).record(record);
-        if let Some(id) = conversation {
-            batch = batch.conversation(id.to_string(), Some(&self.ctx.session.uri));
-            self.ctx.host.sessions().conversation_owners.insert(id, Some(self.ctx.session.uri.clone()));
-        }
-        self.ctx.submit(batch).await;
-        self.write_pending_metadata(PendingMetadata::Both);
-    }
-
     /// Writes a person's title to the transcript, as soon as there is one.
     pub(super) async fn write_title_to_transcript(&mut self) {
         self.title_set_beside_agent |= self.agent.has_process();
-        self.store_metadata_sync(MetadataSync { is_title_pending: true, ..self.ctx.session.metadata_sync.clone() })
+        self.ctx
+            .store_metadata_sync(MetadataSync { is_title_pending: true, ..self.ctx.session.metadata_sync.clone() })
             .await;
-        self.write_pending_metadata(PendingMetadata::Title);
+        self.ctx.write_pending_metadata(PendingMetadata::Title);
     }
 
     /// Handles that a person has set or removed the tag; the transcript, if there is one, contains it already.
     pub(super) async fn handle_tag_changed(&mut self, tag: Option<String>) {
         self.tag_set_beside_agent |= self.agent.has_process();
-        self.store_metadata_sync(MetadataSync {
-            is_tag_pending: self.agent.has_process(),
-            ..self.ctx.session.metadata_sync.clone()
-        })
-        .await;
-        self.set_tag(tag).await;
-    }
-
-    /// Enqueues pending metadata after earlier writes to the same transcript.
-    fn write_pending_metadata(&self, due: PendingMetadata) {
-        if self.ctx.session.resume_token.is_none() {
-            return;
-        }
-        let MetadataSync { is_title_pending: title_due, is_tag_pending: tag_due, .. } = self.ctx.session.metadata_sync;
-        let (provider, conversation) = (&self.ctx.session.session.provider, self.current_conversation());
-        if title_due && due != PendingMetadata::Tag {
-            let title = self.ctx.session.session.title.clone();
-            self.ctx.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
-        }
-        if tag_due && due != PendingMetadata::Title {
-            let tag = session_tag(self.ctx.session.session.meta.as_ref()).map(str::to_owned);
-            self.ctx.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
-        }
+        self.ctx
+            .store_metadata_sync(MetadataSync {
+                is_tag_pending: self.agent.has_process(),
+                ..self.ctx.session.metadata_sync.clone()
+            })
+            .await;
+        self.ctx.set_tag(tag).await;
     }
 
     /// Resumes pending writes from before a restart when the session is opened.
     pub(super) fn resume_metadata_writes(&self) {
-        self.write_pending_metadata(PendingMetadata::Both);
+        self.ctx.write_pending_metadata(PendingMetadata::Both);
     }
 
     /// Writes the metadata again after the agent has ended, because some builds rewrite the title and tag that they
@@ -101,9 +58,9 @@ impl SessionActor {
     pub(super) fn rewrite_metadata(&mut self) {
         let beside = (std::mem::take(&mut self.title_set_beside_agent), std::mem::take(&mut self.tag_set_beside_agent));
         match beside {
-            (true, true) => self.write_pending_metadata(PendingMetadata::Both),
-            (true, false) => self.write_pending_metadata(PendingMetadata::Title),
-            (false, true) => self.write_pending_metadata(PendingMetadata::Tag),
+            (true, true) => self.ctx.write_pending_metadata(PendingMetadata::Both),
+            (true, false) => self.ctx.write_pending_metadata(PendingMetadata::Title),
+            (false, true) => self.ctx.write_pending_metadata(PendingMetadata::Tag),
             (false, false) => {}
         }
     }
@@ -113,7 +70,7 @@ impl SessionActor {
         if record.id == self.ctx.session.conversation {
             self.restart_import();
         }
-        if record.id != self.current_conversation() {
+        if record.id != self.ctx.current_conversation() {
             return;
         }
         self.handle_transcript_changed();
@@ -134,13 +91,14 @@ impl SessionActor {
                 self.write_unless_writing(conversation, PendingMetadata::Tag)
             }
             true => {
-                self.store_metadata_sync(MetadataSync {
-                    is_tag_pending: false,
-                    ..self.ctx.session.metadata_sync.clone()
-                })
-                .await
+                self.ctx
+                    .store_metadata_sync(MetadataSync {
+                        is_tag_pending: false,
+                        ..self.ctx.session.metadata_sync.clone()
+                    })
+                    .await
             }
-            false if is_news => self.set_tag(tag.text().map(str::to_owned)).await,
+            false if is_news => self.ctx.set_tag(tag.text().map(str::to_owned)).await,
             false => {}
         }
     }
@@ -151,63 +109,107 @@ impl SessionActor {
             &self.ctx.session.metadata_sync;
         let (is_old, is_due) = (title.is_none() || title == *before, *title_due);
         if title.as_ref() == Some(&self.ctx.session.session.title) {
-            self.store_metadata_sync(MetadataSync {
-                transcript_title: title,
-                is_title_pending: false,
-                ..self.ctx.session.metadata_sync.clone()
-            })
-            .await;
+            self.ctx
+                .store_metadata_sync(MetadataSync {
+                    transcript_title: title,
+                    is_title_pending: false,
+                    ..self.ctx.session.metadata_sync.clone()
+                })
+                .await;
         } else if is_old && is_due {
             self.write_unless_writing(conversation, PendingMetadata::Title);
         } else if !is_old && !self.ctx.host.metadata_writer.is_writing(conversation) {
             let Some(new) = title.clone() else { return };
-            if let Err(error) = self.set_title(new).await {
+            if let Err(error) = self.ctx.set_title(new).await {
                 return tracing::warn!(%error, "failed to store a session's new title");
             }
             self.ctx.host.metadata_writer.supersede_title(conversation);
-            self.store_metadata_sync(MetadataSync {
-                transcript_title: title,
-                is_title_pending: false,
-                ..self.ctx.session.metadata_sync.clone()
-            })
-            .await;
+            self.ctx
+                .store_metadata_sync(MetadataSync {
+                    transcript_title: title,
+                    is_title_pending: false,
+                    ..self.ctx.session.metadata_sync.clone()
+                })
+                .await;
             self.ctx.update_summaries().await;
         }
     }
 
     fn write_unless_writing(&self, conversation: Uuid, due: PendingMetadata) {
         if !self.ctx.host.metadata_writer.has_pending_writes(conversation) {
-            self.write_pending_metadata(due);
+            self.ctx.write_pending_metadata(due);
+        }
+    }
+}
+
+impl SessionContext {
+    /// The id of the agent's current conversation.
+    pub(super) fn current_conversation(&self) -> Uuid {
+        let token = self.session.resume_token.as_ref();
+        token.and_then(|token| self.conversation_of_token(token)).unwrap_or(self.session.conversation)
+    }
+
+    fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
+        self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
+    }
+
+    /// Stores the resume token, and the conversation's owner.
+    pub(super) async fn store_resume_token(&mut self, token: ResumeToken) {
+        let conversation = self.conversation_of_token(&token);
+        let record = match (SessionRecord::Resume { token }).to_host_record(&self.session.chat_uri) {
+            Ok(record) => record,
+            Err(error) => return tracing::error!(%error, "failed to encode a host record; skipped"),
+        };
+        let mut batch = self.new_batch(BatchDurability::Stream).record(record);
+        if let Some(id) = conversation {
+            batch = batch.conversation(id.to_string(), Some(&self.session.uri));
+            self.host.sessions().conversation_owners.insert(id, Some(self.session.uri.clone()));
+        }
+        self.submit(batch).await;
+        self.write_pending_metadata(PendingMetadata::Both);
+    }
+
+    /// Enqueues pending metadata after earlier writes to the same transcript.
+    fn write_pending_metadata(&self, due: PendingMetadata) {
+        if self.session.resume_token.is_none() {
+            return;
+        }
+        let MetadataSync { is_title_pending: title_due, is_tag_pending: tag_due, .. } = self.session.metadata_sync;
+        let (provider, conversation) = (&self.session.session.provider, self.current_conversation());
+        if title_due && due != PendingMetadata::Tag {
+            let title = self.session.session.title.clone();
+            self.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
+        }
+        if tag_due && due != PendingMetadata::Title {
+            let tag = session_tag(self.session.session.meta.as_ref()).map(str::to_owned);
+            self.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
         }
     }
 
     /// Stores what is known about the transcript's metadata.
-    async fn store_metadata_sync(&mut self, notes: MetadataSync) {
-        if self.ctx.session.metadata_sync != notes {
-            self.ctx.session.metadata_sync = notes.clone();
-            self.ctx.append_record(&SessionRecord::MetadataSynced { metadata_sync: notes }).await;
+    pub(super) async fn store_metadata_sync(&mut self, notes: MetadataSync) {
+        if self.session.metadata_sync != notes {
+            self.session.metadata_sync = notes.clone();
+            self.append_record(&SessionRecord::MetadataSynced { metadata_sync: notes }).await;
         }
     }
 
     async fn set_tag(&mut self, tag: Option<String>) {
-        if session_tag(self.ctx.session.session.meta.as_ref()) == tag.as_deref() {
+        if session_tag(self.session.session.meta.as_ref()) == tag.as_deref() {
             return;
         }
-        let meta = Some(tagged(self.ctx.session.session.meta.as_ref(), tag.as_deref()));
-        self.ctx.publish_session_action(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
-        self.ctx.update_summaries().await;
+        let meta = Some(tagged(self.session.session.meta.as_ref(), tag.as_deref()));
+        self.publish_session_action(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
+        self.update_summaries().await;
     }
 
-    /// Sets the title: the default chat has the session's title.
-    pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
-        let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-        let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-        let line = SessionChatUpdatedAction { chat: self.ctx.session.chat_uri.to_string(), changes };
-        let change = SessionChange::default()
-            .chat_action(titled())
-            .session_action(StateAction::SessionChatUpdated(line))
-            .session_action(titled());
-        self.ctx.commit(change).await
+    /// Handles that the agent reports a resume token.
+    pub(super) async fn update_resume_token(&mut self, token: ResumeToken) {
+        if self.session.resume_token.as_ref() == Some(&token) {
+            return;
+        }
+        self.session.resume_token = Some(token.clone());
+        self.store_resume_token(token).await;
     }
 }
 

@@ -3,20 +3,18 @@
 //! If the model had started to answer (a host record states it), the agent is asked to continue; otherwise it receives
 //! the original message.
 
-use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnResumeAction;
 use ahp_types::state::{ResponsePart, TurnState};
+use ahp_types::{ActionOrigin, StateAction};
 use hostler_driver::TranscriptStoreError;
 
-use super::SessionActor;
+use super::context::SessionContext;
 use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
 use super::pending_messages::last_steering_message;
 use super::session_change::SessionChange;
 use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::ActionMapper;
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::session::Dispatch;
-use crate::sessions::turn::TurnInput;
 
 /// The prompt for an agent that has the turn's message already.
 const CONTINUE_PROMPT: &str = "Continue where you left off.";
@@ -36,17 +34,15 @@ pub(super) fn with_last_steering(mut prompt: String, parts: &[ResponsePart]) -> 
     prompt
 }
 
-impl SessionActor {
-    pub(super) async fn handle_turn_resumed(
+impl SessionContext {
+    /// Resumes the last turn, if it failed, and returns its id. The agent is not running a turn.
+    pub(super) async fn resume_turn(
         &mut self,
-        dispatch: &Dispatch,
+        origin: ActionOrigin,
         action: ChatTurnResumeAction,
-    ) -> Result<(), ActionRejection> {
-        if self.ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
-            return Err(ActionRejection::TurnActive);
-        }
-        self.check_not_active_elsewhere().await?;
-        let last = self.ctx.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
+        has_process: bool,
+    ) -> Result<String, ActionRejection> {
+        let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
         let resumable = match turn.response_parts.last() {
             Some(ResponsePart::Error(error)) => error.resumable == Some(true),
@@ -55,55 +51,47 @@ impl SessionActor {
         if turn.state != TurnState::Error || !resumable {
             return Err(ActionRejection::TurnNotResumable);
         }
-        if self.ctx.host.local_command(&turn.message.text).is_some() {
+        if self.host.local_command(&turn.message.text).is_some() {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
-        self.recheck_delivered(&id).await;
+        if !has_process {
+            self.recheck_delivered(&id).await;
+        }
         let change = SessionChange::default()
-            .client_chat_action(StateAction::ChatTurnResume(action), Some(dispatch.origin()))
+            .client_chat_action(StateAction::ChatTurnResume(action), Some(origin))
             .persist_session();
-        self.ctx.commit(change).await?;
+        self.commit(change).await?;
         self.set_running_turn(ActionMapper::resumed(id.clone(), parts)).await;
-        let need = self.agent_preparation();
-        self.drive(TurnInput::Accepted { turn: id, preparation: need }).await;
-        Ok(())
+        Ok(id)
     }
 
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
     /// when it is opened again. Then the message is sent once more.
     async fn recheck_delivered(&mut self, turn: &str) {
-        if self.ctx.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
+        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
             tracing::info!(
-                session = &*self.ctx.session.uri,
+                session = &*self.session.uri,
                 "the message is missing from the transcript; sending it again"
             );
-            self.ctx.session.delivered_turn = None;
+            self.session.delivered_turn = None;
         }
     }
 
     /// Whether an agent that is opened now does not know the message that the last one received.
     async fn has_lost_message(&mut self) -> bool {
-        if self.agent.has_process() {
-            return false;
-        }
-        let transcript_store = self.ctx.host.transcript_store(&self.ctx.session.session.provider);
-        let (Some(prompt), Some(transcript_store)) = (self.ctx.session.delivered_prompt_id, transcript_store) else {
+        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
             // Without a token the agent starts a new conversation.
-            return self.ctx.session.resume_token.is_none();
+            return self.session.resume_token.is_none();
         };
-        match self
-            .ctx
-            .host
-            .clock
-            .timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(self.current_conversation()))
-            .await
-        {
+        let opened = transcript_store.open(self.current_conversation());
+        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, opened).await {
             Some(Ok(transcript)) => !transcript.turns().iter().any(|mark| mark.message_id == Some(prompt)),
             Some(Err(TranscriptStoreError::Missing)) => {
-                if self.ctx.session.turn_storage.total_turns(&self.ctx.session.chat) == 1 {
+                if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
                     // There is no conversation to resume yet.
-                    self.ctx.session.resume_token = None;
+                    self.session.resume_token = None;
                 }
                 true
             }

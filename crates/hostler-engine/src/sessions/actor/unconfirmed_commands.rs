@@ -12,6 +12,7 @@ use hostler_driver::{Prompt, Transcript, TurnOrigin};
 use uuid::Uuid;
 
 use super::SessionActor;
+use super::context::SessionContext;
 use crate::sessions::record::{SessionRecord, UnconfirmedCommand};
 
 /// The command by which a model change appears in the transcript.
@@ -35,12 +36,12 @@ impl ConfirmedCommands {
     }
 }
 
-impl SessionActor {
+impl SessionContext {
     /// Tracks a message that is being sent to the agent.
     pub(super) fn track_sent_message(&mut self, prompt: &Prompt, id: Uuid) {
         let command = prompt.expose().trim_start().starts_with('/').then(|| normalize_whitespace(prompt.expose()));
         // A message matters only as a position after unconfirmed commands.
-        if command.is_some() || !self.ctx.session.unconfirmed_commands.is_empty() {
+        if command.is_some() || !self.session.unconfirmed_commands.is_empty() {
             self.add_unconfirmed_command(UnconfirmedCommand { prompt_id: Some(id), command_text: command });
         }
     }
@@ -55,16 +56,18 @@ impl SessionActor {
 
     fn add_unconfirmed_command(&mut self, sent: UnconfirmedCommand) {
         self.unwritten_records.push(SessionRecord::CommandSent { command: sent.clone() });
-        self.ctx.session.add_unconfirmed_command(sent);
+        self.session.add_unconfirmed_command(sent);
     }
 
     /// Writes the host records of sent commands.
     pub(super) async fn write_unwritten_records(&mut self) {
         for record in std::mem::take(&mut self.unwritten_records) {
-            self.ctx.append_record(&record).await;
+            self.append_record(&record).await;
         }
     }
+}
 
+impl SessionActor {
     /// Finds this host's commands in the transcript from an index on, and marks the owners of these turns.
     pub(super) async fn confirm_own_commands(
         &self,

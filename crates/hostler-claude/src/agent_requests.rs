@@ -1,11 +1,12 @@
-//! Requests from the agent over the control protocol: answered at once, or pending until a person answers.
+//! Requests from the agent over the control protocol: answered by the gate's decision, or pending until a person
+//! answers.
 //!
-//! Every request gets an answer, because an unanswered one blocks the agent forever. Hooks are answered at once (a
-//! delayed hook times out, and older builds then run the tool); a permission request may wait for a person without
-//! limit. Requests that cannot be parsed are denied.
+//! Every request gets an answer, because an unanswered one blocks the agent forever. Hooks do not wait for a person (a
+//! delayed hook times out, and older builds then run the tool); a permission request may wait for one without limit.
+//! Requests that cannot be parsed are denied.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hostler_driver::{
@@ -24,6 +25,7 @@ use crate::wire::{
 const MAX_PENDING_REQUESTS: usize = 256;
 
 const UNREADABLE_REQUEST_MESSAGE: &str = "The host could not parse this request and rejected it.";
+const UNDECIDED_REQUEST_MESSAGE: &str = "The host did not decide on this request and rejected it.";
 const TOO_MANY_REQUESTS_MESSAGE: &str = "Too many requests are pending.";
 const SKIPPED_QUESTION_MESSAGE: &str = "The user does not want to answer.";
 
@@ -63,25 +65,27 @@ pub(crate) struct RequestResolution {
 }
 
 impl AgentRequests {
-    /// Handles a request of the agent. The answer to a hook carries steering text, if there is any, but only when the
+    /// Handles a request of the agent, with the gate's decision on its call. Without a decision, the call is denied. The
+    /// answer to a hook carries steering text, if there is any, but only when the
     /// call is over or will not run: both builds forget text that comes with the start of a call if the call is
     /// interrupted or the agent dies during it.
     pub(crate) fn handle_request(
         &mut self,
         ask: &AgentControlRequest<'_>,
-        gatekeeper: &dyn PermissionGate,
+        decision: Option<GateDecision>,
         take_steering: &mut dyn FnMut() -> Option<String>,
     ) -> RequestResolution {
         let id = &*ask.request_id;
+        let decision = decision.unwrap_or_else(|| GateDecision::Deny(UNDECIDED_REQUEST_MESSAGE.to_owned()));
         match &ask.body {
             ControlRequestBody::PreToolUse { request: ask, .. } => {
-                handle_pre_tool_use(id, ask, gatekeeper, take_steering)
+                handle_pre_tool_use(id, ask, decision, take_steering)
             }
             ControlRequestBody::PostToolUse { event, .. } => RequestResolution {
                 line: success_line(id, ControlResponseBody::post_tool_use(event, take_steering().as_deref())),
                 ..RequestResolution::default()
             },
-            ControlRequestBody::CanUseTool(ask) => self.handle_permission(id, ask, gatekeeper),
+            ControlRequestBody::CanUseTool(ask) => self.handle_permission(id, ask, decision),
             ControlRequestBody::UnreadableTool { tool_use_id, is_hook: hook } => {
                 let verdict = if *hook {
                     ControlResponseBody::deny_in_hook(UNREADABLE_REQUEST_MESSAGE)
@@ -124,12 +128,11 @@ impl AgentRequests {
         &mut self,
         id: &str,
         ask: &ToolPermissionRequest<'_>,
-        gatekeeper: &dyn PermissionGate,
+        decision: GateDecision,
     ) -> RequestResolution {
         let input = || Arc::<RawValue>::from(ask.input.to_owned());
         let call = ask.tool_use_id.to_string();
-        // The hook has decided already, but rules may have changed since, and the agent may ask without a hook.
-        match decide(ask, gatekeeper) {
+        match decision {
             GateDecision::Deny(reason) => return denied_outcome(id, Some(&call), ControlResponseBody::deny(&reason)),
             GateDecision::Allow => {
                 return RequestResolution {
@@ -229,28 +232,35 @@ impl AgentRequests {
     }
 }
 
-/// Questions and plans always go to a person, whatever the rules allow.
-fn decide(ask: &ToolPermissionRequest<'_>, gatekeeper: &dyn PermissionGate) -> GateDecision {
-    let call = GatedCall {
-        call_id: &ask.tool_use_id,
-        tool: &ask.tool,
-        input: ask.input,
-        sub_agent: ask.agent_id.as_deref(),
-        cwd: ask.cwd.as_deref().map(Path::new).filter(|directory| directory.is_absolute()),
+/// The gate's decision on the call of a request; `None` if the request is about no call. A permission request is decided
+/// on although its hook was: rules may have changed since, and the agent may ask without a hook. Questions and plans
+/// always go to a person, whatever the rules allow.
+pub(crate) async fn decide_on_call(
+    ask: &AgentControlRequest<'_>,
+    gate: &Arc<dyn PermissionGate>,
+) -> Option<GateDecision> {
+    let (ControlRequestBody::PreToolUse { request: ask, .. } | ControlRequestBody::CanUseTool(ask)) = &ask.body else {
+        return None;
     };
-    match gatekeeper.decide(&call) {
+    let call = GatedCall {
+        call_id: ask.tool_use_id.to_string(),
+        tool: ask.tool.to_string(),
+        input: ask.input.to_owned().into(),
+        sub_agent: ask.agent_id.as_deref().map(str::to_owned),
+        cwd: ask.cwd.as_deref().map(PathBuf::from).filter(|directory| directory.is_absolute()),
+    };
+    Some(match Arc::clone(gate).decide(call).await {
         GateDecision::Allow if matches!(&*ask.tool, "AskUserQuestion" | "ExitPlanMode") => GateDecision::Ask,
-        gate => gate,
-    }
+        decision => decision,
+    })
 }
 
 fn handle_pre_tool_use(
     id: &str,
     ask: &ToolPermissionRequest<'_>,
-    gatekeeper: &dyn PermissionGate,
+    gate: GateDecision,
     take_steering: &mut dyn FnMut() -> Option<String>,
 ) -> RequestResolution {
-    let gate = decide(ask, gatekeeper);
     let answer = |verdict: ControlResponseBody<'_>| RequestResolution {
         line: success_line(id, verdict),
         ..RequestResolution::default()

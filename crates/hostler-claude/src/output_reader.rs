@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-use crate::agent_requests::RequestResolution;
+use crate::agent_requests::{RequestResolution, decide_on_call};
 use crate::connection::{ConnectionState, StdinCommand};
 use crate::control_requests::MessageCancellation;
 use crate::prompt;
@@ -100,7 +100,7 @@ impl OutputReader {
         self.counters.count_message();
         let mut events = Vec::new();
         match &message {
-            WireMessage::ControlRequest(ask) => events = self.on_request(ask, hurry),
+            WireMessage::ControlRequest(ask) => events = self.on_request(ask, hurry).await,
             WireMessage::ControlCancel { request_id } if self.shared.agent_requests().withdraw(request_id) => {
                 events.push(DriverEvent::RequestWithdrawn(AgentRequestId(request_id.to_string())));
             }
@@ -124,13 +124,19 @@ impl OutputReader {
     }
 
     /// Decides on a request of the agent; requests for a person become events.
-    fn on_request(&mut self, ask: &AgentControlRequest<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
+    async fn on_request(&mut self, ask: &AgentControlRequest<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
+        // A connection that is being closed does not wait for the gate.
+        let decision = tokio::select! {
+            biased;
+            decision = decide_on_call(ask, &self.permission_gate) => decision,
+            () = hurry.cancelled() => None,
+        };
         let mut steer = None;
         let mut take_steering = || {
             steer = if ask.is_from_main_agent() { self.next_steering_text() } else { None };
             steer.as_ref().map(|steer| prompt::wrap_steering_text(steer.prompt.expose()))
         };
-        let consequence = self.shared.agent_requests().handle_request(ask, &*self.permission_gate, &mut take_steering);
+        let consequence = self.shared.agent_requests().handle_request(ask, decision, &mut take_steering);
         let RequestResolution { line, denied_call: denied, mut event, gate_decision: gated } = consequence;
         if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
             let directory = self.transcripts.working_directory();

@@ -3,10 +3,12 @@
 //! Does not know rules or permission modes; the engine implements [`PermissionGate`].
 
 use std::fmt;
-use std::path::Path;
-
-use serde_json::value::RawValue;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+use serde_json::value::RawValue;
 
 use crate::ToolDisplay;
 
@@ -21,18 +23,18 @@ impl fmt::Display for AgentRequestId {
 }
 
 /// A tool call that is about to run.
-#[derive(Clone, Copy)]
-pub struct GatedCall<'a> {
+#[derive(Clone)]
+pub struct GatedCall {
     /// The call's id.
-    pub call_id: &'a str,
+    pub call_id: String,
     /// The tool as the agent knows it.
-    pub tool: &'a str,
+    pub tool: String,
     /// Its whole input.
-    pub input: &'a RawValue,
+    pub input: Arc<RawValue>,
     /// The sub-agent that makes the call; absent for the agent itself.
-    pub sub_agent: Option<&'a str>,
+    pub sub_agent: Option<String>,
     /// The absolute directory that the call runs in; absent if the agent does not report it.
-    pub cwd: Option<&'a Path>,
+    pub cwd: Option<PathBuf>,
 }
 
 /// The gate's decision on a tool call.
@@ -49,11 +51,11 @@ pub enum GateDecision {
 /// Decides on every tool call before it runs, those of sub-agents included, and again when the agent asks for
 /// permission.
 ///
-/// The driver calls it while it reads the agent's output, so it decides at once from what is in memory. The decision
-/// may differ from one call to the next; the latest one applies.
+/// The driver waits for it while it reads the agent's output, so it decides within seconds and never waits for a
+/// person. The decision may differ from one call to the next; the latest one applies.
 pub trait PermissionGate: Send + Sync + 'static {
     /// The decision.
-    fn decide(&self, call: &GatedCall<'_>) -> GateDecision;
+    fn decide(self: Arc<Self>, call: GatedCall) -> BoxFuture<'static, GateDecision>;
 }
 
 /// Denies every call.
@@ -61,8 +63,8 @@ pub trait PermissionGate: Send + Sync + 'static {
 pub struct DenyAllGate;
 
 impl PermissionGate for DenyAllGate {
-    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        GateDecision::Deny("Tools are disabled in this session. Answer without them.".to_owned())
+    fn decide(self: Arc<Self>, _: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(GateDecision::Deny("Tools are disabled in this session. Answer without them.".to_owned())).boxed()
     }
 }
 

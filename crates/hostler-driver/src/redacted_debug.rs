@@ -139,7 +139,7 @@ impl Debug for FileEdit {
     }
 }
 
-impl Debug for GatedCall<'_> {
+impl Debug for GatedCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.debug_struct("GatedCall")
             .field("id", &self.call_id)
@@ -393,7 +393,10 @@ mod tests {
                 Answer::Answers(vec![(secret_text(), answers), (secret_text(), QuestionAnswer::Text(secret_text()))])
             ),
             format!("{:?}", TurnOrigin::User { text: secret_text(), attachment_count: 1 }),
-            format!("{:?}", GatedCall { call_id: "c1", tool: "Bash", input: &json(), sub_agent: None, cwd: None }),
+            format!(
+                "{:?}",
+                GatedCall { call_id: "c1".into(), tool: "Bash".into(), input: json(), sub_agent: None, cwd: None }
+            ),
             format!("{found:?}"),
         ];
         for shown in shown {

@@ -159,8 +159,8 @@ fn measure(lines: &[String], rounds: usize, rules: &RuleSet, project: &Path) -> 
             std::hint::black_box(parse(line));
             times.parse_alone.push(elapsed_us(started));
 
-            // What the host does with a request: the hook's decision, the request's decision and its options, and the
-            // check of the answer.
+            // What the host does with a request: the hook's decision, which is also the request's, its options, and
+            // the check of the approval.
             let started = Instant::now();
             let call = ToolUse::shell(line, project).with_home(project);
             let decide = |rules| {
@@ -168,12 +168,12 @@ fn measure(lines: &[String], rounds: usize, rules: &RuleSet, project: &Path) -> 
             };
             decide(rules);
             times.decision.push(elapsed_us(started));
-            let again = Instant::now();
-            decide(&more_rules);
-            times.reevaluation.push(elapsed_us(again));
             std::hint::black_box(suggest_additional_rules(rules, &call, RuleScope::Session, &DiskResolver));
             decide(rules);
             times.request.push(elapsed_us(started));
+            let again = Instant::now();
+            decide(&more_rules);
+            times.reevaluation.push(elapsed_us(again));
         }
     }
     times

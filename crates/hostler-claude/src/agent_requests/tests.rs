@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hostler_driver::{DenyAllGate, QuestionAnswer, QuestionKind};
 use proptest::prelude::*;
 
@@ -12,15 +14,24 @@ use crate::wire::WireMessage;
 struct Always(GateDecision);
 
 impl PermissionGate for Always {
-    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        self.0.clone()
+    fn decide(self: Arc<Self>, _: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(self.0.clone()).boxed()
     }
 }
 
-fn asked(asks: &mut AgentRequests, id: &str, request: &str, gate: &dyn PermissionGate) -> RequestResolution {
+fn always(decision: GateDecision) -> Arc<dyn PermissionGate> {
+    Arc::new(Always(decision))
+}
+
+fn deny_all() -> Arc<dyn PermissionGate> {
+    Arc::new(DenyAllGate)
+}
+
+fn asked(asks: &mut AgentRequests, id: &str, request: &str, gate: Arc<dyn PermissionGate>) -> RequestResolution {
     let line = format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#);
     let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!("{line}") };
-    asks.handle_request(&ask, gate, &mut || None)
+    let decision = decide_on_call(&ask, &gate).now_or_never().unwrap();
+    asks.handle_request(&ask, decision, &mut || None)
 }
 
 fn text(line: Option<Vec<u8>>) -> String {
@@ -41,11 +52,22 @@ fn hook_is_answered_at_once_with_the_gate_decision() {
             Some("t"),
         ),
     ] {
-        let consequence = asked(&mut AgentRequests::default(), "r", HOOK, &Always(gate.clone()));
+        let consequence = asked(&mut AgentRequests::default(), "r", HOOK, always(gate.clone()));
         assert_eq!(consequence.denied_call.as_deref(), denied);
         assert_eq!(consequence.gate_decision, Some(("t".to_owned(), gate)));
         let line = text(consequence.line);
         assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[test]
+fn call_without_a_decision_is_denied() {
+    for (request, answer) in [(HOOK, r#""permissionDecision":"deny""#), (BASH, r#""behavior":"deny""#)] {
+        let line = format!(r#"{{"type":"control_request","request_id":"r","request":{request}}}"#);
+        let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!("{line}") };
+        let consequence = AgentRequests::default().handle_request(&ask, None, &mut || None);
+        assert_eq!(consequence.denied_call.as_deref(), Some("t"));
+        assert!(text(consequence.line).contains(answer), "{answer}");
     }
 }
 
@@ -54,28 +76,27 @@ fn hook_is_answered_at_once_with_the_gate_decision() {
 struct Noting(std::sync::Mutex<Vec<Option<std::path::PathBuf>>>);
 
 impl PermissionGate for Noting {
-    fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
-        self.0.lock().unwrap().push(call.cwd.map(std::path::Path::to_owned));
-        GateDecision::Ask
+    fn decide(self: Arc<Self>, call: GatedCall) -> BoxFuture<'static, GateDecision> {
+        self.0.lock().unwrap().push(call.cwd);
+        ready(GateDecision::Ask).boxed()
     }
 }
 
 #[test]
 fn gate_receives_the_directory_of_the_hook() {
-    let gate = Noting::default();
+    let gate = Arc::new(Noting::default());
     let hook = |cwd: &str| HOOK.replace(r#""tool_name":"Read""#, &format!(r#""cwd":{cwd},"tool_name":"Read""#));
     for cwd in [r#""/project/sub""#, r#""relative""#, "null"] {
-        asked(&mut AgentRequests::default(), "r", &hook(cwd), &gate);
+        asked(&mut AgentRequests::default(), "r", &hook(cwd), Arc::<Noting>::clone(&gate));
     }
-    asked(&mut AgentRequests::default(), "r", BASH, &gate);
-    let said = gate.0.into_inner().unwrap();
-    assert_eq!(said, [Some("/project/sub".into()), None, None, None]);
+    asked(&mut AgentRequests::default(), "r", BASH, Arc::<Noting>::clone(&gate));
+    assert_eq!(*gate.0.lock().unwrap(), [Some("/project/sub".into()), None, None, None]);
 }
 
 #[test]
 fn permission_request_is_pending_until_answered_once() {
     let mut asks = AgentRequests::default();
-    let consequence = asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
+    let consequence = asked(&mut asks, "r", BASH, always(GateDecision::Ask));
     assert!(consequence.line.is_none(), "nothing is said yet");
     let Some(DriverEvent::PermissionRequested(request)) = consequence.event else { panic!("no request") };
     assert_eq!(
@@ -93,8 +114,8 @@ fn permission_request_is_pending_until_answered_once() {
 #[test]
 fn answer_may_replace_the_input_or_deny_with_a_message() {
     let mut asks = AgentRequests::default();
-    asked(&mut asks, "a", BASH, &Always(GateDecision::Ask));
-    asked(&mut asks, "b", BASH, &Always(GateDecision::Ask));
+    asked(&mut asks, "a", BASH, always(GateDecision::Ask));
+    asked(&mut asks, "b", BASH, always(GateDecision::Ask));
     let input: Arc<RawValue> = RawValue::from_string(r#"{"command":"ls"}"#.to_owned()).unwrap().into();
     let changed = asks.answer("a", &Answer::Allow { input: Some(input) }).unwrap();
     assert!(text(changed.line).contains(r#""updatedInput":{"command":"ls"}"#));
@@ -106,8 +127,8 @@ fn answer_may_replace_the_input_or_deny_with_a_message() {
 #[test]
 fn rule_added_after_the_hook_decides_without_asking() {
     let mut asks = AgentRequests::default();
-    assert!(text(asked(&mut asks, "r", BASH, &Always(GateDecision::Allow)).line).contains(r#""behavior":"allow""#));
-    let denied = asked(&mut asks, "r", BASH, &DenyAllGate);
+    assert!(text(asked(&mut asks, "r", BASH, always(GateDecision::Allow)).line).contains(r#""behavior":"allow""#));
+    let denied = asked(&mut asks, "r", BASH, deny_all());
     assert_eq!(denied.denied_call.as_deref(), Some("t"));
     assert!(denied.event.is_none());
 }
@@ -115,7 +136,7 @@ fn rule_added_after_the_hook_decides_without_asking() {
 #[test]
 fn withdrawn_request_cannot_be_answered() {
     let mut asks = AgentRequests::default();
-    asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
+    asked(&mut asks, "r", BASH, always(GateDecision::Ask));
     assert!(asks.withdraw("r"));
     assert!(!asks.withdraw("r"));
     assert!(asks.answer("r", &Answer::Allow { input: None }).is_none());
@@ -130,7 +151,7 @@ fn unreadable_requests_are_denied() {
         r#"{"subtype":"can_use_tool","tool_name":7,"input":{},"tool_use_id":"t"}"#,
         r#"{"subtype":"can_use_tool","tool_name":"AskUserQuestion","input":{},"tool_use_id":"t"}"#,
     ] {
-        let line = text(asked(&mut AgentRequests::default(), "r", request, &Always(GateDecision::Ask)).line);
+        let line = text(asked(&mut AgentRequests::default(), "r", request, always(GateDecision::Ask)).line);
         assert!(line.contains(r#""behavior":"deny""#), "{request}: {line}");
     }
     for request in [
@@ -140,11 +161,11 @@ fn unreadable_requests_are_denied() {
         r#"{"subtype":"hook_callback","input":{"hook_event_name":"PreToolUse","tool_name":"Bash"}}"#,
         r#"{"subtype":"hook_callback","input":{"tool_name":"Bash","tool_input":{},"tool_use_id":"t"}}"#,
     ] {
-        let line = text(asked(&mut AgentRequests::default(), "r", request, &Always(GateDecision::Allow)).line);
+        let line = text(asked(&mut AgentRequests::default(), "r", request, always(GateDecision::Allow)).line);
         assert!(line.contains(r#""permissionDecision":"deny""#), "{request}: {line}");
     }
     for request in [r#"{"subtype":"mcp_message","server_name":"x","message":{}}"#, r#"{"no":"subtype"}"#, "7"] {
-        let line = text(asked(&mut AgentRequests::default(), "r", request, &Always(GateDecision::Allow)).line);
+        let line = text(asked(&mut AgentRequests::default(), "r", request, always(GateDecision::Allow)).line);
         assert!(line.contains(r#""subtype":"error""#), "{request}: {line}");
     }
 }
@@ -152,13 +173,13 @@ fn unreadable_requests_are_denied() {
 #[test]
 fn repeated_ids_and_too_many_requests_are_denied() {
     let mut asks = AgentRequests::default();
-    asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
-    let again = asked(&mut asks, "r", BASH, &Always(GateDecision::Ask));
+    asked(&mut asks, "r", BASH, always(GateDecision::Ask));
+    let again = asked(&mut asks, "r", BASH, always(GateDecision::Ask));
     assert!(text(again.line).contains(r#""behavior":"deny""#));
     for number in 1..MAX_PENDING_REQUESTS {
-        assert!(asked(&mut asks, &format!("n{number}"), BASH, &Always(GateDecision::Ask)).event.is_some());
+        assert!(asked(&mut asks, &format!("n{number}"), BASH, always(GateDecision::Ask)).event.is_some());
     }
-    assert!(asked(&mut asks, "one more", BASH, &Always(GateDecision::Ask)).event.is_none());
+    assert!(asked(&mut asks, "one more", BASH, always(GateDecision::Ask)).event.is_none());
 }
 
 #[test]
@@ -169,7 +190,7 @@ fn questions_go_to_a_person_even_if_everything_is_allowed() {
         {"question":"Which letters?","multiSelect":true,"options":[{"label":"A"},{"label":"B"}]},
         {"question":"Why?"}]}}"#
         .replace('\n', "");
-    let consequence = asked(&mut asks, "r", &request, &Always(GateDecision::Allow));
+    let consequence = asked(&mut asks, "r", &request, always(GateDecision::Allow));
     let Some(DriverEvent::QuestionsAsked(shown)) = consequence.event else { panic!("no questions") };
     assert_eq!(shown.questions.len(), 3);
     assert!(matches!(
@@ -190,7 +211,7 @@ fn questions_go_to_a_person_even_if_everything_is_allowed() {
     assert!(line.contains(r#""answers":{"Which colour?":"Red","Which letters?":"A, B, and C"}"#), "{line}");
     assert!(line.contains(r#""behavior":"allow""#));
 
-    asked(&mut asks, "s", &request, &Always(GateDecision::Ask));
+    asked(&mut asks, "s", &request, always(GateDecision::Ask));
     assert!(text(asks.answer("s", &Answer::Skip).unwrap().line).contains(r#""behavior":"deny""#));
 }
 
@@ -199,7 +220,7 @@ fn accepted_plan_sets_a_mode_for_the_process() {
     let mut asks = AgentRequests::default();
     let request =
         r##"{"subtype":"can_use_tool","tool_name":"ExitPlanMode","tool_use_id":"t","input":{"plan":"# Plan"}}"##;
-    let Some(DriverEvent::PlanProposed(plan)) = asked(&mut asks, "r", request, &Always(GateDecision::Allow)).event
+    let Some(DriverEvent::PlanProposed(plan)) = asked(&mut asks, "r", request, always(GateDecision::Allow)).event
     else {
         panic!("no plan")
     };
@@ -215,7 +236,7 @@ fn accepted_plan_sets_a_mode_for_the_process() {
 fn elicitation_answers_have_the_requested_types() {
     let mut asks = AgentRequests::default();
     let request = r#"{"subtype":"elicitation","mcp_server_name":"db","message":"Which one?","requested_schema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"port":{"type":"integer"},"tls":{"type":"boolean"},"kind":{"type":"string","enum":["a","b"],"enumNames":["A","B"]},"also":{"type":"array","items":{"anyOf":[{"const":"x","title":"The X"},{"const":"y","title":"The Y"}]}}}}}"#;
-    let Some(DriverEvent::QuestionsAsked(shown)) = asked(&mut asks, "r", request, &DenyAllGate).event else {
+    let Some(DriverEvent::QuestionsAsked(shown)) = asked(&mut asks, "r", request, deny_all()).event else {
         panic!("no questions")
     };
     assert_eq!(shown.title.as_deref(), Some("db: Which one?"));
@@ -238,11 +259,11 @@ fn elicitation_answers_have_the_requested_types() {
         assert!(line.contains(part), "{line}");
     }
     for (answer, action) in [(Answer::Skip, "cancel"), (Answer::Deny { message: String::new() }, "decline")] {
-        asked(&mut asks, "r", request, &DenyAllGate);
+        asked(&mut asks, "r", request, deny_all());
         assert!(text(asks.answer("r", &answer).unwrap().line).contains(action));
     }
     let odd = r#"{"subtype":"elicitation","message":"x","requested_schema":{"properties":{"a":{"type":"object"}}}}"#;
-    assert!(text(asked(&mut asks, "q", odd, &DenyAllGate).line).contains(r#""action":"cancel""#));
+    assert!(text(asked(&mut asks, "q", odd, deny_all()).line).contains(r#""action":"cancel""#));
 }
 
 proptest! {
@@ -258,7 +279,7 @@ proptest! {
         let request = format!(r#"{{"subtype":"{subtype}","tool_name":{tool},"input":{input},"tool_use_id":{call}}}"#);
         let gate = if deny { GateDecision::Deny("no".to_owned()) } else { GateDecision::Ask };
         let mut asks = AgentRequests::default();
-        let consequence = asked(&mut asks, "r", &request, &Always(gate));
+        let consequence = asked(&mut asks, "r", &request, always(gate));
         prop_assert!(consequence.line.is_some() != consequence.event.is_some(), "answered at once or handed on");
         if let Some(line) = consequence.line {
             let line = String::from_utf8(line).unwrap();

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::fixture::Bed;
 use base64::Engine as _;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hostler_driver::{ConversationStart, GateDecision, GatedCall, PermissionGate};
 use hostler_testkit::conformance::{self, DriverUnderTest};
 use uuid::Uuid;
@@ -11,8 +13,8 @@ use uuid::Uuid;
 struct OpenGate;
 
 impl PermissionGate for OpenGate {
-    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        GateDecision::Allow
+    fn decide(self: Arc<Self>, _: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(GateDecision::Allow).boxed()
     }
 }
 

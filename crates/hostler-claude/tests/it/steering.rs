@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::fixture::{Bed, say, text, turn, until_delta};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hostler_attachments::{AttachmentBlock, DisplayName, ImageType};
 use hostler_driver::{
     CloseMode, ConversationStart, Driver as _, DriverEvent, GateDecision, GatedCall, MAX_STEERING_UTF16_UNITS,
@@ -15,8 +17,8 @@ use uuid::Uuid;
 struct OpenGate;
 
 impl PermissionGate for OpenGate {
-    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        GateDecision::Allow
+    fn decide(self: Arc<Self>, _: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(GateDecision::Allow).boxed()
     }
 }
 

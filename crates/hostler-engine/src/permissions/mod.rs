@@ -12,6 +12,8 @@ use hostler_rules::RuleStore;
 use hostler_trust::TrustStore;
 use tokio::sync::watch;
 
+use self::session_gate::GateWorkers;
+
 /// The host's configuration of permissions.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionConfig {
@@ -50,6 +52,8 @@ pub enum UnattendedAnswer {
 pub(crate) struct PermissionService {
     config: PermissionConfig,
     rules: Arc<RuleStore>,
+    /// Evaluate the calls of all sessions.
+    gate_workers: Arc<GateWorkers>,
     /// Decisions about workspace trust.
     trust: Arc<TrustStore>,
     /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
@@ -62,7 +66,7 @@ impl PermissionService {
     pub(crate) fn new(config: PermissionConfig, rules: Arc<RuleStore>, trust: Arc<TrustStore>) -> Self {
         let rules_version = watch::Sender::new(rules.snapshot().version);
         let trust_version = watch::Sender::new(trust.version());
-        Self { config, rules, trust, rules_version, trust_version }
+        Self { config, rules, gate_workers: Arc::default(), trust, rules_version, trust_version }
     }
 
     pub(crate) fn config(&self) -> &PermissionConfig {
@@ -72,6 +76,10 @@ impl PermissionService {
     /// The permanent rules.
     pub(crate) fn rules(&self) -> &Arc<RuleStore> {
         &self.rules
+    }
+
+    pub(crate) fn gate_workers(&self) -> &Arc<GateWorkers> {
+        &self.gate_workers
     }
 
     /// The decisions about workspace trust.

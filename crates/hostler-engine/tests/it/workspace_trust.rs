@@ -131,9 +131,10 @@ async fn finish(listener: &mut Listener, agent: &FakeAgent) {
     listener.until("chat/turnComplete").await;
 }
 
-fn gated(gate: &Arc<dyn PermissionGate>, command: &str) -> GateDecision {
-    let input = RawValue::from_string(json!({ "command": command }).to_string()).unwrap();
-    gate.decide(&GatedCall { call_id: command, tool: "Bash", input: &input, sub_agent: None, cwd: None })
+async fn gated(gate: &Arc<dyn PermissionGate>, command: &str) -> GateDecision {
+    let input = RawValue::from_string(json!({ "command": command }).to_string()).unwrap().into();
+    let call = GatedCall { call_id: command.into(), tool: "Bash".into(), input, sub_agent: None, cwd: None };
+    Arc::clone(gate).decide(call).await
 }
 
 #[tokio::test]
@@ -423,7 +424,7 @@ async fn start_without_the_trusted_configuration_asks_before_the_message() {
     let gate = Arc::clone(&start.spec.permission_gate);
     let agent = start.succeed_with_configuration(Vec::new(), false);
     agent.wait_closed().await;
-    assert_eq!(gated(&gate, "make all"), GateDecision::Ask, "its rules do not count either");
+    assert_eq!(gated(&gate, "make all").await, GateDecision::Ask, "its rules do not count either");
     let again = Question::next(&mut listener).await;
     assert!(again.message.contains("Changed"), "{}", again.message);
     rig.engine.shutdown().await;
@@ -466,8 +467,8 @@ async fn folder_rules_apply_only_when_trusted() {
         let start = rig.starts.next_start().await;
         let gate = Arc::clone(&start.spec.permission_gate);
         let agent = succeed(start, "hi").await;
-        assert_eq!(gated(&gate, "make all"), make, "{option}");
-        assert_eq!(std::mem::discriminant(&gated(&gate, "ls")), std::mem::discriminant(&ls), "{option}");
+        assert_eq!(gated(&gate, "make all").await, make, "{option}");
+        assert_eq!(std::mem::discriminant(&gated(&gate, "ls").await), std::mem::discriminant(&ls), "{option}");
         if option == "trust" {
             finish(&mut listener, &agent).await;
             rig.engine.remove_trust(rig.work.to_str().unwrap()).await.unwrap();
@@ -475,7 +476,7 @@ async fn folder_rules_apply_only_when_trusted() {
             let question = Question::next(&mut listener).await;
             answer(&rig, SESSION, &question, "restrict").await;
             succeed(rig.starts.next_start().await, "again").await;
-            assert_eq!(gated(&gate, "make all"), GateDecision::Ask, "they go with the trust");
+            assert_eq!(gated(&gate, "make all").await, GateDecision::Ask, "they go with the trust");
         }
         rig.engine.shutdown().await;
     }

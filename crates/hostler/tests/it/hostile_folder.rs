@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::common::scripted_upstream::ScriptedUpstreamServer;
 use crate::common::{BUILDS, TEST_TIMEOUT, TestHome, claude_executable, supervisor_command};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
     Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, FolderConfiguration, GateDecision, GatedCall,
@@ -25,8 +27,8 @@ use uuid::Uuid;
 struct AskingGatekeeper(&'static str);
 
 impl PermissionGate for AskingGatekeeper {
-    fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
-        if call.input.get().contains(self.0) { GateDecision::Ask } else { GateDecision::Allow }
+    fn decide(self: Arc<Self>, call: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(if call.input.get().contains(self.0) { GateDecision::Ask } else { GateDecision::Allow }).boxed()
     }
 }
 

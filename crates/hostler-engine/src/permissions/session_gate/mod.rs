@@ -1,8 +1,8 @@
 //! The permission gate of a session: decides on every tool call from the rules, the permission mode and the working
 //! directory.
 //!
-//! The gate decides at once and never waits for a person, because hooks time out and one build runs the tool after a
-//! timeout. Tool calls of sub-agents pass it as well. Each decision is written to the audit log; if the log cannot be
+//! The gate never waits for a person, because hooks time out and one build runs the tool after a timeout. Calls are
+//! evaluated on threads of their own; one that cannot be evaluated in time is denied. Tool calls of sub-agents pass it as well. Each decision is written to the audit log; if the log cannot be
 //! written, the call is refused. A deny rule overrides a person's approval.
 //!
 //! A change of rules or mode applies from the next call. While a mode change is in progress, the strictest of the old
@@ -15,11 +15,15 @@
 
 mod input_summary;
 mod recent_calls;
+mod workers;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use hostler_driver::{Clock, FolderRule, GateDecision, GatedCall, PermissionGate};
 use hostler_rules::{
     Decision, DecisionOutcome, DecisionReason, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet,
@@ -28,15 +32,24 @@ use hostler_rules::{
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 pub(crate) use self::input_summary::summarize_input;
 use self::recent_calls::RecentCalls;
+pub(crate) use self::workers::GateWorkers;
 use crate::clock::ClockExt as _;
 
 /// Maximum number of decisions that wait to be written to the audit log. When it is reached, calls are refused.
 pub(crate) const MAX_UNWRITTEN_DECISIONS: usize = 1024;
 
+/// Maximum time of a decision; then the call is denied. Agents wait longer than that for a hook.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum time that a session waits for an evaluation.
+const EVALUATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+const NOT_EVALUATED_REASON: &str = "Denied: the host could not check the call in time. Try again.";
 const UNREADABLE_INPUT_REASON: &str = "Denied: the host could not read the input of the call.";
 const AUDIT_UNAVAILABLE_REASON: &str = "Denied: the host cannot write its audit log. Try again later.";
 
@@ -101,12 +114,23 @@ pub(crate) struct GateDirectories {
 pub(crate) struct SessionGate {
     gate_directories: GateDirectories,
     rule_store: Arc<RuleStore>,
+    workers: Arc<GateWorkers>,
+    /// Allows one evaluation at a time.
+    evaluation_slot: Arc<Semaphore>,
     policy: Mutex<GatePolicy>,
     audit_log: mpsc::Sender<AuditEntry>,
     clock: Arc<dyn Clock>,
     recent_calls: Mutex<RecentCalls>,
     /// The plan file that was written last.
     last_plan: Mutex<Option<PathBuf>>,
+}
+
+/// A pending call for its display.
+#[derive(Debug)]
+pub(crate) struct CallReview {
+    pub(crate) decision: GateDecision,
+    /// The narrow rules of the session that would have allowed the call.
+    pub(crate) suggestions: Vec<RuleSuggestion>,
 }
 
 /// A decision, with its source and reason.
@@ -124,6 +148,7 @@ impl SessionGate {
     pub(crate) fn new(
         places: GateDirectories,
         book: Arc<RuleStore>,
+        workers: Arc<GateWorkers>,
         mode: PermissionMode,
         rules: RuleSet,
         clock: Arc<dyn Clock>,
@@ -143,6 +168,8 @@ impl SessionGate {
             Arc::new(Self {
                 gate_directories: places,
                 rule_store: book,
+                workers,
+                evaluation_slot: Arc::new(Semaphore::new(1)),
                 policy,
                 audit_log: log,
                 clock,
@@ -225,24 +252,93 @@ impl SessionGate {
         self.update_policy(|policy| (policy.folder_rules, policy.merged_rules) = (folder, None));
     }
 
-    /// The decision on a call, without writing to the audit log. It may be the one that its hook received.
-    pub(crate) fn evaluate(&self, id: &str, tool: &str, input: &str) -> ExplainedDecision {
+    /// Runs an evaluation on a worker, after the session's earlier ones. `None` if it does not end in time.
+    async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        limit: Duration,
+        evaluate: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let evaluated = async {
+            let slot = Arc::clone(&self.evaluation_slot).acquire_owned().await.ok()?;
+            let (sender, result) = oneshot::channel();
+            let gate = Arc::clone(self);
+            let is_queued = self.workers.run(move || {
+                let result = evaluate(&gate);
+                drop(slot);
+                let _ = sender.send(result);
+            });
+            if is_queued { result.await.ok() } else { None }
+        };
+        let evaluated = tokio::time::timeout(limit, evaluated).await.ok().flatten();
+        if evaluated.is_none() {
+            tracing::error!("failed to evaluate a tool call in time");
+        }
+        evaluated
+    }
+
+    /// The decision on a pending call, without writing to the audit log. It may be the one that its hook received.
+    /// `None` if it cannot be evaluated in time.
+    pub(crate) async fn evaluate(
+        self: &Arc<Self>,
+        id: &str,
+        tool: &str,
+        input: &Arc<RawValue>,
+    ) -> Option<ExplainedDecision> {
+        let (id, tool, input) = (id.to_owned(), tool.to_owned(), Arc::clone(input));
+        self.run(EVALUATION_TIMEOUT, move |gate| gate.evaluate_again(&id, &tool, input.get())).await
+    }
+
+    /// The decision on a pending call and the rules to offer with it. A call that cannot be evaluated in time is asked
+    /// about, without rules.
+    pub(crate) async fn review(self: &Arc<Self>, id: &str, tool: &str, input: &Arc<RawValue>) -> CallReview {
+        let (id, tool, input) = (id.to_owned(), tool.to_owned(), Arc::clone(input));
+        let reviewed = self.run(EVALUATION_TIMEOUT, move |gate| {
+            let ruling = gate.evaluate_again(&id, &tool, input.get());
+            // An ask rule overrides every allow rule, so no allow rule is offered against it.
+            let offers = ruling.decided_by != "rule";
+            let suggestions = if offers { gate.suggest_rules(&id, &tool, input.get()) } else { Vec::new() };
+            CallReview { decision: ruling.decision, suggestions }
+        });
+        reviewed.await.unwrap_or_else(|| CallReview { decision: GateDecision::Ask, suggestions: Vec::new() })
+    }
+
+    /// Why a call is denied although a person approves it; links and files are read again.
+    pub(crate) async fn find_denial(self: &Arc<Self>, id: &str, tool: &str, input: &Arc<RawValue>) -> Option<String> {
+        let (id, tool, input) = (id.to_owned(), tool.to_owned(), Arc::clone(input));
+        let evaluated = self.run(EVALUATION_TIMEOUT, move |gate| gate.evaluate_anew(Some(&id), &tool, input.get()));
+        match evaluated.await.map(|ruling| ruling.decision) {
+            Some(GateDecision::Deny(why)) => Some(why),
+            Some(GateDecision::Allow | GateDecision::Ask) => None,
+            None => Some(NOT_EVALUATED_REASON.to_owned()),
+        }
+    }
+
+    /// Why even a person may not run a command: a rule denies it, or might deny what it runs, or the rules are unknown.
+    pub(crate) async fn user_command_denial(self: &Arc<Self>, tool: &str, input: &Arc<RawValue>) -> Option<String> {
+        let (tool, input) = (tool.to_owned(), Arc::clone(input));
+        let evaluated = self.run(EVALUATION_TIMEOUT, move |gate| gate.find_user_command_denial(&tool, input.get()));
+        evaluated.await.unwrap_or_else(|| Some(NOT_EVALUATED_REASON.to_owned()))
+    }
+
+    /// Whether the agent may read a file without asking. Blocks.
+    pub(crate) fn may_read(&self, path: &Path) -> bool {
+        let input = serde_json::json!({ "file_path": path }).to_string();
+        self.evaluate_anew(None, "Read", &input).decision == GateDecision::Allow
+    }
+
+    /// The decision on a call, which may be an earlier one. Blocks.
+    fn evaluate_again(&self, id: &str, tool: &str, input: &str) -> ExplainedDecision {
         self.evaluate_readable(Some(id), self.find_call(Some(id), tool, input, None).as_ref())
     }
 
-    /// The decision on a call as the disk is now, without writing to the audit log. A call without an id runs in the
-    /// session's directory.
-    pub(crate) fn evaluate_anew(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
+    /// The decision on a call as the disk is now. A call without an id runs in the session's directory. Blocks.
+    fn evaluate_anew(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
         self.evaluate_readable(None, self.find_call(id, tool, input, None).as_ref())
     }
 
     fn evaluate_readable(&self, id: Option<&str>, call: Option<&Arc<ToolUse>>) -> ExplainedDecision {
         let Some(call) = call else {
-            return ExplainedDecision {
-                decision: GateDecision::Deny(UNREADABLE_INPUT_REASON.to_owned()),
-                decided_by: "host",
-                reason: UNREADABLE_INPUT_REASON.to_owned(),
-            };
+            return deny_by_host(UNREADABLE_INPUT_REASON);
         };
         let policy = self.applied_policy();
         if let Some(known) = id.and_then(|id| self.recent_calls().decision(id, call, policy.version)) {
@@ -256,8 +352,8 @@ impl SessionGate {
         decision
     }
 
-    /// The narrow rules of the session that would have allowed a call.
-    pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str) -> Vec<RuleSuggestion> {
+    /// The narrow rules of the session that would have allowed a call. Blocks.
+    fn suggest_rules(&self, id: &str, tool: &str, input: &str) -> Vec<RuleSuggestion> {
         let Some(call) = self.find_call(Some(id), tool, input, None) else { return Vec::new() };
         match self.applied_policy().rules {
             Ok(rules) => suggest_additional_rules(&rules, &call, RuleScope::Session, &DiskResolver),
@@ -301,8 +397,7 @@ impl SessionGate {
         })
     }
 
-    /// Why even a person may not run it: a rule denies it, or might deny what it runs, or the rules are unknown.
-    pub(crate) fn user_command_denial(&self, tool: &str, input: &str) -> Option<String> {
+    fn find_user_command_denial(&self, tool: &str, input: &str) -> Option<String> {
         let Some(call) = self.find_call(None, tool, input, None) else {
             return Some(UNREADABLE_INPUT_REASON.to_owned());
         };
@@ -354,19 +449,46 @@ impl SessionGate {
         find_plan_file(call, self.gate_directories.plans_directory.as_ref()?, &DiskResolver)
     }
 
+    /// The decision on a call, and the plan file that it writes. Blocks.
+    fn evaluate_gated(&self, call: &GatedCall) -> (ExplainedDecision, Option<PathBuf>) {
+        loop {
+            let revision = self.policy().revision;
+            let readable = self.find_call(Some(&call.call_id), &call.tool, call.input.get(), call.cwd.as_deref());
+            let ruling = self.evaluate_readable(Some(&call.call_id), readable.as_ref());
+            let writes = ruling.decision == GateDecision::Allow && call.tool != "Read";
+            let plan = readable.filter(|_| writes).and_then(|call| self.plan_file(&call));
+            // A stricter mode applies at once, also to calls that are being evaluated.
+            if self.policy().revision == revision {
+                return (ruling, plan);
+            }
+        }
+    }
+
+    /// Writes a decision to the audit log and returns it. If the log cannot be written, the call is denied.
+    fn record(&self, call: &GatedCall, (ruling, plan): (ExplainedDecision, Option<PathBuf>)) -> GateDecision {
+        if !self.write_audit(call, &ruling) {
+            tracing::error!("the audit log is too far behind; denied a tool call");
+            return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());
+        }
+        if plan.is_some() {
+            *self.last_plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
+        }
+        ruling.decision
+    }
+
     /// Queues a decision for the audit log; `false` if too many are waiting.
-    fn write_audit(&self, call: &GatedCall<'_>, ruling: &ExplainedDecision) -> bool {
+    fn write_audit(&self, call: &GatedCall, ruling: &ExplainedDecision) -> bool {
         // Repeated requests about one call are one line.
-        if ruling.decision == GateDecision::Ask && self.recent_calls().mark_asked(call.call_id) {
+        if ruling.decision == GateDecision::Ask && self.recent_calls().mark_asked(&call.call_id) {
             return true;
         }
         let entry = AuditEntry {
             at_ms: self.clock.now_ms(),
             decided_by: ruling.decided_by.to_owned(),
-            tool_call_id: call.call_id.to_owned(),
-            tool: call.tool.to_owned(),
+            tool_call_id: call.call_id.clone(),
+            tool: call.tool.clone(),
             input: summarize_input(call.input.get()),
-            sub_agent: call.sub_agent.map(str::to_owned),
+            sub_agent: call.sub_agent.clone(),
             decision: decision_name(&ruling.decision).to_owned(),
             reason: Some(ruling.reason.clone()),
         };
@@ -375,20 +497,13 @@ impl SessionGate {
 }
 
 impl PermissionGate for SessionGate {
-    fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
-        let readable = self.find_call(Some(call.call_id), call.tool, call.input.get(), call.cwd);
-        let ruling = self.evaluate_readable(Some(call.call_id), readable.as_ref());
-        if !self.write_audit(call, &ruling) {
-            tracing::error!("the audit log is too far behind; denied a tool call");
-            return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());
+    fn decide(self: Arc<Self>, call: GatedCall) -> BoxFuture<'static, GateDecision> {
+        async move {
+            let evaluated = call.clone();
+            let decided = self.run(DECISION_TIMEOUT, move |gate| gate.evaluate_gated(&evaluated)).await;
+            self.record(&call, decided.unwrap_or_else(|| (deny_by_host(NOT_EVALUATED_REASON), None)))
         }
-        if ruling.decision == GateDecision::Allow
-            && call.tool != "Read"
-            && let Some(file) = readable.and_then(|call| self.plan_file(&call))
-        {
-            *self.last_plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
-        }
-        ruling.decision
+        .boxed()
     }
 }
 
@@ -422,6 +537,10 @@ fn explain_decision(decision: &Decision) -> String {
 
 fn ask_because(why: String) -> ExplainedDecision {
     ExplainedDecision { decision: GateDecision::Ask, decided_by: "mode", reason: why }
+}
+
+fn deny_by_host(why: &str) -> ExplainedDecision {
+    ExplainedDecision { decision: GateDecision::Deny(why.to_owned()), decided_by: "host", reason: why.to_owned() }
 }
 
 fn severity(gate: &GateDecision) -> u8 {

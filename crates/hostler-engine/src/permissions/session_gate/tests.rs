@@ -1,16 +1,21 @@
 //! Property test: the gate never allows what neither a rule nor the mode allows, whatever changes meanwhile.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt as _;
 use hostler_driver::{GateDecision, GatedCall, PermissionGate as _};
 use hostler_rules::{Effect, PermissionMode, Rule, RuleScope, RuleSet, RuleStore};
+use hostler_store::AuditEntry;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use super::{GateDirectories, SessionGate};
+use super::workers::GATE_WORKERS;
+use super::{GateDirectories, GateWorkers, SessionGate};
 use crate::clock::SystemClock;
 
 const MODES: [PermissionMode; 5] = [
@@ -20,6 +25,17 @@ const MODES: [PermissionMode; 5] = [
     PermissionMode::Bypass,
     PermissionMode::DontAsk,
 ];
+
+/// The gate's decision, on this thread.
+fn decide(gate: &SessionGate, id: &str, tool: &str, input: &RawValue, cwd: Option<&Path>) -> GateDecision {
+    let call = gated_call(id, tool, input, cwd);
+    gate.record(&call, gate.evaluate_gated(&call))
+}
+
+fn gated_call(id: &str, tool: &str, input: &RawValue, cwd: Option<&Path>) -> GatedCall {
+    let input = input.to_owned().into();
+    GatedCall { call_id: id.into(), tool: tool.into(), input, sub_agent: None, cwd: cwd.map(Path::to_owned) }
+}
 
 /// Commands that change something, for calls and rules.
 const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
@@ -55,7 +71,7 @@ proptest! {
         let book = Arc::new(RuleStore::open(dir.path()).unwrap());
         let work = dir.path().to_owned();
         let places = GateDirectories { working_directory: work, ..GateDirectories::default() };
-        let (gate, mut log) = SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+        let (gate, mut log) = SessionGate::new(places, book, Arc::default(), PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
         let (mut mode, mut next, mut allowed) = (PermissionMode::Default, VecDeque::new(), Vec::new());
         for (at, step) in steps.into_iter().enumerate() {
             match step {
@@ -83,9 +99,7 @@ proptest! {
                 Step::Call(n) => {
                     let input = serde_json::json!({ "command": COMMANDS[n] }).to_string();
                     let input = RawValue::from_string(input).unwrap();
-                    let id = format!("c{at}");
-                    let call = GatedCall { call_id: &id, tool: "Bash", input: &input, sub_agent: None, cwd: None };
-                    let said = gate.decide(&call);
+                    let said = decide(&gate, &format!("c{at}"), "Bash", &input, None);
                     let passes = |mode: PermissionMode| mode == PermissionMode::Bypass || (mode != PermissionMode::Plan && allowed.contains(&n));
                     let may = passes(mode) && next.iter().copied().all(passes);
                     prop_assert_eq!(said == GateDecision::Allow, may, "{:?} {:?} {:?}: {:?}", mode, next, COMMANDS[n], said);
@@ -104,14 +118,20 @@ fn calls_are_refused_when_the_audit_queue_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let book = Arc::new(RuleStore::open(dir.path()).unwrap());
     let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
-    let (gate, _log) =
-        SessionGate::new(places, book, PermissionMode::Bypass, RuleSet::default(), Arc::new(SystemClock::default()));
+    let (gate, _log) = SessionGate::new(
+        places,
+        book,
+        Arc::default(),
+        PermissionMode::Bypass,
+        RuleSet::default(),
+        Arc::new(SystemClock::default()),
+    );
     let input = RawValue::from_string("{}".to_owned()).unwrap();
-    let call = GatedCall { call_id: "c", tool: "TodoWrite", input: &input, sub_agent: None, cwd: None };
+    let decide = || decide(&gate, "c", "TodoWrite", &input, None);
     for _ in 0..super::MAX_UNWRITTEN_DECISIONS {
-        assert_eq!(gate.decide(&call), GateDecision::Allow);
+        assert_eq!(decide(), GateDecision::Allow);
     }
-    assert!(matches!(gate.decide(&call), GateDecision::Deny(_)));
+    assert!(matches!(decide(), GateDecision::Deny(_)));
 }
 
 #[test]
@@ -130,12 +150,18 @@ fn plan_mode_allows_writing_the_plan_only() {
         plans_directory: Some(plans.clone()),
         host_directories: Vec::new(),
     };
-    let (gate, _log) =
-        SessionGate::new(places, book, PermissionMode::Plan, RuleSet::default(), Arc::new(SystemClock::default()));
-    let write = |file: &std::path::Path| {
+    let (gate, _log) = SessionGate::new(
+        places,
+        book,
+        Arc::default(),
+        PermissionMode::Plan,
+        RuleSet::default(),
+        Arc::new(SystemClock::default()),
+    );
+    let write = |file: &Path| {
         let input = serde_json::json!({ "file_path": file, "content": "x" }).to_string();
         let input = RawValue::from_string(input).unwrap();
-        gate.decide(&GatedCall { call_id: "c", tool: "Write", input: &input, sub_agent: None, cwd: None })
+        decide(&gate, "c", "Write", &input, None)
     };
     for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../project/a.md")] {
         assert!(matches!(write(&other), GateDecision::Deny(_)), "{}", other.display());
@@ -180,19 +206,23 @@ fn command_line_of_a_request_is_parsed_once() {
     let dir = tempfile::tempdir().unwrap();
     let book = Arc::new(RuleStore::open(dir.path()).unwrap());
     let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
-    let (gate, _log) =
-        SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+    let (gate, _log) = SessionGate::new(
+        places,
+        book,
+        Arc::default(),
+        PermissionMode::Default,
+        RuleSet::default(),
+        Arc::new(SystemClock::default()),
+    );
     RuleCounters::default().count(|counters| {
         let input = |line: &str| RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
         let (first, other, edited) = (input("make all | tail"), input("make all | head"), input("make none | tail"));
-        let decide = |id: &str, input: &RawValue, cwd: Option<&std::path::Path>| {
-            gate.decide(&GatedCall { call_id: id, tool: "Bash", input, sub_agent: None, cwd })
-        };
+        let decide = |id: &str, input: &RawValue, cwd: Option<&Path>| decide(&gate, id, "Bash", input, cwd);
         let count = || counters.parsed.load(Ordering::Relaxed);
         assert_eq!(decide("a", &first, Some(dir.path())), GateDecision::Ask, "the hook");
         assert_eq!(decide("b", &other, Some(dir.path())), GateDecision::Ask, "the hook of another call");
         assert_eq!(decide("a", &first, None), GateDecision::Ask, "the permission request");
-        assert_eq!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Ask, "before it is displayed");
+        assert_eq!(gate.evaluate_again("a", "Bash", first.get()).decision, GateDecision::Ask, "before it is displayed");
         assert!(!gate.suggest_rules("a", "Bash", first.get()).is_empty(), "its options");
         assert_eq!(
             gate.evaluate_anew(None, "Read", r#"{"file_path":"a.txt"}"#).decision,
@@ -200,13 +230,13 @@ fn command_line_of_a_request_is_parsed_once() {
             "a preview"
         );
         gate.set_mode(PermissionMode::Plan);
-        assert!(matches!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Deny(_)));
+        assert!(matches!(gate.evaluate_again("a", "Bash", first.get()).decision, GateDecision::Deny(_)));
         gate.set_mode(PermissionMode::Default);
         gate.add_session_rules(&[Rule::parse(Effect::Allow, RuleScope::Session, "Bash(make:*)").unwrap()]).unwrap();
-        assert_eq!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Allow, "with another rule");
+        assert_eq!(gate.evaluate_again("a", "Bash", first.get()).decision, GateDecision::Allow, "with another rule");
         assert_eq!(count(), 2, "two calls, two lines");
         // Another input or directory is another call.
-        gate.evaluate("a", "Bash", edited.get());
+        gate.evaluate_again("a", "Bash", edited.get());
         assert_eq!(count(), 3);
         decide("a", &edited, Some(&dir.path().join("sub")));
         assert_eq!(count(), 4);
@@ -221,17 +251,18 @@ fn call_is_evaluated_once_per_version_of_rules_and_modes() {
     let (gate, mut log) = SessionGate::new(
         places,
         Arc::clone(&rule_store),
+        Arc::default(),
         PermissionMode::Default,
         RuleSet::default(),
         Arc::new(SystemClock::default()),
     );
     let rule = |effect, text: &str| Rule::parse(effect, RuleScope::Session, text).unwrap();
     let input = RawValue::from_string(r#"{"command":"make all | tail"}"#.to_owned()).unwrap();
-    let decide = |cwd| gate.decide(&GatedCall { call_id: "a", tool: "Bash", input: &input, sub_agent: None, cwd });
+    let decide = |cwd| decide(&gate, "a", "Bash", &input, cwd);
     RuleCounters::default().count(|counters| {
         assert_eq!(decide(Some(dir.path())), GateDecision::Ask, "the hook");
         assert_eq!(decide(None), GateDecision::Ask, "the permission request");
-        let displayed = gate.evaluate("a", "Bash", input.get());
+        let displayed = gate.evaluate_again("a", "Bash", input.get());
         assert_eq!((displayed.decision, displayed.reason.as_str()), (GateDecision::Ask, "No rule applies."));
         assert!(!gate.suggest_rules("a", "Bash", input.get()).is_empty());
         assert_eq!(counters.evaluated(), 1, "hook, request and display");
@@ -248,10 +279,10 @@ fn call_is_evaluated_once_per_version_of_rules_and_modes() {
         for (number, change) in changes.into_iter().enumerate() {
             change();
             let before = counters.evaluated();
-            gate.evaluate("a", "Bash", input.get());
+            gate.evaluate_again("a", "Bash", input.get());
             let modes = if number == 1 { 2 } else { 1 };
             assert_eq!(counters.evaluated(), before + modes, "change {number}");
-            gate.evaluate("a", "Bash", input.get());
+            gate.evaluate_again("a", "Bash", input.get());
             assert_eq!(counters.evaluated(), before + modes, "again after change {number}");
         }
         rule_store.add(None, &[rule(Effect::Deny, "Bash(make:*)")]).unwrap();
@@ -277,19 +308,19 @@ fn approval_reads_links_again_and_a_carried_decision_never_allows() {
     let mut rules = RuleSet::default();
     rules.add(Rule::parse(Effect::Deny, RuleScope::Session, "Edit(secret/**)").unwrap()).unwrap();
     let clock = Arc::new(SystemClock::default());
-    let (gate, _log) = SessionGate::new(places, rule_store, PermissionMode::Default, rules, clock);
+    let (gate, _log) = SessionGate::new(places, rule_store, Arc::default(), PermissionMode::Default, rules, clock);
     let link = |target: &str| {
         let _ = std::fs::remove_file(work.join("link"));
         std::os::unix::fs::symlink(target, work.join("link")).unwrap();
     };
     let (read, write) = (r#"{"file_path":"link"}"#, r#"{"file_path":"link","content":"x"}"#);
     link("inside.txt");
-    assert_eq!(gate.evaluate("r", "Read", read).decision, GateDecision::Allow);
-    assert_eq!(gate.evaluate("w", "Write", write).decision, GateDecision::Ask);
+    assert_eq!(gate.evaluate_again("r", "Read", read).decision, GateDecision::Allow);
+    assert_eq!(gate.evaluate_again("w", "Write", write).decision, GateDecision::Ask);
     link("../outside.txt");
-    assert_eq!(gate.evaluate("r", "Read", read).decision, GateDecision::Ask, "an approval is not carried");
+    assert_eq!(gate.evaluate_again("r", "Read", read).decision, GateDecision::Ask, "an approval is not carried");
     link("secret/key");
-    assert_eq!(gate.evaluate("w", "Write", write).decision, GateDecision::Ask, "a person is still asked");
+    assert_eq!(gate.evaluate_again("w", "Write", write).decision, GateDecision::Ask, "a person is still asked");
     let approved = gate.evaluate_anew(Some("w"), "Write", write).decision;
     assert!(matches!(approved, GateDecision::Deny(_)), "the approval is checked against the link");
 }
@@ -305,12 +336,18 @@ fn call_directory_decides_and_is_reused_for_later_requests() {
         host_directories: vec![work.join("own"), state],
         ..GateDirectories::default()
     };
-    let (gate, _log) =
-        SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
-    let decide = |id: &str, line: &str, cwd: Option<&std::path::Path>| {
+    let (gate, _log) = SessionGate::new(
+        places,
+        book,
+        Arc::default(),
+        PermissionMode::Default,
+        RuleSet::default(),
+        Arc::new(SystemClock::default()),
+    );
+    let decide = |id: &str, line: &str, cwd: Option<&Path>| {
         let input = RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
-        let said = gate.decide(&GatedCall { call_id: id, tool: "Bash", input: &input, sub_agent: None, cwd });
-        assert_eq!(said, gate.evaluate(id, "Bash", input.get()).decision, "asked again");
+        let said = decide(&gate, id, "Bash", &input, cwd);
+        assert_eq!(said, gate.evaluate_again(id, "Bash", input.get()).decision, "asked again");
         said
     };
     assert_eq!(decide("a", "cat ../a.txt", Some(&work.join("sub"))), GateDecision::Allow);
@@ -323,4 +360,65 @@ fn call_directory_decides_and_is_reused_for_later_requests() {
     let suggested = gate.suggest_rules("a", "Bash", r#"{"command":"ls | wc -l && make"}"#);
     let texts: Vec<String> = suggested.iter().flat_map(|one| &one.rules).map(ToString::to_string).collect();
     assert_eq!(texts, ["Bash(make)"], "only what is missing");
+}
+
+/// All workers wait until this is dropped.
+struct BusyWorkers {
+    _release: Vec<std::sync::mpsc::Sender<()>>,
+}
+
+impl BusyWorkers {
+    fn new(workers: &GateWorkers) -> Self {
+        let occupy = |_| {
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            assert!(workers.run(move || {
+                let _ = released.recv();
+            }));
+            release
+        };
+        Self { _release: (0..GATE_WORKERS).map(occupy).collect() }
+    }
+}
+
+fn bypass_gate(dir: &Path, workers: &Arc<GateWorkers>) -> (Arc<SessionGate>, mpsc::Receiver<AuditEntry>) {
+    let rule_store = Arc::new(RuleStore::open(dir).unwrap());
+    let places = GateDirectories { working_directory: dir.to_owned(), ..GateDirectories::default() };
+    let (mode, clock) = (PermissionMode::Bypass, Arc::new(SystemClock::default()));
+    SessionGate::new(places, rule_store, Arc::clone(workers), mode, RuleSet::default(), clock)
+}
+
+#[tokio::test]
+async fn stalled_evaluation_does_not_hold_up_the_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let workers = Arc::new(GateWorkers::default());
+    let (gate, _log) = bypass_gate(dir.path(), &workers);
+    let busy = BusyWorkers::new(&workers);
+    let input = RawValue::from_string(r#"{"command":"make"}"#.to_owned()).unwrap();
+    let mut deciding = Arc::clone(&gate).decide(gated_call("a", "Bash", &input, None));
+    assert!((&mut deciding).now_or_never().is_none(), "this thread continues");
+    // The only thread of the runtime runs other tasks.
+    tokio::spawn(async {}).await.unwrap();
+    // A stricter mode applies to the call that is not evaluated yet.
+    gate.set_mode(PermissionMode::Plan);
+    drop(busy);
+    assert!(matches!(deciding.await, GateDecision::Deny(_)));
+    gate.set_mode(PermissionMode::Bypass);
+    assert_eq!(Arc::clone(&gate).decide(gated_call("b", "Bash", &input, None)).await, GateDecision::Allow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_is_not_evaluated_in_time_is_denied_or_asked_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let workers = Arc::new(GateWorkers::default());
+    let (gate, mut log) = bypass_gate(dir.path(), &workers);
+    let _busy = BusyWorkers::new(&workers);
+    let input: Arc<RawValue> = RawValue::from_string(r#"{"command":"ls"}"#.to_owned()).unwrap().into();
+    let decision = Arc::clone(&gate).decide(gated_call("a", "Bash", &input, None)).await;
+    assert!(matches!(decision, GateDecision::Deny(_)));
+    assert_eq!(log.try_recv().unwrap().decision, "deny");
+    assert_eq!(gate.evaluate("a", "Bash", &input).await, None);
+    let review = gate.review("a", "Bash", &input).await;
+    assert_eq!((review.decision, review.suggestions), (GateDecision::Ask, Vec::new()));
+    assert!(gate.find_denial("a", "Bash", &input).await.is_some(), "an approval that cannot be checked");
+    assert!(gate.user_command_denial("Bash", &input).await.is_some());
 }

@@ -160,9 +160,7 @@ impl PendingRequests {
         let gate = Arc::clone(&ctx.gate);
         let preview = tokio::task::spawn_blocking(move || {
             let place = DiskResolver.resolve(&proposal.path).ok()?;
-            let reading = serde_json::json!({ "file_path": place }).to_string();
-            let readable = gate.evaluate_anew(None, "Read", &reading).decision == GateDecision::Allow;
-            readable.then(|| proposal.diff_preview(&place)).flatten()
+            gate.may_read(&place).then(|| proposal.diff_preview(&place)).flatten()
         });
         ctx.tasks.spawn(async move {
             let edit = tokio::time::timeout(PREPARATION_TIMEOUT, preview).await.ok().and_then(Result::ok).flatten();
@@ -179,15 +177,11 @@ impl PendingRequests {
         ctx: &mut SessionContext,
     ) -> Vec<SessionEffect> {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
-        let input = request.input.get();
-        let ruling = ctx.gate.evaluate(&call, &request.tool, input);
-        // An ask rule overrides every allow rule, so no allow rule is offered against it.
-        let offers = ruling.decided_by != "rule";
-        let suggestions = if offers { ctx.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };
+        let review = ctx.gate.review(&call, &request.tool, &request.input).await;
         // A sub-agent without a chat asks in its parent's chat.
         let worker = sub_agents.with_chat(request.sub_agent.as_deref());
         let home = sub_agents.target_of(worker.as_deref());
-        let choices = ToolCallOptions::new(&suggestions);
+        let choices = ToolCallOptions::new(&review.suggestions);
         let Some(options) = self.add_permission(request.clone(), worker.clone(), choices) else {
             return refuse(id);
         };
@@ -210,7 +204,7 @@ impl PendingRequests {
         publish_input_needed(needed, ctx).await;
         start_answer_timeout(id, ctx);
         // Rules or permission mode changed after the agent asked.
-        if ruling.decision == GateDecision::Ask { Vec::new() } else { vec![SessionEffect::ReevaluateCalls] }
+        if review.decision == GateDecision::Ask { Vec::new() } else { vec![SessionEffect::ReevaluateCalls] }
     }
 
     async fn display_questions(

@@ -32,7 +32,7 @@ use crate::clock::ClockExt as _;
 use crate::permissions::pending_requests::{
     AnswerError, FormOutcome, PendingRequests, RuleLifetime, ToolCallAnswer, UnattendedOutcome,
 };
-use crate::permissions::session_gate::summarize_input;
+use crate::permissions::session_gate::{SessionGate, summarize_input};
 use crate::permissions::{UnattendedAnswer, UnattendedPolicy};
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::config;
@@ -89,7 +89,7 @@ impl PendingRequests {
         }
         let answer = self.evaluate_confirmation(said)?;
         if said.approved {
-            self.check_approval(&said.tool_call_id, answer.edited_input.as_deref(), ctx)?;
+            self.check_approval(&said.tool_call_id, answer.edited_input.as_ref(), &ctx.gate).await?;
         }
         match &answer.rules {
             Some((RuleLifetime::Permanent, rules)) => {
@@ -102,17 +102,16 @@ impl PendingRequests {
     }
 
     /// Checks that no rule denies a call that is about to be approved.
-    fn check_approval(
+    async fn check_approval(
         &self,
         call: &str,
-        edited_input: Option<&RawValue>,
-        ctx: &SessionContext,
+        edited_input: Option<&Arc<RawValue>>,
+        gate: &Arc<SessionGate>,
     ) -> Result<(), ActionRejection> {
         let open = self.permission(call).ok_or(AnswerError::NotPending)?;
-        let input = edited_input.unwrap_or(&open.input).get();
-        match ctx.gate.evaluate_anew(Some(call), &open.tool, input).decision {
-            GateDecision::Deny(reason) => Err(ActionRejection::CallDenied { reason }),
-            GateDecision::Allow | GateDecision::Ask => Ok(()),
+        match gate.find_denial(call, &open.tool, edited_input.unwrap_or(&open.input)).await {
+            Some(reason) => Err(ActionRejection::CallDenied { reason }),
+            None => Ok(()),
         }
     }
 
@@ -146,7 +145,14 @@ impl PendingRequests {
         if result.is_ok() {
             ctx.host.permissions.notify_rule_changes();
         }
-        let checked = result.and_then(|()| self.check_approval(&answer.action.tool_call_id, None, ctx));
+        let checked = match result {
+            // Only approvals add rules.
+            Ok(()) => {
+                let call = &answer.action.tool_call_id;
+                self.check_approval(call, answer.edited_input.as_ref(), &ctx.gate).await
+            }
+            Err(rejection) => Err(rejection),
+        };
         let applied = match checked {
             Ok(()) => self.apply_client_answer(&dispatch, answer, sub_agents, ctx).await,
             Err(rejection) => Err(rejection),
@@ -252,7 +258,8 @@ impl PendingRequests {
         let mut effects = Vec::new();
         for call in waiting {
             let Some(open) = self.permission(&call) else { continue };
-            let ruling = ctx.gate.evaluate(&call, &open.tool, open.input.get());
+            // Without an evaluation, the calls remain pending: a person's approval is checked as well.
+            let Some(ruling) = ctx.gate.evaluate(&call, &open.tool, &open.input).await else { break };
             let answer = match ruling.decision {
                 GateDecision::Ask => continue,
                 GateDecision::Allow => Answer::Allow { input: None },
@@ -414,7 +421,7 @@ impl PendingRequests {
         let (response, outcome) = match self.unattended_outcome(request, approved) {
             None => return Vec::new(),
             Some(UnattendedOutcome::Call(call)) => {
-                if approved && let Err(error) = self.check_approval(&call, None, ctx) {
+                if approved && let Err(error) = self.check_approval(&call, None, &ctx.gate).await {
                     tracing::warn!(session = &*ctx.session.uri, %error, "the policy cannot approve a tool call");
                     return Vec::new();
                 }

@@ -70,6 +70,7 @@ impl SessionContext {
         let (gate, unwritten_decisions) = SessionGate::new(
             directories,
             Arc::clone(host.permissions.rules()),
+            Arc::clone(host.permissions.gate_workers()),
             configured_mode(&host, &session),
             session.rules.clone(),
             Arc::clone(&host.clock),

@@ -90,7 +90,7 @@ impl LocalCommands {
         let call = format!("local-{turn}");
         let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
         let input: Arc<RawValue> = input.into();
-        let denied = ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
+        let denied = ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, &input).await;
         let who = ctx.turn.client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
         ctx.write_audit(vec![AuditEntry {
             at_ms: ctx.host.clock.now_ms(),

@@ -53,9 +53,8 @@ impl Bench {
     }
 
     /// The gate's decision about a call.
-    pub(crate) fn gated(&self, id: &str, tool: &str, input: &Value) -> GateDecision {
-        let input = raw(input);
-        self.gate.decide(&GatedCall { call_id: id, tool, input: &input, sub_agent: None, cwd: None })
+    pub(crate) async fn gated(&self, id: &str, tool: &str, input: &Value) -> GateDecision {
+        gated(&self.gate, id, tool, input).await
     }
 
     /// The model writes a call.
@@ -138,6 +137,12 @@ impl Bench {
     pub(crate) async fn audit(&self) -> Vec<AuditRow> {
         self.rig.engine.audit(SESSION, 0, 1_000).await.unwrap()
     }
+}
+
+/// A gate's decision about a call.
+pub(crate) async fn gated(gate: &Arc<dyn PermissionGate>, id: &str, tool: &str, input: &Value) -> GateDecision {
+    let (call_id, tool, input) = (id.to_owned(), tool.to_owned(), raw(input));
+    Arc::clone(gate).decide(GatedCall { call_id, tool, input, sub_agent: None, cwd: None }).await
 }
 
 pub(crate) fn raw(input: &Value) -> Arc<RawValue> {

@@ -10,15 +10,15 @@ use crate::pending_requests::helpers::{Bench, bash};
 #[tokio::test]
 async fn default_mode_allows_reads_in_the_working_directory_and_asks_otherwise() {
     let bench = Bench::start().await;
-    let read = |path: &str| bench.gated("r", "Read", &json!({ "file_path": path }));
-    assert_eq!(read("src/main.rs"), GateDecision::Allow);
-    assert_eq!(read("/etc/passwd"), GateDecision::Ask);
-    assert_eq!(bench.gated("b", "Bash", &bash("ls")), GateDecision::Allow);
-    assert_eq!(bench.gated("b", "Bash", &bash("ls && touch x")), GateDecision::Ask);
-    assert_eq!(bench.gated("w", "Write", &json!({ "file_path": "a.txt", "content": "" })), GateDecision::Ask);
-    assert_eq!(bench.gated("n", "UnknownTool", &json!({})), GateDecision::Ask);
-    assert_eq!(bench.gated("m", "mcp__server__tool", &json!({})), GateDecision::Ask);
-    assert!(matches!(bench.gated("x", "Bash", &json!("no object")), GateDecision::Deny(_)));
+    let read = async |path: &str| bench.gated("r", "Read", &json!({ "file_path": path })).await;
+    assert_eq!(read("src/main.rs").await, GateDecision::Allow);
+    assert_eq!(read("/etc/passwd").await, GateDecision::Ask);
+    assert_eq!(bench.gated("b", "Bash", &bash("ls")).await, GateDecision::Allow);
+    assert_eq!(bench.gated("b", "Bash", &bash("ls && touch x")).await, GateDecision::Ask);
+    assert_eq!(bench.gated("w", "Write", &json!({ "file_path": "a.txt", "content": "" })).await, GateDecision::Ask);
+    assert_eq!(bench.gated("n", "UnknownTool", &json!({})).await, GateDecision::Ask);
+    assert_eq!(bench.gated("m", "mcp__server__tool", &json!({})).await, GateDecision::Ask);
+    assert!(matches!(bench.gated("x", "Bash", &json!("no object")).await, GateDecision::Deny(_)));
     bench.rig.engine.shutdown().await;
 }
 
@@ -30,20 +30,23 @@ async fn mode_change_applies_during_a_turn_and_reaches_the_agent() {
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "acceptEdits");
     bench.listener.until("session/configChanged").await;
     bench.settled().await;
-    assert_eq!(bench.gated("w1", "Write", &write), GateDecision::Allow);
-    assert_eq!(bench.gated("w2", "Write", &json!({ "file_path": "../a.txt", "content": "x" })), GateDecision::Ask);
+    assert_eq!(bench.gated("w1", "Write", &write).await, GateDecision::Allow);
+    assert_eq!(
+        bench.gated("w2", "Write", &json!({ "file_path": "../a.txt", "content": "x" })).await,
+        GateDecision::Ask
+    );
     bench.change_mode("plan").await;
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "plan");
     bench.listener.until("session/configChanged").await;
     bench.settled().await;
-    assert!(matches!(bench.gated("w3", "Write", &write), GateDecision::Deny(_)));
-    assert!(matches!(bench.gated("b1", "Bash", &bash("touch x")), GateDecision::Deny(_)));
-    assert_eq!(bench.gated("b2", "Bash", &bash("ls")), GateDecision::Allow);
+    assert!(matches!(bench.gated("w3", "Write", &write).await, GateDecision::Deny(_)));
+    assert!(matches!(bench.gated("b1", "Bash", &bash("touch x")).await, GateDecision::Deny(_)));
+    assert_eq!(bench.gated("b2", "Bash", &bash("ls")).await, GateDecision::Allow);
     bench.change_mode("dontAsk").await;
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "default", "the gate alone knows this mode");
     bench.listener.until("session/configChanged").await;
     bench.settled().await;
-    assert!(matches!(bench.gated("b3", "Bash", &bash("touch x")), GateDecision::Deny(_)));
+    assert!(matches!(bench.gated("b3", "Bash", &bash("touch x")).await, GateDecision::Deny(_)));
     assert_eq!(bench.rig.starts.open_count(), 1, "nothing was opened again");
     bench.rig.engine.shutdown().await;
 }
@@ -92,15 +95,18 @@ async fn bypass_requires_host_permission_and_is_not_sent_to_the_agent() {
     bench.change_mode("bypassPermissions").await;
     bench.listener.until("session/configChanged").await;
     bench.settled().await;
-    assert_eq!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Allow);
+    assert_eq!(bench.gated("b", "Bash", &bash("rm -rf x")).await, GateDecision::Allow);
     assert!(bench.agent.permission_modes.try_recv().is_err(), "it stays in its default mode");
     let rules = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(rm:*)\" }]\n";
     std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
-    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), GateDecision::Deny(_)), "rules apply nevertheless");
+    assert!(
+        matches!(bench.gated("b", "Bash", &bash("rm -rf x")).await, GateDecision::Deny(_)),
+        "rules apply nevertheless"
+    );
 
     // A host that no longer allows bypass asks.
     let bench = Bench::again(bench.rig.restart().await, "t2").await;
-    assert_eq!(bench.gated("b", "Bash", &bash("touch x")), GateDecision::Ask);
+    assert_eq!(bench.gated("b", "Bash", &bash("touch x")).await, GateDecision::Ask);
     assert_eq!(bench.rig.listed(), [SESSION]);
     bench.rig.engine.shutdown().await;
 }
@@ -114,7 +120,7 @@ async fn consecutive_mode_changes_are_all_answered_and_the_last_wins() {
     }
     bench.settled().await;
     assert!(
-        matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)),
+        matches!(bench.gated("w1", "Write", &write).await, GateDecision::Deny(_)),
         "the strictest requested mode applies at once"
     );
     for expected in ["acceptEdits", "plan", "default", "acceptEdits"] {
@@ -125,7 +131,7 @@ async fn consecutive_mode_changes_are_all_answered_and_the_last_wins() {
     }
     bench.settled().await;
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "acceptEdits");
-    assert_eq!(bench.gated("w2", "Write", &write), GateDecision::Allow);
+    assert_eq!(bench.gated("w2", "Write", &write).await, GateDecision::Allow);
     assert!(bench.agent.permission_modes.try_recv().is_err());
     bench.rig.engine.shutdown().await;
 }
@@ -170,7 +176,7 @@ async fn session_follows_the_agent_into_plan_mode_and_back() {
     let (_, answer) = bench.agent.next_answer().await;
     assert!(matches!(answer, Answer::Deny { .. }), "what waits is decided by the stricter mode: {answer:?}");
     assert_eq!(mode(&bench), "plan");
-    assert!(matches!(bench.gated("w1", "Write", &write), GateDecision::Deny(_)));
+    assert!(matches!(bench.gated("w1", "Write", &write).await, GateDecision::Deny(_)));
     assert!(bench.agent.permission_modes.try_recv().is_err(), "the agent is already in this mode");
 
     bench.change_mode("default").await;
@@ -180,7 +186,7 @@ async fn session_follows_the_agent_into_plan_mode_and_back() {
     report(&bench, "default").await;
     bench.settled().await;
     assert_eq!(mode(&bench), "default");
-    assert_eq!(bench.gated("w2", "Write", &write), GateDecision::Ask);
+    assert_eq!(bench.gated("w2", "Write", &write).await, GateDecision::Ask);
     bench.rig.engine.shutdown().await;
 }
 
@@ -192,7 +198,7 @@ async fn mode_that_the_agent_chose_is_stored() {
     let bench = Bench::again(bench.rig.restart().await, "t2").await;
     assert_eq!(mode(&bench), "plan");
     let write = json!({ "file_path": "a.txt", "content": "x" });
-    assert!(matches!(bench.gated("w", "Write", &write), GateDecision::Deny(_)));
+    assert!(matches!(bench.gated("w", "Write", &write).await, GateDecision::Deny(_)));
     bench.rig.engine.shutdown().await;
 }
 
@@ -205,7 +211,7 @@ async fn looser_mode_of_the_agent_is_reset() {
         assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "default", "{looser}");
         bench.settled().await;
         assert_eq!(mode(&bench), "default", "{looser}");
-        assert_eq!(bench.gated(looser, "Write", &write), GateDecision::Ask, "{looser}");
+        assert_eq!(bench.gated(looser, "Write", &write).await, GateDecision::Ask, "{looser}");
     }
     choose(&mut bench, "plan").await;
     assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "plan");
@@ -214,7 +220,7 @@ async fn looser_mode_of_the_agent_is_reset() {
         assert_eq!(bench.agent.permission_modes.recv().await.unwrap(), "plan", "{looser}");
         bench.settled().await;
         assert_eq!(mode(&bench), "plan", "{looser}");
-        assert!(matches!(bench.gated(looser, "Write", &write), GateDecision::Deny(_)), "{looser}");
+        assert!(matches!(bench.gated(looser, "Write", &write).await, GateDecision::Deny(_)), "{looser}");
     }
     bench.rig.engine.shutdown().await;
 }
@@ -232,12 +238,12 @@ async fn agent_returns_to_the_chosen_mode_and_is_never_looser_meanwhile() {
         report(&bench, "plan").await;
         bench.listener.until("session/configChanged").await;
         bench.settled().await;
-        assert!(matches!(bench.gated("w", "Write", &write), GateDecision::Deny(_)), "{chosen}");
+        assert!(matches!(bench.gated("w", "Write", &write).await, GateDecision::Deny(_)), "{chosen}");
         report(&bench, reported).await;
         bench.listener.until("session/configChanged").await;
         bench.settled().await;
         assert_eq!(mode(&bench), reported);
-        assert_eq!(bench.gated("w", "Write", &write), after, "{chosen} {reported}");
+        assert_eq!(bench.gated("w", "Write", &write).await, after, "{chosen} {reported}");
     }
     // A mode that the agent does not know applies while it plans, and afterwards.
     choose(&mut bench, "dontAsk").await;
@@ -246,7 +252,10 @@ async fn agent_returns_to_the_chosen_mode_and_is_never_looser_meanwhile() {
             report(&bench, reported).await;
             bench.listener.until("session/configChanged").await;
             bench.settled().await;
-            assert!(matches!(bench.gated("m", "mcp__server__tool", &json!({})), GateDecision::Deny(_)), "{reported}");
+            assert!(
+                matches!(bench.gated("m", "mcp__server__tool", &json!({})).await, GateDecision::Deny(_)),
+                "{reported}"
+            );
         }
         assert_eq!(mode(&bench), "dontAsk");
     }

@@ -3,10 +3,11 @@
 use hostler_driver::{AgentRequestId, Answer, DriverEvent, GateDecision, GatedCall, ToolOutcome};
 use hostler_engine::{PermissionConfig, UnattendedAnswer, UnattendedPolicy};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{SESSION, message};
-use crate::pending_requests::helpers::{Bench, bash, chosen, finished, no, permission, raw, yes};
+use crate::pending_requests::helpers::{Bench, bash, chosen, finished, gated, no, permission, raw, yes};
 
 #[tokio::test]
 async fn call_is_pending_with_options_and_runs_after_approval() {
@@ -237,7 +238,7 @@ async fn denial_carries_the_feedback() {
 async fn session_rule_decides_pending_calls_and_survives_a_restart() {
     let mut bench = Bench::start().await;
     let push = bash("git push");
-    assert_eq!(bench.gated("c0", "Bash", &push), GateDecision::Ask);
+    assert_eq!(bench.gated("c0", "Bash", &push).await, GateDecision::Ask);
     bench.wait_for("c1", "Bash", &push).await;
     bench.wait_for("c2", "Bash", &push).await;
     bench.wait_for("c3", "Bash", &bash("git pull")).await;
@@ -249,19 +250,18 @@ async fn session_rule_decides_pending_calls_and_survives_a_restart() {
     bench.listener.until("session/inputNeededRemoved").await;
     assert_eq!(bench.shown("c2")["confirmed"], "setting");
     assert_eq!(bench.shown("c3")["status"], "pending-confirmation");
-    assert_eq!(bench.gated("c4", "Bash", &push), GateDecision::Allow);
-    assert_eq!(bench.gated("c5", "Bash", &bash("git push --force")), GateDecision::Ask);
+    assert_eq!(bench.gated("c4", "Bash", &push).await, GateDecision::Allow);
+    assert_eq!(bench.gated("c5", "Bash", &bash("git push --force")).await, GateDecision::Ask);
 
     let mut rig = bench.rig.restart().await;
     rig.create("claude:/another");
     let bench = Bench::again(rig, "t2").await;
-    assert_eq!(bench.gated("c6", "Bash", &push), GateDecision::Allow);
+    assert_eq!(bench.gated("c6", "Bash", &push).await, GateDecision::Allow);
     rig = bench.rig;
     rig.send_message("claude:/another", "t1", "go").await;
     let start = rig.starts.next_start().await;
-    let input = raw(&push);
-    let call = GatedCall { call_id: "x", tool: "Bash", input: &input, sub_agent: None, cwd: None };
-    assert_eq!(start.spec.permission_gate.decide(&call), GateDecision::Ask, "another session has its own rules");
+    let decision = gated(&start.spec.permission_gate, "x", "Bash", &push).await;
+    assert_eq!(decision, GateDecision::Ask, "another session has its own rules");
     rig.engine.shutdown().await;
 }
 
@@ -271,14 +271,14 @@ async fn permanent_rule_applies_to_other_sessions_and_survives_a_restart() {
     bench.wait_for("c1", "Bash", &bash("npm run lint")).await;
     bench.confirm("me", chosen("c1", true, "allow-always-1")).await;
     assert!(matches!(bench.agent.next_answer().await.1, Answer::Allow { .. }));
-    assert_eq!(bench.gated("c2", "Bash", &bash("npm run lint")), GateDecision::Allow);
+    assert_eq!(bench.gated("c2", "Bash", &bash("npm run lint")).await, GateDecision::Allow);
     let mut rig = bench.rig.restart().await;
     rig.create("claude:/another");
     rig.send_message("claude:/another", "t1", "go").await;
     let start = rig.starts.next_start().await;
-    let input = raw(&bash("npm run lint"));
-    let call = GatedCall { call_id: "x", tool: "Bash", input: &input, sub_agent: Some("helper"), cwd: None };
-    assert_eq!(start.spec.permission_gate.decide(&call), GateDecision::Allow);
+    let (input, sub_agent) = (raw(&bash("npm run lint")), Some("helper".to_owned()));
+    let call = GatedCall { call_id: "x".into(), tool: "Bash".into(), input, sub_agent, cwd: None };
+    assert_eq!(Arc::clone(&start.spec.permission_gate).decide(call).await, GateDecision::Allow);
     rig.engine.shutdown().await;
 }
 
@@ -291,7 +291,7 @@ async fn unstorable_rule_is_rejected_and_the_call_stays_pending() {
     bench.listener.until("chat/toolCallConfirmed rejected: permission rules are unavailable").await;
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
     assert_eq!(
-        bench.gated("c2", "Read", &json!({ "file_path": "a.txt" })),
+        bench.gated("c2", "Read", &json!({ "file_path": "a.txt" })).await,
         GateDecision::Ask,
         "nothing is allowed meanwhile"
     );
@@ -357,9 +357,9 @@ async fn sub_agent_request_is_displayed_as_a_separate_call() {
 #[tokio::test]
 async fn every_decision_is_audited_with_source_and_reason() {
     let mut bench = Bench::start().await;
-    assert_eq!(bench.gated("c1", "Read", &json!({ "file_path": "a.txt" })), GateDecision::Allow);
-    assert_eq!(bench.gated("c2", "Bash", &bash("API_TOKEN=hush git push")), GateDecision::Ask);
-    assert_eq!(bench.gated("c2", "Bash", &bash("API_TOKEN=hush git push")), GateDecision::Ask);
+    assert_eq!(bench.gated("c1", "Read", &json!({ "file_path": "a.txt" })).await, GateDecision::Allow);
+    assert_eq!(bench.gated("c2", "Bash", &bash("API_TOKEN=hush git push")).await, GateDecision::Ask);
+    assert_eq!(bench.gated("c2", "Bash", &bash("API_TOKEN=hush git push")).await, GateDecision::Ask);
     bench.wait_for("c2", "Bash", &bash("API_TOKEN=hush git push")).await;
     bench.confirm("ada", yes("c2")).await;
     bench.agent.next_answer().await;

@@ -195,7 +195,7 @@ async fn approved_plan_changes_the_mode_of_session_gate_and_agent() {
     bench.listener.until("session/configChanged").await;
     bench.settled().await;
     let write = json!({ "file_path": "a.txt", "content": "x" });
-    assert!(matches!(bench.gated("w0", "Write", &write), GateDecision::Deny(_)), "a plan writes nothing");
+    assert!(matches!(bench.gated("w0", "Write", &write).await, GateDecision::Deny(_)), "a plan writes nothing");
     propose(&mut bench, "p", None).await;
     let request = &bench.session()["inputNeeded"][0]["request"];
     assert_eq!(request["message"], "1. Write it", "the plan is shown even if the request does not carry it");
@@ -206,7 +206,7 @@ async fn approved_plan_changes_the_mode_of_session_gate_and_agent() {
     bench.complete("p", Accept, &[("plan", submitted("selected", json!("accept-edits")))]).await;
     let (_, answer) = bench.agent.next_answer().await;
     assert!(matches!(&answer, Answer::AcceptPlan { mode } if mode == "acceptEdits"), "{answer:?}");
-    assert_eq!(bench.gated("w1", "Write", &write), GateDecision::Allow);
+    assert_eq!(bench.gated("w1", "Write", &write).await, GateDecision::Allow);
     bench.listener.until("session/configChanged").await;
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "acceptEdits");
     bench.rig.engine.shutdown().await;

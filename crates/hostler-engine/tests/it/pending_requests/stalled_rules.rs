@@ -32,7 +32,7 @@ fn another_answer_loses_and_other_calls_are_answered_while_a_rule_is_stored() {
         drop(stall);
         let answer = bench.agent.next_answer().await;
         assert!(matches!(&answer, (AgentRequestId(id), Answer::Allow { .. }) if id == "r-c1"), "{answer:?}");
-        assert_eq!(bench.gated("c3", "Bash", &bash("git push")), GateDecision::Allow, "the rule is stored");
+        assert_eq!(bench.gated("c3", "Bash", &bash("git push")).await, GateDecision::Allow, "the rule is stored");
         bench.settled().await;
         let rejected =
             bench.listener.events.iter().filter(|event| event.starts_with("chat/toolCallConfirmed rejected"));

@@ -112,7 +112,7 @@ impl World {
             Step::Ask { request, call, test_call, sub_agent } => {
                 self.ask(*request, *call, *test_call, *sub_agent).await
             }
-            Step::Gate { call, test_call, sub_agent } => self.ask_gate(*call, *test_call, *sub_agent)?,
+            Step::Gate { call, test_call, sub_agent } => self.ask_gate(*call, *test_call, *sub_agent).await?,
             Step::Withdraw { request } => self.withdraw(*request).await,
             Step::Finish { call, success } => self.finish(*call, *success).await,
             Step::Answer(answer) => self.send_answer(answer, "ada").await,
@@ -192,12 +192,12 @@ impl World {
     }
 
     /// Checks that the gate decides as the policy does; counts an approval.
-    fn ask_gate(&mut self, call: u8, test_call: TestCall, sub_agent: bool) -> Checked {
+    async fn ask_gate(&mut self, call: u8, test_call: TestCall, sub_agent: bool) -> Checked {
         let Some(live_agent) = &self.live_agent else { return Ok(()) };
         let input = self.raw(test_call);
-        let sub_agent = sub_agent.then_some("helper");
-        let call = GatedCall { call_id: &name(call), tool: test_call.tool(), input: &input, sub_agent, cwd: None };
-        let gate = live_agent.gate.decide(&call);
+        let sub_agent = sub_agent.then(|| "helper".to_owned());
+        let call = GatedCall { call_id: name(call), tool: test_call.tool().into(), input, sub_agent, cwd: None };
+        let gate = Arc::clone(&live_agent.gate).decide(call).await;
         prop_assert_eq!(
             ExpectedDecision::from(&gate),
             self.policy.decision(test_call),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use hostler_attachments::AttachmentBlock;
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
@@ -36,8 +38,8 @@ pub(crate) struct DriverEnvironment {
 struct FixedGatekeeper(GateDecision);
 
 impl PermissionGate for FixedGatekeeper {
-    fn decide(&self, _: &GatedCall<'_>) -> GateDecision {
-        self.0.clone()
+    fn decide(self: Arc<Self>, _: GatedCall) -> BoxFuture<'static, GateDecision> {
+        ready(self.0.clone()).boxed()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The agent's background work: commands and sub-agents that run beside the turns, and what happens to them after a
 //! turn is stopped: they continue, are stopped too, or the session asks.
 //!
-//! A component like the turn machine: no clock, no I/O, no channels. The actor passes events and carries out effects.
-//! The question belongs to the session and not to the turn, which has ended: it is an entry of `inputNeeded` that
-//! remains until it is answered or no background work remains.
+//! A component like the turn machine: no clock, no I/O, no channels; `background_tasks.rs` carries out its effects. The
+//! question belongs to the session and not to the turn, which has ended: it is an entry of `inputNeeded` that remains
+//! until it is answered or no background work remains.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub(super) enum BackgroundEvent {
     AgentEnded,
 }
 
-/// An effect that the actor carries out, in order.
+/// An effect that `step` carries out, in order.
 #[derive(Debug, PartialEq)]
 pub(super) enum BackgroundEffect {
     /// Publish an action of the chat.

@@ -1,8 +1,9 @@
 //! Workspace trust in a session: decides what follows from an assessment of its folder.
 //!
-//! A component like the turn machine: no clock, no I/O, no channels. The folder is assessed before an agent is opened
-//! and before a message reaches a live one. Where a person has to decide, opening the agent waits for the answer. The
-//! decisions are in `hostler_trust`; a decision that is made elsewhere reaches the session as another assessment.
+//! A component like the turn machine: no clock, no I/O, no channels; `folder_assessment.rs` carries out its effects. The
+//! folder is assessed before an agent is opened and before a message reaches a live one. Where a person has to decide,
+//! opening the agent waits for the answer. The decisions are in `hostler_trust`; one that is made elsewhere reaches the
+//! session as another assessment.
 
 use hostler_driver::{FolderConfiguration, FolderRule};
 use hostler_trust::TrustAssessment;
@@ -61,7 +62,7 @@ pub(super) enum FolderEvent {
     Assessed { purpose: AssessmentPurpose, version: u64, assessment: Option<Box<TrustAssessment>> },
 }
 
-/// An effect that the actor carries out, in order.
+/// An effect that `step` carries out, in order.
 #[derive(Debug, PartialEq)]
 pub(super) enum FolderEffect {
     /// Publish whether the folder's configuration applies.

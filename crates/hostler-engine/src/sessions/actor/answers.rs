@@ -77,6 +77,9 @@ impl PendingRequests {
         sub_agents: &mut SubAgents,
         ctx: &mut SessionContext,
     ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        if self.is_repeated_answer(&said.tool_call_id, &dispatch.origin()) {
+            return Ok(Vec::new());
+        }
         let worker = sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned);
         let is_elsewhere = self.permission(&said.tool_call_id).is_some_and(|open| open.chat_sub_agent != worker);
         let is_over = worker.is_none() && dispatch.channel != *ctx.session.chat_uri;
@@ -85,7 +88,9 @@ impl PendingRequests {
             return Err(AnswerError::NotPending.into());
         }
         let answer = self.evaluate_confirmation(said)?;
-        self.check_approval(&answer.action, answer.edited_input.as_deref(), ctx)?;
+        if said.approved {
+            self.check_approval(&said.tool_call_id, answer.edited_input.as_deref(), ctx)?;
+        }
         match &answer.rules {
             Some((RuleLifetime::Permanent, rules)) => {
                 let rules = rules.clone();
@@ -99,13 +104,13 @@ impl PendingRequests {
     /// Checks that no rule denies a call that is about to be approved.
     fn check_approval(
         &self,
-        action: &ChatToolCallConfirmedAction,
+        call: &str,
         edited_input: Option<&RawValue>,
         ctx: &SessionContext,
     ) -> Result<(), ActionRejection> {
-        let Some(open) = self.permission(&action.tool_call_id).filter(|_| action.approved) else { return Ok(()) };
+        let open = self.permission(call).ok_or(AnswerError::NotPending)?;
         let input = edited_input.unwrap_or(&open.input).get();
-        match ctx.gate.evaluate_anew(Some(&open.call_id), &open.tool, input).decision {
+        match ctx.gate.evaluate_anew(Some(call), &open.tool, input).decision {
             GateDecision::Deny(reason) => Err(ActionRejection::CallDenied { reason }),
             GateDecision::Allow | GateDecision::Ask => Ok(()),
         }
@@ -128,7 +133,8 @@ impl PendingRequests {
         });
     }
 
-    /// Applies an answer after its rules were stored, if the call is still pending.
+    /// Applies an answer after its rules were stored, if the call is still pending. The rules remain otherwise: a person
+    /// has chosen them.
     pub(super) async fn apply_stored_answer(
         &mut self,
         stored: AnswerWithRules,
@@ -140,7 +146,7 @@ impl PendingRequests {
         if result.is_ok() {
             ctx.host.permissions.notify_rule_changes();
         }
-        let checked = result.and_then(|()| self.check_approval(&answer.action, answer.edited_input.as_deref(), ctx));
+        let checked = result.and_then(|()| self.check_approval(&answer.action.tool_call_id, None, ctx));
         let applied = match checked {
             Ok(()) => self.apply_client_answer(&dispatch, answer, sub_agents, ctx).await,
             Err(rejection) => Err(rejection),
@@ -289,10 +295,7 @@ impl PendingRequests {
             selected_option_id: None,
         };
         let answer = ToolCallAnswer { action, edited_input: None, rules: None, agent_answer };
-        let applied = match self.check_approval(&answer.action, None, ctx) {
-            Ok(()) => self.apply_answer(answer, decider, sub_agents, ctx).await,
-            Err(rejection) => Err(rejection),
-        };
+        let applied = self.apply_answer(answer, decider, sub_agents, ctx).await;
         applied.unwrap_or_else(|error| {
             tracing::warn!(session = &*ctx.session.uri, %error, "failed to decide a pending tool call automatically");
             Vec::new()
@@ -329,6 +332,9 @@ impl PendingRequests {
         config: &JsonObject,
         ctx: &mut SessionContext,
     ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        if self.is_repeated_answer(&completed.request_id, &dispatch.origin()) {
+            return Ok(Vec::new());
+        }
         let request = ctx.session.open_input_request(&completed.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();
         let outcome = self.evaluate_completion(&completed, |question| drafts.get(question).cloned())?;
@@ -408,6 +414,10 @@ impl PendingRequests {
         let (response, outcome) = match self.unattended_outcome(request, approved) {
             None => return Vec::new(),
             Some(UnattendedOutcome::Call(call)) => {
+                if approved && let Err(error) = self.check_approval(&call, None, ctx) {
+                    tracing::warn!(session = &*ctx.session.uri, %error, "the policy cannot approve a tool call");
+                    return Vec::new();
+                }
                 let reason = Some("policy for unanswered requests".to_owned());
                 let decider = DecisionSource { decided_by: UNATTENDED_AUDIT_NAME.to_owned(), reason, origin: None };
                 return self.decide_call(call, answer, decider, sub_agents, ctx).await;

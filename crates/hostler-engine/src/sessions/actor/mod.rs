@@ -338,9 +338,7 @@ impl SessionActor {
 
     async fn handle_dispatch(&mut self, dispatch: Dispatch) -> Vec<SessionEffect> {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
-        if self.ctx.host.answer_repeated_dispatch(&dispatch)
-            || self.pending_requests.is_storing_answer(&dispatch.origin())
-        {
+        if self.ctx.host.answer_repeated_dispatch(&dispatch) {
             return Vec::new();
         }
         match self.route_dispatch(&dispatch).await {

@@ -14,11 +14,31 @@ export default defineConfig({
   build: { target: 'es2022', sourcemap: false, emptyOutDir: true, reportCompressedSize: true, assetsInlineLimit: 0 },
   server: { proxy: { '/ahp': { ...host, ws: true }, '/sign-in': host, '/sign-out': host } },
   test: {
-    include: ['tests/**/*.test.ts'],
-    environment: 'node',
     // A test that waits for a fact that never comes says so; a busy machine may take its time.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     pool: 'threads',
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'modules',
+          include: ['tests/**/*.test.ts'],
+          exclude: ['tests/components/**'],
+          environment: 'node',
+        },
+      },
+      {
+        // Components in a simulated document, without layout. `browser/` tests what needs a browser.
+        extends: true,
+        resolve: { conditions: ['browser'] },
+        test: {
+          name: 'components',
+          include: ['tests/components/**/*.test.ts'],
+          environment: 'happy-dom',
+          setupFiles: ['tests/components/support/setup.ts'],
+        },
+      },
+    ],
   },
 });

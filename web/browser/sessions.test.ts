@@ -3,7 +3,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { activityOf, hasFlag, ROOT_CHANNEL, type SessionSummary, StatusFlag, type Uri } from '../src/ahp/index.ts';
-import { configureHost } from '../src/sessions/session-commands.ts';
+import { configureHost } from '../src/core/session-commands.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { writeExternalTranscript } from './support/external-transcript.ts';
 import { sharedHarness } from './support/harness-tests.ts';

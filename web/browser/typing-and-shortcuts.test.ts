@@ -3,7 +3,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { type Chat, hasFlag, StatusFlag } from '../src/ahp/index.ts';
-import { SCOPE_HEADINGS, SHORTCUTS, shortcutsInScope } from '../src/app/shortcut-registry.ts';
+import { SCOPE_HEADINGS, SHORTCUTS, shortcutsInScope } from '../src/core/shortcut-registry.ts';
 import { until } from '../tests/support/fake-server.ts';
 import { findViolations } from './support/axe.ts';
 import { sharedHarness } from './support/harness-tests.ts';

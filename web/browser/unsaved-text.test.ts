@@ -1,7 +1,7 @@
 /** Unsent text is neither lost nor restored twice. */
 
 import { expect, test } from 'vitest';
-import { setSessionArchived } from '../src/sessions/session-commands.ts';
+import { setSessionArchived } from '../src/core/session-commands.ts';
 import { sharedHarness, withHarness } from './support/harness-tests.ts';
 import { sessionPath, sessionsPane } from './support/locations.ts';
 import { scriptMessage, scriptText, scriptToolCall } from './support/model-script.ts';

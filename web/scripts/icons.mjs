@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 const home = join(import.meta.dirname, '..');
-const source = readFileSync(join(home, 'src/app/logo.ts'), 'utf8');
-const [, shoe] = /SHOE = '([^']+)'/.exec(source);
-const [, feet] = /FEET = '([^']+)'/.exec(source);
-const [, nails] = /NAILS = '([^']+)'/.exec(source);
+const source = readFileSync(join(home, 'src/ui/logo-paths.ts'), 'utf8');
+const [, shoe] = /HORSESHOE_PATH = '([^']+)'/.exec(source);
+const [, feet] = /HEELS_PATH = '([^']+)'/.exec(source);
+const [, nails] = /NAILS_PATH = '([^']+)'/.exec(source);
 
 function logo(line, nail) {
   const style = `fill="none" stroke="${line}" stroke-linecap="round" stroke-linejoin="round"`;

@@ -2,10 +2,10 @@
  * Every user-facing string of the page, grouped by area. Functions build the strings that take parameters.
  *
  * Owns the wording. Does not know components or state, and does not hold text that the host sends. The AHP client in `src/ahp` imports
- * nothing from the page and has its own error messages. `ui/format.ts` formats numbers, sizes and times.
+ * nothing from the page and has its own error messages. `format.ts` formats numbers, sizes and times.
  */
 
-import { formatBytes, formatCount, formatPlural } from './ui/format.ts';
+import { formatBytes, formatCount, formatPlural } from './format.ts';
 
 /** Actions and labels that several areas share. */
 const common = {

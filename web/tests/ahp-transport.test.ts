@@ -5,6 +5,7 @@ import type { Client, ClientOptions } from '../src/ahp/client.ts';
 import type { ConnectionState } from '../src/ahp/connection.ts';
 import { ChannelGoneError, DisconnectedError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
 import type { Action, Meta } from '../src/ahp/types/index.ts';
+import { readRejectionCode } from '../src/core/host-metadata.ts';
 import { type FakeEnvironment, settled } from './support/fake-environment.ts';
 import { createClient, FakeServer, type ServerConnection, until } from './support/fake-server.ts';
 
@@ -394,7 +395,7 @@ test('a rejected action exposes the stable code of the rejection', async () => {
     const origin = { clientId: 'c', clientSeq: index + 1 };
     const rejection = { origin, rejectionReason: 'A title has a letter.', ...(meta && { _meta: meta }) };
     connection.sendAction(URI, 6 + index, action, rejection);
-    expect(await answer.catch((error: RejectedError) => error.errorCode)).toBe(code);
+    expect(await answer.catch((error: RejectedError) => readRejectionCode(error.meta))).toBe(code);
   }
 });
 

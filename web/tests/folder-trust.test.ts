@@ -1,8 +1,9 @@
 /** Workspace trust. */
 
 import { expect, test } from 'vitest';
-import type { ChatInputRequest, ConfigurationItem, TrustReport } from '../src/ahp/index.ts';
-import { readFolderTrust } from '../src/chat/host-metadata.ts';
+import type { ChatInputRequest } from '../src/ahp/index.ts';
+import { readFolderTrust } from '../src/core/host-metadata.ts';
+import type { ConfigurationItem, TrustReport } from '../src/core/hostler-extensions.ts';
 import { isTrustRequest } from '../src/tools/question-answers.ts';
 import { decisionLabel, groupTrustItems, isRestricted, trustSummary } from '../src/trust/folder-trust.ts';
 

@@ -3,6 +3,8 @@
 import { describe, expect, test } from 'vitest';
 import type { ChatSummary, ConfigState, ModelInfo } from '../src/ahp/index.ts';
 import { visibleTabs } from '../src/chat/chat-tabs.ts';
+import { imageSource, isDisplayableImage } from '../src/chat/image-attachments.ts';
+import { statusAnnouncement } from '../src/chat/status-announcements.ts';
 import {
   configuredValues,
   errorHeadline,
@@ -13,9 +15,7 @@ import {
   readLimitMessage,
   readSessionUsage,
   readTurnUsage,
-} from '../src/chat/host-metadata.ts';
-import { imageSource, isDisplayableImage } from '../src/chat/image-attachments.ts';
-import { statusAnnouncement } from '../src/chat/status-announcements.ts';
+} from '../src/core/host-metadata.ts';
 
 describe('usage', () => {
   test('input tokens include cache reads and writes', () => {

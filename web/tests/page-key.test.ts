@@ -1,7 +1,7 @@
 /** The page key, with and without storage. */
 
 import { afterEach, expect, test, vi } from 'vitest';
-import { clearPageKey, pageKeyHeaders, storePageKey, webSocketProtocols } from '../src/app/page-key.ts';
+import { clearPageKey, pageKeyHeaders, storePageKey, webSocketProtocols } from '../src/core/page-key.ts';
 
 const stored = new Map<string, string>();
 let isFull = false;

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { findPaletteEntries, type PaletteEntry } from '../src/app/command-palette.ts';
-import { formatRoute, parseRoute, type Route } from '../src/app/route.ts';
-import { parsePastedCode } from '../src/app/sign-in.ts';
+import { formatRoute, parseRoute, type Route } from '../src/core/route.ts';
+import { findPaletteEntries, type PaletteEntry } from '../src/shell/command-palette.ts';
+import { parsePastedCode } from '../src/shell/sign-in.ts';
 
 function session(title: string, status: number): SessionSummary {
   return { resource: `p:/${title}`, provider: 'p', title, status, createdAt: '2026', modifiedAt: '2026' };

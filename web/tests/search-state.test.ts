@@ -1,7 +1,7 @@
 /** Search state. */
 
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { SessionSearchResult } from '../src/ahp/index.ts';
+import type { SessionSearchResult } from '../src/core/hostler-extensions.ts';
 import { SearchState } from '../src/sessions/search-state.svelte.ts';
 import { createClient, FakeServer, until } from './support/fake-server.ts';
 

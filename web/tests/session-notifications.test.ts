@@ -2,14 +2,14 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { connectionNotice, versionNotice } from '../src/app/connection-status.ts';
+import { connectionNotice, versionNotice } from '../src/shell/connection-status.ts';
 import {
   activityBySession,
   detectSessionEvents,
   isEventCurrent,
   requiresServiceWorker,
   tabTitle,
-} from '../src/app/session-notifications.ts';
+} from '../src/shell/session-notifications.ts';
 
 const IDLE = 1;
 const FAILED = 2;

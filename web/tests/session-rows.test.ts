@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
+import { sessionTag } from '../src/core/session-summary.ts';
 import {
   completeFolderNames,
   displayPath,
@@ -9,15 +10,8 @@ import {
   parentPath,
   parseTypedPath,
 } from '../src/sessions/folder-paths.ts';
-import { rowOffsets, scrollTopForRow, visibleRows } from '../src/sessions/list-window.ts';
 import { highlightMatches, parseQuery, withFilter } from '../src/sessions/search-query.ts';
-import {
-  buildRows,
-  recentFolders,
-  type SessionListRow,
-  sessionTag,
-  shouldLoadMore,
-} from '../src/sessions/session-rows.ts';
+import { buildRows, recentFolders, type SessionListRow, shouldLoadMore } from '../src/sessions/session-rows.ts';
 
 const READ = 32;
 const ARCHIVED = 64;
@@ -95,17 +89,6 @@ test('a failed page is not loaded again automatically', () => {
   expect(shouldLoadMore({ ...view, error: new Error('The disk is gone.') })).toBe(false);
   expect(shouldLoadMore({ ...view, loading: true })).toBe(false);
   expect(shouldLoadMore({ ...view, hasMore: false })).toBe(false);
-});
-
-test('only visible rows are rendered', () => {
-  const offsets = rowOffsets(Array.from({ length: 5_000 }, (_, at) => (at % 2 ? 50 : 30)));
-  expect(visibleRows(offsets, 0, 400, 0)).toEqual({ first: 0, end: 11 });
-  expect(visibleRows(offsets, 4_000, 400, 100)).toEqual({ first: 97, end: 113 });
-  expect(visibleRows(offsets, 1e9, 400, 0)).toEqual({ first: 4_999, end: 5_000 });
-  expect(visibleRows(rowOffsets([]), 0, 400, 0)).toEqual({ first: 0, end: 0 });
-  expect(scrollTopForRow(offsets, 0, 200, 400)).toBe(0);
-  expect(scrollTopForRow(offsets, 5, 100, 400)).toBe(100);
-  expect(scrollTopForRow(offsets, 11, 0, 400)).toBe(80);
 });
 
 test('query filters are parsed and replaced individually', () => {

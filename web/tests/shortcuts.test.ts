@@ -1,8 +1,8 @@
 /** Shortcut registry and dispatcher. */
 
 import { expect, test } from 'vitest';
-import { typesText } from '../src/app/message-field-focus.ts';
-import { ShortcutDispatcher } from '../src/app/shortcut-dispatcher.ts';
+import { typesText } from '../src/core/message-field-focus.ts';
+import { ShortcutDispatcher } from '../src/core/shortcut-dispatcher.ts';
 import {
   isChord,
   type KeyPress,
@@ -15,7 +15,7 @@ import {
   type ShortcutScope,
   shortcutsInScope,
   strokesOf,
-} from '../src/app/shortcut-registry.ts';
+} from '../src/core/shortcut-registry.ts';
 
 function key(name: string, more: Partial<KeyPress> = {}): KeyPress {
   return { key: name, code: '', ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...more };

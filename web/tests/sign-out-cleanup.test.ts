@@ -1,8 +1,8 @@
 /** What signing out clears and retains. */
 
 import { expect, test, vi } from 'vitest';
-import { clearStoredText, clearTextInMemory } from '../src/app/sign-out-cleanup.ts';
 import { storeDraft, writableUntilSignOut } from '../src/composer/draft-storage.ts';
+import { clearStoredText, clearTextInMemory } from '../src/shell/sign-out-cleanup.ts';
 import { expandedCalls, fieldKey, setExpanded, setUnsentText, unsentText } from '../src/tools/card-state.svelte.ts';
 import { requestDrafts } from '../src/tools/questions/answer-drafts.svelte.ts';
 

@@ -1,7 +1,7 @@
 /** Visibility messages between tabs. */
 
 import { afterEach, expect, test } from 'vitest';
-import { TabVisibility } from '../src/app/tab-visibility.ts';
+import { TabVisibility } from '../src/shell/tab-visibility.ts';
 
 const open: TabVisibility[] = [];
 

@@ -55,7 +55,7 @@ pub struct Options {
     mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 16] = [
+const BENCHMARKS: [Benchmark; 17] = [
     Benchmark {
         package: Some("hostler"),
         name: "turn",
@@ -75,6 +75,11 @@ const BENCHMARKS: [Benchmark; 16] = [
         package: Some("hostler"),
         name: "fanout",
         about: "one action to 1, 200 and 1 000 subscribers: deliveries per second and CPU time",
+    },
+    Benchmark {
+        package: Some("hostler-ahp"),
+        name: "websocket",
+        about: "the WebSocket server alone: fan-out, requests, uploads and memory per connection, beside tokio-tungstenite",
     },
     Benchmark {
         package: Some("hostler"),

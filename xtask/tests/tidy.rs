@@ -13,7 +13,7 @@ use source_files::{SourceFile, find, sources};
 use xtask::workspace::Workspace;
 
 /// Which crate may depend on which, from the bottom up. Dev-dependencies are not restricted.
-const LAYERS: [(&str, &[&str]); 22] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("hostler-redact", &[]),
     ("hostler-telemetry", &[]),
     ("hostler-net", &[]),
@@ -27,6 +27,9 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("hostler-trust", &["hostler-driver", "hostler-statefile"]),
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("hostler-gateway", &["hostler-net", "hostler-redact"]),
+    ("hostler-gateway-copilot", &["hostler-gateway", "hostler-redact"]),
+    ("hostler-gateway-openai", &["hostler-gateway", "hostler-redact"]),
+    ("hostler-gateway-scripted", &["hostler-gateway", "hostler-redact"]),
     ("hostler-store", &["hostler-redact"]),
     ("hostler-search", &[]),
     (
@@ -66,6 +69,9 @@ const LAYERS: [(&str, &[&str]); 22] = [
             "hostler-driver",
             "hostler-engine",
             "hostler-gateway",
+            "hostler-gateway-copilot",
+            "hostler-gateway-openai",
+            "hostler-gateway-scripted",
             "hostler-process",
             "hostler-redact",
             "hostler-terminal",

@@ -200,7 +200,8 @@ impl AnswerWriter {
     }
 
     fn push_json(&mut self, value: &impl Serialize) -> Result<(), RpcError> {
-        serde_json::to_writer(&mut self.message, value).map_err(|error| encoding_error(&error))
+        let written = self.message.push_with(|bytes| serde_json::to_writer(bytes, value));
+        written.map_err(|error| encoding_error(&error))
     }
 
     /// Writes an object's members and leaves it open for more.
@@ -245,7 +246,7 @@ impl AnswerWriter {
             }
         };
         let turns = std::mem::take(&mut chat.turns);
-        let mut members = serde_json::to_value(&chat).map_err(|error| encoding_error(&error))?;
+        let mut members = to_value(&chat)?;
         if let Some(members) = members.as_object_mut() {
             members.remove("turns");
         }
@@ -279,7 +280,7 @@ impl AnswerWriter {
         version: &ProtocolVersion,
         snapshots: Vec<ChannelSnapshot>,
     ) -> Result<(), RpcError> {
-        let mut members = serde_json::to_value(members).map_err(|error| encoding_error(&error))?;
+        let mut members = to_value(members)?;
         if let Some(members) = members.as_object_mut() {
             members.remove("snapshots");
         }
@@ -306,6 +307,13 @@ impl AnswerWriter {
         self.push("}");
         self.message.finish(encoding)
     }
+}
+
+/// Converts a state to JSON by way of its text. States are large types, and a conversion without text would compile
+/// their code once more for another serializer.
+fn to_value(state: &impl Serialize) -> Result<Value, RpcError> {
+    let value = serde_json::to_vec(state).and_then(|text| serde_json::from_slice(&text));
+    value.map_err(|error| encoding_error(&error))
 }
 
 fn encoding_error(error: &serde_json::Error) -> RpcError {

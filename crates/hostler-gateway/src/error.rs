@@ -14,7 +14,7 @@ use crate::sse;
 
 /// The error types of the Messages API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ApiErrorKind {
+pub enum ApiErrorKind {
     /// The request is malformed.
     InvalidRequest,
     /// The credential is missing or wrong.
@@ -50,12 +50,14 @@ const ERROR_KINDS: [(ApiErrorKind, &str, u16); 9] = [
 
 impl ApiErrorKind {
     /// The value of `error.type`.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         ERROR_KINDS.iter().find(|row| row.0 == self).map_or("api_error", |row| row.1)
     }
 
     /// The kind for a status; other statuses map to `InvalidRequest` (4xx) or `Api`.
-    pub(crate) fn from_status(status: StatusCode) -> Self {
+    #[must_use]
+    pub fn from_status(status: StatusCode) -> Self {
         match ERROR_KINDS.iter().find(|row| row.2 == status.as_u16()) {
             Some(row) => row.0,
             None if status.is_client_error() => Self::InvalidRequest,
@@ -91,7 +93,8 @@ struct ErrorDetail<'a> {
 }
 
 /// Serializes the envelope.
-pub(crate) fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
+#[must_use]
+pub fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
     let envelope =
         ErrorBody { kind: "error".into(), error: ErrorDetail { kind: kind.name().into(), message: message.into() } };
     match serde_json::to_vec(&envelope) {
@@ -104,7 +107,8 @@ pub(crate) fn error_body(kind: ApiErrorKind, message: &str) -> Bytes {
 }
 
 /// The `error.type` of a well-formed envelope; `None` for other bytes.
-pub(crate) fn error_body_kind(json: &[u8]) -> Option<String> {
+#[must_use]
+pub fn error_body_kind(json: &[u8]) -> Option<String> {
     let envelope: ErrorBody<'_> = serde_json::from_slice(json).ok()?;
     (envelope.kind == "error").then(|| envelope.error.kind.into_owned())
 }
@@ -116,12 +120,14 @@ pub(crate) fn error_body_message(json: &[u8]) -> Option<String> {
 }
 
 /// The envelope as a server-sent `error` event, which reports a failure in a stream that has started.
-pub(crate) fn error_event(kind: ApiErrorKind, message: &str) -> Bytes {
+#[must_use]
+pub fn error_event(kind: ApiErrorKind, message: &str) -> Bytes {
     sse::encode_event("error", &error_body(kind, message))
 }
 
 /// The message of a failed upstream request: what failed, then the reason.
-pub(crate) fn upstream_failure_message(kind: ApiErrorKind, reason: impl fmt::Display) -> String {
+#[must_use]
+pub fn upstream_failure_message(kind: ApiErrorKind, reason: impl fmt::Display) -> String {
     let failure = match kind {
         ApiErrorKind::Authentication => "Authentication failed",
         ApiErrorKind::Permission => "Permission denied",

@@ -10,6 +10,9 @@
 //! 4. `relay` waits for the first event, then forwards events as they arrive, while `usage` reads token counts from
 //!    them.
 //!
+//! The upstream for Anthropic is here. Every other upstream has a crate of its own, which implements [`Upstream`] with
+//! the help of [`upstream_support`].
+//!
 //! The crate does not know sessions, drivers or clients: a [`Lease`] only carries their names.
 
 #![forbid(unsafe_code)]
@@ -44,6 +47,7 @@ mod sign_in;
 mod sse;
 mod upstream;
 mod upstream_registry;
+pub mod upstream_support;
 mod usage;
 
 pub use betas::DEFAULT_ALLOWED_BETAS;
@@ -69,13 +73,7 @@ pub use sign_in::{
     ProtectedResource, ProtectedResourceStatus, ProvidedCredential, SignInError, SignInSequence, SignInStore,
 };
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
-pub use upstream::copilot::{
-    CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig, DeviceLoginError,
-    GITHUB_API_URL, GITHUB_URL, SystemWallClock, WallClock, device_login, device_login_with_clock,
-};
 pub use upstream::http_client::UpstreamTimeouts;
-pub use upstream::openai::{ChatDialect, LateSystemRole, OpenAiConfig, OpenAiUpstream, TokenLimitField};
-pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
     BetaPolicy, EventByteStream, UnknownModelPolicy, Upstream, UpstreamCapabilities, UpstreamError,
     UpstreamErrorResponse, UpstreamModel, UpstreamRequest, UpstreamResponse, UpstreamResponseBody,

@@ -114,7 +114,8 @@ impl ModelList {
 }
 
 /// The list for upstreams without a list of their own; never empty, the default first.
-pub(crate) fn bundled_models() -> Vec<UpstreamModel> {
+#[must_use]
+pub fn bundled_models() -> Vec<UpstreamModel> {
     [
         ("claude-sonnet-4-5", "Claude Sonnet 4.5"),
         ("claude-opus-4-5", "Claude Opus 4.5"),

@@ -12,7 +12,8 @@ use memchr::memchr2_iter;
 pub(crate) const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
 /// Encodes an event with a name and a single line of data.
-pub(crate) fn encode_event(name: &str, data: &[u8]) -> Bytes {
+#[must_use]
+pub fn encode_event(name: &str, data: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(name.len() + data.len() + 16);
     frame.extend_from_slice(b"event: ");
     frame.extend_from_slice(name.as_bytes());
@@ -22,14 +23,14 @@ pub(crate) fn encode_event(name: &str, data: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// An event exceeded [`MAX_EVENT_BYTES`] without ending.
+/// An event exceeded the maximum size without ending.
 #[derive(Debug, thiserror::Error)]
 #[error("one event of the stream is larger than {MAX_EVENT_BYTES} bytes")]
-pub(crate) struct SseEventTooLarge;
+pub struct SseEventTooLarge;
 
 /// Splits a byte stream, in any chunking, at the ends of its events.
 #[derive(Debug, Default)]
-pub(crate) struct SseEventSplitter {
+pub struct SseEventSplitter {
     /// Start of an event whose end has not arrived yet.
     incomplete: BytesMut,
     blank_lines: BlankLines,
@@ -42,7 +43,10 @@ impl SseEventSplitter {
     ///
     /// The returned bytes, concatenated, equal the bytes taken, up to the end of the last event. A chunk of complete
     /// events is returned without a copy.
-    pub(crate) fn push(&mut self, chunk: Bytes, mut see: impl FnMut(SseEvent<'_>)) -> Result<Bytes, SseEventTooLarge> {
+    ///
+    /// # Errors
+    /// If an event is larger than 32 MiB.
+    pub fn push(&mut self, chunk: Bytes, mut see: impl FnMut(SseEvent<'_>)) -> Result<Bytes, SseEventTooLarge> {
         self.ends.clear();
         self.blank_lines.find_ends(&chunk, &mut self.ends);
         let Some(&last) = self.ends.last() else {
@@ -112,7 +116,7 @@ impl BlankLines {
 
 /// A complete event; fields are parsed on demand.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SseEvent<'a> {
+pub struct SseEvent<'a> {
     raw: &'a [u8],
 }
 
@@ -128,7 +132,8 @@ impl<'a> SseEvent<'a> {
     }
 
     /// The value of the `data` field; several `data` lines are joined by line breaks.
-    pub(crate) fn data(self) -> Cow<'a, [u8]> {
+    #[must_use]
+    pub fn data(self) -> Cow<'a, [u8]> {
         let mut lines = self.fields(b"data");
         let first = lines.next().unwrap_or_default();
         let Some(second) = lines.next() else { return Cow::Borrowed(first) };

@@ -258,10 +258,11 @@ impl RegisteredUpstream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::scripted::ScriptedUpstream;
+    use crate::upstream::anthropic::{AnthropicConfig, AnthropicUpstream};
 
     fn named(name: &str) -> NamedUpstream {
-        NamedUpstream { name: name.to_owned(), upstream: Arc::new(ScriptedUpstream) }
+        let config = AnthropicConfig::new("http://127.0.0.1:9".parse().unwrap());
+        NamedUpstream { name: name.to_owned(), upstream: Arc::new(AnthropicUpstream::new(config)) }
     }
 
     #[test]

@@ -9,9 +9,10 @@ use hostler_cli::{
     SaveCredentialResult, SavedCredentialLocation, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings,
 };
 use hostler_gateway::{
-    CredentialError, CredentialLocation, CredentialSource, DeviceLoginConfig, FileCredential, FixedCredential,
-    GITHUB_URL, MissingCredential, SavedCredential, SystemKeyring, device_login,
+    CredentialError, CredentialLocation, CredentialSource, FileCredential, FixedCredential, MissingCredential,
+    SavedCredential, SystemKeyring,
 };
+use hostler_gateway_copilot::{DeviceLoginConfig, GITHUB_URL, device_login};
 use secrecy::SecretString;
 
 use crate::upstreams;
@@ -124,7 +125,7 @@ impl DeviceLogin for GitHubLogin {
             let url = upstreams::url_or_default(github_url.as_ref(), GITHUB_URL)
                 .map_err(|error| VaultError::SignIn(error.to_string()))?;
             let config = DeviceLoginConfig::new(url, client_id.clone());
-            let show = |code: &hostler_gateway::DeviceCode| {
+            let show = |code: &hostler_gateway_copilot::DeviceCode| {
                 show(DeviceCodePrompt {
                     user_code: code.user_code.clone(),
                     verification_url: code.verification_url.to_string(),

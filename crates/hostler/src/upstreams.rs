@@ -9,11 +9,13 @@ use hostler_cli::{
     VaultSettings,
 };
 use hostler_gateway::{
-    AnthropicConfig, AnthropicUpstream, CopilotConfig, CopilotUpstream, CredentialHeader, CredentialVault,
-    DEFAULT_ALLOWED_BETAS, Dollars, GITHUB_API_URL, GITHUB_URL, Gateway, GatewayConfig, GatewayLimits, ModelPrice,
-    NamedUpstream, OpenAiConfig, OpenAiUpstream, PriceList, ScriptedUpstream, SessionLimits, SignInStore,
-    TokenLimitField, Upstream, Upstreams, UsageBudget,
+    AnthropicConfig, AnthropicUpstream, CredentialHeader, CredentialVault, DEFAULT_ALLOWED_BETAS, Dollars, Gateway,
+    GatewayConfig, GatewayLimits, ModelPrice, NamedUpstream, PriceList, SessionLimits, SignInStore, Upstream,
+    Upstreams, UsageBudget,
 };
+use hostler_gateway_copilot::{CopilotConfig, CopilotUpstream, GITHUB_API_URL, GITHUB_URL};
+use hostler_gateway_openai::{OpenAiConfig, OpenAiUpstream, TokenLimitField};
+use hostler_gateway_scripted::ScriptedUpstream;
 use hostler_redact::SafeUrl;
 use url::Url;
 
@@ -115,8 +117,8 @@ impl ConfiguredUpstreams {
                 config.api_url = api_url.as_ref().map(|url| url.expose().clone());
                 config.integration_id = integration_id.clone();
                 config.mode = match mode {
-                    CopilotModeSetting::Exchange => hostler_gateway::CopilotMode::Exchange,
-                    CopilotModeSetting::Token => hostler_gateway::CopilotMode::Token,
+                    CopilotModeSetting::Exchange => hostler_gateway_copilot::CopilotMode::Exchange,
+                    CopilotModeSetting::Token => hostler_gateway_copilot::CopilotMode::Token,
                 };
                 Ok(Arc::new(CopilotUpstream::new(config).map_err(to_gateway_error)?))
             }

@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from 'playwright-core';
 import type { Uri } from '../../src/ahp/index.ts';
-import { formatRoute } from '../../src/app/route.ts';
+import { formatRoute } from '../../src/core/route.ts';
 
 /** The path of a session. */
 export function sessionPath(session: Uri, chat?: Uri): string {

@@ -38,14 +38,14 @@ export class RejectedError extends Error {
   override readonly name = 'RejectedError';
   readonly channel: Uri;
   readonly action: Action;
-  /** The host's stable code of the condition (`_meta.hostler.code` of the envelope), such as `turnActive`. */
-  readonly errorCode: string | undefined;
+  /** What the host says about the rejection, in its own keys. */
+  readonly meta: Meta | undefined;
 
   constructor(channel: Uri, action: Action, reason: string, meta?: Meta) {
     super(reason);
     this.channel = channel;
     this.action = action;
-    this.errorCode = readCode(meta?.hostler);
+    this.meta = meta;
   }
 }
 

@@ -1,8 +1,9 @@
 /** Chips for the attachments of the message being written. Pure. */
 
-import type { Attachment, AttachmentPlan, FilePlan } from '../ahp/index.ts';
+import type { Attachment } from '../ahp/index.ts';
+import type { AttachmentPlan, FilePlan } from '../core/hostler-extensions.ts';
+import { formatBytes } from '../format.ts';
 import { strings } from '../strings.ts';
-import { formatBytes } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 import { isSameAttachment } from './message-content.ts';
 

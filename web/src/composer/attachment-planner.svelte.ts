@@ -3,7 +3,8 @@
  * the plan.
  */
 
-import type { AttachmentPlan, Client, Uri } from '../ahp/index.ts';
+import type { Client, Uri } from '../ahp/index.ts';
+import type { AttachmentPlan } from '../core/hostler-extensions.ts';
 import { type AttachmentChip, chipAttachments, isEmbedded } from './attachment-chips.ts';
 
 /** Delay after the last change. */

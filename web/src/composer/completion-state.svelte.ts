@@ -1,15 +1,15 @@
 /** Completion state of the message field: requests items and drops outdated responses. */
 
 import type { Client, CompletionItem, Uri } from '../ahp/index.ts';
-import { findTriggerWord, wrapIndex } from './completion-text.ts';
+import { Combobox } from '../ui/combobox.svelte.ts';
+import { findTriggerWord } from './completion-text.ts';
 
 /** Delay after the last key. */
 const REQUEST_DELAY_MS = 60;
 
 export class CompletionState {
   items: readonly CompletionItem[] = $state.raw([]);
-  /** Index of the selected item. */
-  selectedIndex = $state(0);
+  readonly combobox: Combobox<CompletionItem>;
   readonly #client: Client;
   readonly #chat: Uri;
   #requestId = 0;
@@ -17,7 +17,8 @@ export class CompletionState {
   /** Start of the word for which the user dismissed completion. */
   #dismissedAt: number | undefined;
 
-  constructor(client: Client, chat: Uri) {
+  constructor(client: Client, chat: Uri, id: string, onchoose: (item: CompletionItem) => void) {
+    this.combobox = new Combobox({ id, options: () => this.items, onchoose });
     this.#client = client;
     this.#chat = chat;
   }
@@ -38,10 +39,6 @@ export class CompletionState {
     }
     const requestId = this.#requestId;
     this.#timer = setTimeout(() => void this.#fetch(text, cursor, requestId), REQUEST_DELAY_MS);
-  }
-
-  move(step: number): void {
-    this.selectedIndex = wrapIndex(this.selectedIndex, step, this.items.length);
   }
 
   /** Dismisses completion for the current word. */
@@ -66,6 +63,6 @@ export class CompletionState {
     const answer = await this.#client.request('completions', params).catch(() => ({ items: [] }));
     if (requestId !== this.#requestId) return;
     this.items = answer.items;
-    this.selectedIndex = 0;
+    this.combobox.reset();
   }
 }

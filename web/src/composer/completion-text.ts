@@ -1,8 +1,8 @@
 /** Finds the word to complete and applies a completion to the text. Offsets are UTF-16 units. Pure. */
 
 import type { CompletionItem } from '../ahp/index.ts';
+import { uriPath } from '../format.ts';
 import { strings } from '../strings.ts';
-import { uriPath } from '../ui/format.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface TextSpan {
@@ -31,11 +31,6 @@ export function insertCompletion(
   const space = /^\s/.test(rest) ? '' : ' ';
   const head = text.slice(0, start) + item.insertText;
   return { text: head + space + rest, cursor: head.length + 1 };
-}
-
-/** The next index, wrapping around. */
-export function wrapIndex(at: number, by: number, count: number): number {
-  return count === 0 ? -1 : (at + by + count) % count;
 }
 
 export interface CompletionOffer {

@@ -1,6 +1,7 @@
 /** What the composer can do, and its hints. Pure. */
 
 import type { ChannelView, ChatState, SessionState } from '../ahp/index.ts';
+import { readQueuePaused } from '../core/host-metadata.ts';
 import { strings } from '../strings.ts';
 
 import { MODIFIER_LABEL } from './composer-keys.ts';
@@ -94,6 +95,5 @@ export function composerPlaceholder(isRunning: boolean, isTouch: boolean): strin
 
 /** Whether the queue is paused until a user resumes it. */
 export function isQueuePaused(session: SessionState | undefined): boolean {
-  const { hostler } = session?._meta ?? {};
-  return typeof hostler === 'object' && hostler !== null && 'queuePaused' in hostler && hostler.queuePaused === true;
+  return readQueuePaused(session?._meta);
 }

@@ -2,6 +2,9 @@
 
 import type { Chat, Host, JsonObject, Session, Uri, UserMessage } from '../ahp/index.ts';
 
+/** Storage key of the first message of a new session. */
+export const NEW_SESSION_TEXT_KEY = 'new.text';
+
 export interface NewSessionOptions {
   readonly provider: string;
   readonly directory: Uri;

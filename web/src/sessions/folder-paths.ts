@@ -1,7 +1,7 @@
 /** Typed folder paths and host URIs. Pure. */
 
 import type { Uri } from '../ahp/index.ts';
-import { uriPath } from '../ui/format.ts';
+import { uriPath } from '../format.ts';
 
 /** A typed path: the listed folder and the prefix of a name in it. */
 export interface ParsedPath {

@@ -1,6 +1,7 @@
 /** Search state: loads result pages, and polls while the host is indexing. */
 
-import { type Client, ROOT_CHANNEL, type SessionSearchResult } from '../ahp/index.ts';
+import { type Client, ROOT_CHANNEL } from '../ahp/index.ts';
+import type { SessionSearchResult } from '../core/hostler-extensions.ts';
 
 /** Poll interval while the host is indexing. */
 const REINDEX_POLL_INTERVAL_MS = 2_000;

@@ -1,9 +1,16 @@
 /** Rows of the session list: waiting sessions first, others grouped by workspace, newest first. Pure. */
 
-import { activityOf, hasFlag, type SessionListView, type SessionSummary, StatusFlag, type Uri } from '../ahp/index.ts';
+import type { SessionListView, SessionSummary, Uri } from '../ahp/index.ts';
+import {
+  folderName,
+  isArchived,
+  isWaiting,
+  matchesSession,
+  searchWords,
+  workspaceOf,
+} from '../core/session-summary.ts';
+import { uriName, uriPath } from '../format.ts';
 import { strings } from '../strings.ts';
-import { uriName, uriPath } from '../ui/format.ts';
-import { showInvisible } from '../ui/visible.ts';
 
 export interface GroupRow {
   readonly kind: 'group';
@@ -87,77 +94,15 @@ export function shouldLoadMore({ hasMore, loading, error }: Omit<SessionListView
   return hasMore && !loading && error === undefined;
 }
 
-/** The workspace of a session: its project or first directory. */
-export function workspaceOf(session: SessionSummary): Uri | undefined {
-  const uri = session.project?.uri ?? session.workingDirectories?.[0];
-  return uri && uri.length > 'file:///'.length ? uri.replace(/\/$/, '') : uri;
-}
-
-export function folderName(session: SessionSummary): string {
-  const uri = workspaceOf(session);
-  return session.project?.displayName || (uri ? uriName(uri) : '');
-}
-
 /** Folders of sessions, most recent first. */
 export function recentFolders(items: readonly SessionSummary[], limit: number): readonly Uri[] {
   const folders = items.flatMap(({ workingDirectories }) => workingDirectories?.slice(0, 1) ?? []);
   return [...new Set(folders.map((uri) => uri.replace(/(?<=.)\/$/, '')))].slice(0, limit);
 }
 
-export function sessionTag(session: SessionSummary): string | undefined {
-  const hostMeta = session._meta?.hostler;
-  const tag = typeof hostMeta === 'object' && hostMeta !== null && 'tag' in hostMeta ? hostMeta.tag : undefined;
-  return typeof tag === 'string' && tag !== '' ? tag : undefined;
-}
-
-export function isWaiting(session: SessionSummary): boolean {
-  return activityOf(session.status) === 'inputNeeded' && !isArchived(session);
-}
-
-export function isUnread(session: SessionSummary): boolean {
-  return !hasFlag(session.status, StatusFlag.isRead);
-}
-
-export function isArchived(session: SessionSummary): boolean {
-  return hasFlag(session.status, StatusFlag.isArchived);
-}
-
-/** The title of a session, with a fallback. */
-export function sessionTitle(session: { readonly title: string }): string {
-  return showInvisible(session.title.trim()) || strings.sessions.untitled;
-}
-
-/** Whether a text contains all words, ignoring case and accents. */
-export function matchesWords(text: string, words: readonly string[]): boolean {
-  const plain = normalizeText(text);
-  return words.every((word) => plain.includes(word));
-}
-
-export function searchWords(text: string): readonly string[] {
-  return normalizeText(text)
-    .split(/\s+/)
-    .filter((word) => word !== '');
-}
-
 function isIncluded(session: SessionSummary, words: readonly string[], archived: boolean): boolean {
   if (isArchived(session) !== archived) return false;
   return matchesSession(session, words);
-}
-
-/** Cache of normalized search text. Summaries are immutable. */
-const searchTextCache = new WeakMap<SessionSummary, string>();
-
-/** Whether a session's title, folder, tag or activity contains all words. */
-export function matchesSession(session: SessionSummary, words: readonly string[]): boolean {
-  if (words.length === 0) return true;
-  let text = searchTextCache.get(session);
-  if (text === undefined) {
-    const where = session.workingDirectories?.[0];
-    const parts = [session.title, folderName(session), where && uriPath(where), sessionTag(session), session.activity];
-    text = normalizeText(parts.filter(Boolean).join('\n'));
-    searchTextCache.set(session, text);
-  }
-  return words.every((word) => text.includes(word));
 }
 
 function sessionRow(session: SessionSummary, folder?: string): SessionRow {
@@ -166,13 +111,6 @@ function sessionRow(session: SessionSummary, folder?: string): SessionRow {
 
 function groupTitle(key: string, [first]: readonly SessionSummary[]): string {
   return (first && folderName(first)) || (key ? uriName(key) : strings.sessions.noFolder);
-}
-
-function normalizeText(text: string): string {
-  return text
-    .normalize('NFD')
-    .replace(/\p{Mark}/gu, '')
-    .toLowerCase();
 }
 
 function countNames(names: readonly string[]): ReadonlyMap<string, number> {

@@ -1,8 +1,8 @@
 /** Status shape, label and subtitle of a session. Pure. */
 
 import { activityOf, type SessionSummary } from '../ahp/index.ts';
+import { isUnread, sessionTag } from '../core/session-summary.ts';
 import { strings } from '../strings.ts';
-import { isUnread, sessionTag } from './session-rows.ts';
 
 export type StatusShape = 'working' | 'waiting' | 'failed' | 'unread' | 'idle';
 

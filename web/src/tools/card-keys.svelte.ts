@@ -5,9 +5,9 @@
  */
 
 import { untrack } from 'svelte';
-import { areLetterKeysEnabled } from '../app/preferences.svelte.ts';
-import { shortcuts } from '../app/shortcut-dispatcher.ts';
-import { ariaKeyShortcut, type ShortcutId } from '../app/shortcut-registry.ts';
+import { areLetterKeysEnabled } from '../core/preferences.svelte.ts';
+import { shortcuts } from '../core/shortcut-dispatcher.ts';
+import { ariaKeyShortcut, type ShortcutId } from '../core/shortcut-registry.ts';
 
 /** Keyboard actions of a card. They return `false` if there is nothing to do. */
 export interface CardActions {

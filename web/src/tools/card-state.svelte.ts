@@ -3,7 +3,7 @@
 import { tick, untrack } from 'svelte';
 import type { Attachment } from 'svelte/attachments';
 import { SvelteMap, SvelteSet } from 'svelte/reactivity';
-import { focusMessageFieldUnlessTouch } from '../app/message-field-focus.ts';
+import { focusMessageFieldUnlessTouch } from '../core/message-field-focus.ts';
 import { setBounded } from './bounded-map.ts';
 import { type CardActions, registerCard } from './card-keys.svelte.ts';
 

@@ -1,6 +1,6 @@
 /** Workspace trust: groups and summarizes the configuration of a folder. Pure. */
 
-import type { ConfigurationItem, FolderDecision, TrustReport } from '../ahp/index.ts';
+import type { ConfigurationItem, FolderDecision, TrustReport } from '../core/hostler-extensions.ts';
 import { strings } from '../strings.ts';
 import { showInvisible } from '../ui/visible.ts';
 

@@ -3,13 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
-import { SHORTCUTS, shortcutsInScope } from '../../src/app/shortcut-registry.ts';
-import {
-  describeCompletion,
-  findTriggerWord,
-  insertCompletion,
-  wrapIndex,
-} from '../../src/composer/completion-text.ts';
+import { describeCompletion, findTriggerWord, insertCompletion } from '../../src/composer/completion-text.ts';
 import {
   type ComposerKey,
   type ComposerKeyContext,
@@ -17,6 +11,7 @@ import {
   resolveKey,
 } from '../../src/composer/composer-keys.ts';
 import { MessageHistory, ownMessages } from '../../src/composer/message-history.ts';
+import { SHORTCUTS, shortcutsInScope } from '../../src/core/shortcut-registry.ts';
 
 function key(name: string): ComposerKey {
   const parts = name.split('+');
@@ -128,10 +123,6 @@ test('invalid ranges from the host keep the surrounding text', () => {
       expect(text.startsWith(after.text.slice(0, after.cursor - 3))).toBe(true);
     }),
   );
-});
-
-test('the selection wraps around and handles an empty list', () => {
-  expect([wrapIndex(0, 1, 3), wrapIndex(2, 1, 3), wrapIndex(0, -1, 3), wrapIndex(0, 1, 0)]).toEqual([1, 0, 2, -1]);
 });
 
 test('commands show their arguments without attaching, and files show their path', () => {

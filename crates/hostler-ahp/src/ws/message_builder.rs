@@ -1,8 +1,6 @@
 //! Builds a message from text that is written in pieces. The headers are written in front of the fragments, so nothing
 //! is copied at the end. Many clients refuse frames above 16 MiB but accept longer messages in several frames.
 
-use std::io;
-
 use bytes::{Buf as _, Bytes};
 
 use super::encoding::{CONTINUATION, FIN, FrameEncoding, MAX_HEADER_BYTES, TEXT, try_deflate, write_header};
@@ -42,6 +40,16 @@ impl MessageBuilder {
                 _ => return self.bytes.extend_from_slice(text),
             }
         }
+    }
+
+    /// Pushes what `write` appends to the vector. It must not change the bytes before.
+    pub(crate) fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let written = write(&mut self.bytes);
+        if self.fragment_len() > FRAGMENT_BYTES {
+            let later = self.bytes.split_off(self.fragment_start + MAX_HEADER_BYTES + FRAGMENT_BYTES);
+            self.push(&later);
+        }
+        written
     }
 
     /// Removes the last byte.
@@ -109,17 +117,6 @@ impl MessageBuilder {
     }
 }
 
-impl io::Write for MessageBuilder {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.push(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +147,24 @@ mod tests {
             let frame = room.finish(FrameEncoding::Plain);
             assert_eq!(frame, FrameEncoding::Plain.frame(&message), "{length}");
             assert_eq!(message_text(frame), message, "{length}");
+        }
+    }
+
+    #[test]
+    fn appended_text_of_any_length_is_fragmented_like_pushed_text() {
+        for (before, length) in [(0, 10), (10, FRAGMENT_BYTES - 10), (10, FRAGMENT_BYTES), (7, 3 * FRAGMENT_BYTES)] {
+            let message = message(before + length + 3);
+            let (first, rest) = message.split_at(before);
+            let (second, third) = rest.split_at(length);
+            let mut room = MessageBuilder::new();
+            room.push(first);
+            let appended = room.push_with(|bytes| {
+                bytes.extend_from_slice(second);
+                Ok::<(), ()>(())
+            });
+            assert_eq!(appended, Ok(()));
+            room.push(third);
+            assert_eq!(room.finish(FrameEncoding::Plain), FrameEncoding::Plain.frame(&message), "{length}");
         }
     }
 

@@ -6,6 +6,9 @@
 //! own queue and is disconnected; a silent client is pinged and disconnected if it does not answer. Frames are never
 //! delayed to be merged, so every `maxLatencyMs` is met.
 //!
+//! tokio-tungstenite has no compression, and it copies each message into a buffer of each connection.
+//! `cargo xtask bench websocket` compares both servers.
+//!
 //! | module | content |
 //! |---|---|
 //! | `handshake` | whether a request is an upgrade, and its answer |

@@ -1,26 +1,48 @@
 //! Scales images down and converts them to eight bits per channel.
 
-use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::pixels::{U8x3, U8x4};
+use fast_image_resize::{
+    FilterType, IntoImageView as _, IntoImageViewMut as _, PixelTrait, ResizeAlg, ResizeOptions, Resizer,
+};
 use image::DynamicImage;
 
 use crate::rejection_reason::RejectionReason;
 
-/// Scales the image down so that no edge exceeds `edge`; never up.
+/// Scales the image down so that no edge exceeds `edge`; never up. A scaled image has eight bits per channel.
 pub(super) fn downscale(image: DynamicImage, edge: u32) -> Result<DynamicImage, RejectionReason> {
     let was = (image.width(), image.height());
     let (width, height) = scaled_dimensions(was, edge);
     if (width, height) == was {
         return Ok(image);
     }
-    let mut smaller = DynamicImage::new(width, height, image.color());
     // Premultiplying alpha copies all pixels, which most images do not need.
-    let options = ResizeOptions::new()
-        .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
-        .use_alpha(image.color().has_alpha() && !is_opaque(&image));
-    Resizer::new().resize(&image, &mut smaller, &options).map_err(|_| {
+    let is_transparent = !is_opaque(&image);
+    let has_color = image.color().has_color();
+    // The resizer is compiled for each pixel type, at about one MB each, so other types are converted to these two.
+    let smaller = match image {
+        DynamicImage::ImageRgb8(_) => resize::<U8x3>(&image, width, height, false),
+        DynamicImage::ImageRgba8(_) => resize::<U8x4>(&image, width, height, is_transparent),
+        other if is_transparent => resize::<U8x4>(&other.into_rgba8().into(), width, height, true),
+        other => resize::<U8x3>(&other.into_rgb8().into(), width, height, false),
+    };
+    let smaller = smaller.ok_or_else(|| {
         RejectionReason::optimization_failed("failed to resize the image; resize it yourself and attach the new file")
     })?;
-    Ok(smaller)
+    Ok(match (has_color, is_transparent) {
+        (true, _) => smaller,
+        (false, true) => smaller.into_luma_alpha8().into(),
+        (false, false) => smaller.into_luma8().into(),
+    })
+}
+
+/// Resizes an image with pixels of type `P`; `None` if it has others.
+fn resize<P: PixelTrait>(image: &DynamicImage, width: u32, height: u32, use_alpha: bool) -> Option<DynamicImage> {
+    let mut smaller = DynamicImage::new(width, height, image.color());
+    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3)).use_alpha(use_alpha);
+    let mut target = smaller.image_view_mut::<P>()?;
+    Resizer::new().resize_typed(&image.image_view::<P>()?, &mut target, &options).ok()?;
+    drop(target);
+    Some(smaller)
 }
 
 fn scaled_dimensions((width, height): (u32, u32), edge: u32) -> (u32, u32) {
@@ -72,6 +94,40 @@ mod tests {
             ((60_000, 1), 1568, (1568, 1)),
         ] {
             assert_eq!(scaled_dimensions(was, edge), is, "{was:?}");
+        }
+    }
+
+    #[test]
+    fn images_of_all_pixel_types_are_scaled_and_retain_gray_and_transparency() {
+        let source =
+            image::RgbaImage::from_fn(40, 20, |x, _| image::Rgba([200, 100, 50, if x < 20 { 0 } else { 255 }]));
+        let source = DynamicImage::from(source);
+        let (opaque, gray) = (source.to_rgb8(), source.to_luma8());
+        for (image, color, transparent) in [
+            (DynamicImage::from(opaque.clone()), true, false),
+            (DynamicImage::from(opaque).into_rgba8().into(), true, false),
+            (source.to_rgb16().into(), true, false),
+            (source.to_rgba16().into(), true, true),
+            (source.to_luma_alpha8().into(), false, true),
+            (source.to_luma_alpha16().into(), false, true),
+            (source.to_luma16().into(), false, false),
+            (DynamicImage::from(gray), false, false),
+            (source, true, true),
+        ] {
+            let expected = to_eight_bit(image.clone()).into_rgba8();
+            let was = image.color();
+            let smaller = downscale(image, 10).unwrap();
+            assert_eq!((smaller.width(), smaller.height()), (10, 5), "{was:?}");
+            let eight_bit = to_eight_bit(smaller);
+            assert_eq!((eight_bit.color().has_color(), eight_bit.color().has_alpha()), (color, transparent), "{was:?}");
+            // Far from the edge between the halves, each pixel is as before, but for rounding.
+            let smaller = eight_bit.into_rgba8();
+            for (at, before) in [(9, 39), (0, 0)] {
+                let (is, was_there) = (smaller.get_pixel(at, 2).0, expected.get_pixel(before, 10).0);
+                assert_eq!(is[3], was_there[3], "{was:?}");
+                let is_same = is.iter().zip(was_there).all(|(is, was)| is.abs_diff(was) <= 1);
+                assert!(is_same || is[3] == 0, "{was:?}: {is:?} instead of {was_there:?}");
+            }
         }
     }
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
 use hostler_driver::ExternalConversation;
-use hostler_store::{Batch, BatchDurability};
 use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
 use super::ExternalSession;
-use crate::catalog::summary_changes;
+use crate::catalog::{SessionRegistry, summary_changes};
 use crate::clients::broadcaster::HostNotificationKind;
-use crate::host::{Host, SessionRegistry};
+use crate::host::Host;
 use crate::sessions::actor::SessionInput;
 use crate::{clock, uri};
 
@@ -45,30 +44,13 @@ enum ListChange {
     Remove(Arc<str>),
 }
 
-impl SessionRegistry {
-    fn conversation_owner(&self, conversation: Uuid, uri: &str) -> ConversationOwner {
-        match self.conversation_owners.get(&conversation) {
-            Some(Some(session)) => ConversationOwner::Session(Arc::clone(session)),
-            Some(None) => ConversationOwner::Hidden,
-            None if self.is_local(uri) => ConversationOwner::Hidden,
-            None => ConversationOwner::Unowned,
-        }
-    }
-
-    /// Whether a conversation is known, stored or external.
-    pub(crate) fn has_conversation(&self, id: Uuid) -> bool {
-        self.conversation_owners.contains_key(&id) || self.external.values().any(|found| found.conversation.id == id)
-    }
-
-    /// The conversations of a stored session.
-    pub(crate) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
-        let of_it = self.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
-        of_it.map(|(id, _)| *id).collect()
-    }
-
-    /// Whether a session is more than an external one.
-    fn is_local(&self, uri: &str) -> bool {
-        self.live.contains_key(uri) || self.unloaded.contains_key(uri) || self.disposing.contains(uri)
+/// The owner of a conversation whose external session would have this URI.
+fn conversation_owner(sessions: &SessionRegistry, conversation: Uuid, uri: &str) -> ConversationOwner {
+    match sessions.conversation_owner(conversation) {
+        Some(Some(session)) => ConversationOwner::Session(Arc::clone(session)),
+        Some(None) => ConversationOwner::Hidden,
+        None if sessions.is_local(uri) => ConversationOwner::Hidden,
+        None => ConversationOwner::Unowned,
     }
 }
 
@@ -86,18 +68,18 @@ impl Host {
         let mut there = HashSet::new();
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() {
-            let sessions = self.sessions();
+            let sessions = self.catalog.sessions();
             for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
                 let known = seen.uris.remove(&conversation.id);
                 let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
                 uris.insert(conversation.id, Arc::clone(&uri));
-                match sessions.conversation_owner(conversation.id, &uri) {
+                match conversation_owner(&sessions, conversation.id, &uri) {
                     ConversationOwner::Hidden => {}
                     ConversationOwner::Session(session) => drop(ours.insert(conversation.id, (session, conversation))),
                     ConversationOwner::Unowned => {
                         let shown = show.includes(there.len(), conversation.modified, now);
                         there.insert(Arc::clone(&uri));
-                        let same = sessions.external.get(&uri).is_some_and(|old| old.conversation == conversation);
+                        let same = sessions.external(&uri).is_some_and(|old| old.conversation == conversation);
                         if !same || self.catalog.contains(&uri) != shown {
                             steps.push(ListChange::Put { uri, conversation: Box::new(conversation), is_listed: shown });
                         }
@@ -109,7 +91,7 @@ impl Host {
         let gone = |(uri, found): (&Arc<str>, &ExternalSession)| {
             (found.provider == provider && !there.contains(uri)).then(|| ListChange::Remove(Arc::clone(uri)))
         };
-        steps.extend(self.sessions().external.iter().filter_map(gone));
+        steps.extend(self.catalog.sessions().external_sessions().filter_map(gone));
         self.apply_list_changes(provider, steps).await;
         self.notify_sessions(seen, ours);
     }
@@ -118,18 +100,14 @@ impl Host {
         let mut steps = steps.into_iter().peekable();
         while steps.peek().is_some() {
             let notices: Vec<_> = {
-                let mut sessions = self.sessions();
+                let mut sessions = self.catalog.sessions();
                 steps
                     .by_ref()
                     .take(SCAN_BATCH_CONVERSATIONS)
                     .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
                     .collect()
             };
-            let broadcaster = Arc::clone(&self.broadcaster);
-            let previous = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-                notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-            });
-            if let Err(error) = self.store.sequencer().submit(previous).await {
+            if let Err(error) = self.publication.publish_notifications(notices).await {
                 tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
             }
         }
@@ -144,22 +122,22 @@ impl Host {
     ) -> Option<HostNotificationKind> {
         match step {
             ListChange::Remove(uri) => {
-                sessions.external.remove(&uri)?;
+                sessions.remove_external(&uri)?;
                 if sessions.is_local(&uri) {
                     return None;
                 }
-                self.search_indexer.mark_removed(&uri);
+                self.catalog.mark_removed(&uri);
                 let listed = self.catalog.remove(&uri);
                 listed.then_some(HostNotificationKind::SessionRemoved(uri))
             }
             ListChange::Put { uri, conversation, is_listed: shown } => {
-                if !matches!(sessions.conversation_owner(conversation.id, &uri), ConversationOwner::Unowned) {
+                if !matches!(conversation_owner(&sessions, conversation.id, &uri), ConversationOwner::Unowned) {
                     return None;
                 }
                 let line = shown.then(|| external_session_summary(provider, &uri, &conversation));
                 let found = ExternalSession { provider: provider.to_owned(), conversation: *conversation };
-                sessions.external.insert(Arc::clone(&uri), found);
-                self.search_indexer.mark_changed(&uri);
+                sessions.insert_external(Arc::clone(&uri), found);
+                self.catalog.mark_changed(&uri);
                 let Some(line) = line else {
                     return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
                 };
@@ -195,7 +173,7 @@ impl Host {
         now: &ExternalConversation,
     ) -> bool {
         let handle = {
-            let mut sessions = self.sessions();
+            let mut sessions = self.catalog.sessions();
             let same =
                 before.is_some_and(|before| (&before.custom_title, &before.tag) == (&now.custom_title, &now.tag));
             // An unloaded session is loaded for changes that its summary displays and for new external turns, because
@@ -208,7 +186,7 @@ impl Host {
             if said || (!same && self.catalog.summary(session).is_some_and(wakes)) {
                 sessions.get_or_load(self, session)
             } else {
-                sessions.live.get(session).cloned()
+                sessions.live(session).cloned()
             }
         };
         handle.is_none_or(|handle| handle.try_send(SessionInput::TranscriptChanged(Box::new(now.clone()))))

@@ -155,10 +155,10 @@ impl Host {
     /// Runs the writer until all updates are written. It ends later than the host's stop signal, because sessions write
     /// until their own end.
     pub(crate) fn run_metadata_writer(self: &Arc<Self>) {
-        let receiver = self.metadata_writer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = self.external.metadata_writer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut requests) = receiver else { return };
-        let (host, last) = (Arc::downgrade(self), self.metadata_writer.writes_closed.clone());
-        self.metadata_writer.writer_task.spawn(async move {
+        let (host, last) = (Arc::downgrade(self), self.external.metadata_writer.writes_closed.clone());
+        self.external.metadata_writer.writer_task.spawn(async move {
             loop {
                 let request = tokio::select! {
                     biased;
@@ -173,8 +173,8 @@ impl Host {
 
     async fn write_metadata(self: &Arc<Self>, request: MetadataWriteRequest) {
         let conversation = request.conversation;
-        let written = match (self.transcript_store(&request.provider), &request.update) {
-            _ if !self.metadata_writer.is_latest(&request) => Ok(()),
+        let written = match (self.agents.transcript_store(&request.provider), &request.update) {
+            _ if !self.external.metadata_writer.is_latest(&request) => Ok(()),
             (Some(transcript_store), MetadataUpdate::Title(title)) => {
                 transcript_store.rename(conversation, title).await
             }
@@ -187,7 +187,7 @@ impl Host {
             tracing::warn!(%conversation, %error, "failed to write title or tag to transcript");
             self.retry_metadata_write(request);
         }
-        self.metadata_writer.finish_write(conversation);
+        self.external.metadata_writer.finish_write(conversation);
     }
 
     /// Retries after a delay: the disk may be unavailable for a while, or the transcript may not exist yet.
@@ -196,19 +196,19 @@ impl Host {
         if tries >= METADATA_MAX_ATTEMPTS {
             return;
         }
-        self.metadata_writer.lock_pending_writes().entry(request.conversation).or_default().retrying += 1;
+        self.external.metadata_writer.lock_pending_writes().entry(request.conversation).or_default().retrying += 1;
         let pause = self.clock.sleep(METADATA_MAX_RETRY_DELAY.min(METADATA_RETRY_DELAY * (1 << request.attempts)));
-        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
+        let (host, stop) = (Arc::downgrade(self), self.tasks.stop_token());
         self.tasks.spawn(async move {
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
             let Some(host) = host.upgrade() else { return };
-            if let Some(known) = host.metadata_writer.lock_pending_writes().get_mut(&request.conversation) {
+            if let Some(known) = host.external.metadata_writer.lock_pending_writes().get_mut(&request.conversation) {
                 known.retrying = known.retrying.saturating_sub(1);
             }
-            if host.metadata_writer.is_latest(&request) {
-                host.metadata_writer.try_enqueue(MetadataWriteRequest { attempts: tries, ..request });
+            if host.external.metadata_writer.is_latest(&request) {
+                host.external.metadata_writer.try_enqueue(MetadataWriteRequest { attempts: tries, ..request });
             }
         });
     }

@@ -21,7 +21,7 @@ impl Engine {
         let tag = tag.map(validate_tag).transpose()?;
         self.host.wait_until_session_known(session).await;
         let (provider, conversations) = self.host.conversations_of_session(session)?;
-        let transcript_store = self.host.transcript_store(&provider).ok_or(TranscriptStoreError::Missing)?;
+        let transcript_store = self.host.agents.transcript_store(&provider).ok_or(TranscriptStoreError::Missing)?;
         let mut written = Err(TranscriptStoreError::Missing);
         for conversation in conversations {
             match transcript_store.set_tag(conversation, tag).await {
@@ -32,7 +32,7 @@ impl Engine {
         }
         written?;
         // Read before the scan, which may not cover the whole transcript.
-        let is_stored = self.host.sessions().is_stored(session);
+        let is_stored = self.host.catalog.sessions().is_stored(session);
         if is_stored && let Some(handle) = self.host.load_session(session).await {
             handle.send(SessionInput::TagChanged(tag.map(str::to_owned))).await?;
         }
@@ -44,15 +44,14 @@ impl Engine {
 impl Host {
     /// The provider of a session, and its conversations.
     fn conversations_of_session(&self, session: &str) -> Result<(String, Vec<Uuid>), EngineError> {
-        let sessions = self.sessions();
-        if let Some(found) = sessions.external.get(session) {
+        let sessions = self.catalog.sessions();
+        if let Some(found) = sessions.external(session) {
             return Ok((found.provider.clone(), vec![found.conversation.id]));
         }
         if !sessions.contains(session) {
             return Err(EngineError::SessionNotFound(session.to_owned()));
         }
-        let of_it = sessions.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
-        let conversations = of_it.map(|(id, _)| *id).collect();
+        let conversations = sessions.conversations_of(session);
         let provider = self.catalog.summary(session).map(|line| line.provider);
         Ok((provider.unwrap_or_else(|| self.settings.default_provider.clone()), conversations))
     }

@@ -209,7 +209,7 @@ impl Upstream for AnthropicUpstream {
 
     fn redact(&self, text: Bytes) -> Bytes {
         match self.credential.current() {
-            Ok(Some(secret)) => super::redact(text, &secret),
+            Ok(Some(secret)) => super::redact_secret(text, &secret),
             Ok(None) | Err(_) => text,
         }
     }

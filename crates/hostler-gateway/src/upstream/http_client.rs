@@ -10,8 +10,10 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use hostler_redact::host_and_port;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use reqwest::{Client, RequestBuilder, Response, redirect};
+use reqwest::{Client, redirect};
 use url::{Host, Url};
+
+pub use reqwest::{RequestBuilder, Response};
 
 use super::{UpstreamError, UpstreamErrorResponse, UpstreamResponse, UpstreamResponseBody, retry};
 
@@ -42,7 +44,7 @@ impl Default for UpstreamTimeouts {
 }
 
 /// A server and the client for it.
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     base_url: Url,
     timeouts: UpstreamTimeouts,
     /// Created at the first call, because reading the system's certificates would delay the host's start.
@@ -51,12 +53,16 @@ pub(crate) struct HttpClient {
 
 impl HttpClient {
     /// Creates a client without connecting.
-    pub(crate) fn new(base_url: Url, timeouts: UpstreamTimeouts) -> Self {
+    #[must_use]
+    pub fn new(base_url: Url, timeouts: UpstreamTimeouts) -> Self {
         Self { base_url, timeouts, client: OnceLock::new() }
     }
 
     /// Creates a request to a path below the base URL.
-    pub(crate) fn request(
+    ///
+    /// # Errors
+    /// If the base URL cannot have a path, or the client cannot be created.
+    pub fn request(
         &self,
         method: Method,
         path: &[&str],
@@ -108,7 +114,10 @@ fn join_path(base: &Url, path: &[&str]) -> Result<Url, UpstreamError> {
 }
 
 /// Makes a call and retries it where that helps and no byte of a response has arrived.
-pub(crate) async fn with_retries<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, UpstreamError>
+///
+/// # Errors
+/// The error of the last attempt.
+pub async fn with_retries<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, UpstreamError>
 where
     F: Future<Output = Result<T, UpstreamError>>,
 {
@@ -129,7 +138,10 @@ where
 }
 
 /// Sends a request; an error status becomes an [`UpstreamErrorResponse`] with a limited part of its body.
-pub(crate) async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Bytes) -> Result<Response, UpstreamError> {
+///
+/// # Errors
+/// If there is no response, or one with a redirect or an error status.
+pub async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Bytes) -> Result<Response, UpstreamError> {
     let response = request.send().await.map_err(transport_error)?;
     let status = response.status();
     if status.is_redirection() {
@@ -145,7 +157,10 @@ pub(crate) async fn send(request: RequestBuilder, redact: impl Fn(Bytes) -> Byte
 }
 
 /// Converts a successful response into the requested form.
-pub(crate) async fn read_response(response: Response, stream: bool) -> Result<UpstreamResponse, UpstreamError> {
+///
+/// # Errors
+/// If the body cannot be read or is no event stream although one was requested.
+pub async fn read_response(response: Response, stream: bool) -> Result<UpstreamResponse, UpstreamError> {
     let headers = forwarded_headers(response.headers());
     let body = if stream {
         if !is_event_stream(response.headers()) {
@@ -160,7 +175,10 @@ pub(crate) async fn read_response(response: Response, stream: bool) -> Result<Up
 }
 
 /// Reads the complete body of a successful response.
-pub(crate) async fn read_body(mut response: Response) -> Result<Bytes, UpstreamError> {
+///
+/// # Errors
+/// If the connection ends before the body, or the body is too large.
+pub async fn read_body(mut response: Response) -> Result<Bytes, UpstreamError> {
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(transport_error)? {
         if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
@@ -173,14 +191,20 @@ pub(crate) async fn read_body(mut response: Response) -> Result<Bytes, UpstreamE
 }
 
 /// A header value with a credential.
-pub(crate) fn secret_header_value(text: &str) -> Result<HeaderValue, UpstreamError> {
+///
+/// # Errors
+/// If the text is not allowed in a header.
+pub fn secret_header_value(text: &str) -> Result<HeaderValue, UpstreamError> {
     let mut value = header_value(text, "the upstream's credential")?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// A header value with text from outside.
-pub(crate) fn header_value(text: &str, what: &str) -> Result<HeaderValue, UpstreamError> {
+///
+/// # Errors
+/// If the text is not allowed in a header.
+pub fn header_value(text: &str, what: &str) -> Result<HeaderValue, UpstreamError> {
     HeaderValue::from_str(text).map_err(|_| UpstreamError::Internal {
         reason: format!("{what} contains characters that are not allowed in a header"),
     })
@@ -218,7 +242,7 @@ fn forwarded_headers(headers: &HeaderMap) -> HeaderMap {
     FORWARDED_HEADERS.iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
 }
 
-pub(crate) fn transport_error(error: reqwest::Error) -> UpstreamError {
+fn transport_error(error: reqwest::Error) -> UpstreamError {
     if error.is_timeout() {
         UpstreamError::TimedOut
     } else if error.is_connect() {

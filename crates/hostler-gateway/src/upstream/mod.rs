@@ -1,5 +1,4 @@
-//! Upstreams: the model APIs that answer requests. Each is an implementation of [`Upstream`]; the gateway treats them
-//! alike.
+//! The contract of an upstream, a model API that answers requests. The gateway treats all upstreams alike.
 
 use std::fmt;
 
@@ -16,11 +15,8 @@ use crate::error::{self, ApiErrorKind};
 use crate::sign_in::ProtectedResource;
 
 pub(crate) mod anthropic;
-pub(crate) mod copilot;
-pub(crate) mod http_client;
-pub(crate) mod openai;
+pub mod http_client;
 mod retry;
-pub(crate) mod scripted;
 
 /// Server-sent events as bytes, chunked in any way.
 pub type EventByteStream = BoxStream<'static, Result<Bytes, UpstreamError>>;
@@ -147,7 +143,7 @@ pub struct UpstreamRequest {
 /// The body contains prompts, so only its length is shown.
 impl fmt::Debug for UpstreamRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamCall")
+        f.debug_struct("UpstreamRequest")
             .field("body", &format_args!("{} bytes", self.body.len()))
             .field("model", &self.model)
             .field("stream", &self.stream)
@@ -275,7 +271,8 @@ fn count_tokens_unsupported(kind: &str) -> UpstreamError {
 }
 
 /// Removes a secret from a text.
-pub(crate) fn redact(text: Bytes, secret: &SecretString) -> Bytes {
+#[must_use]
+pub fn redact_secret(text: Bytes, secret: &SecretString) -> Bytes {
     let secret = secret.expose_secret();
     match std::str::from_utf8(&text) {
         Ok(quoting) if !secret.is_empty() && quoting.contains(secret) => quoting.replace(secret, "[redacted]").into(),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use hostler_gateway::{Gateway, GatewayConfig, ScriptedUpstream, Upstreams};
+use hostler_gateway::{Gateway, GatewayConfig, Upstreams};
+use hostler_gateway_scripted::ScriptedUpstream;
 use secrecy::ExposeSecret;
 
 use crate::support::{Fixture, TestUpstream, client, error, lease, request};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_gateway::{Gateway, GatewayConfig, GatewayConnectionLimits, Registration, ScriptedUpstream, Upstreams};
+use hostler_gateway::{Gateway, GatewayConfig, GatewayConnectionLimits, Registration, Upstreams};
+use hostler_gateway_scripted::ScriptedUpstream;
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

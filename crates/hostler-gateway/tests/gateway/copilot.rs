@@ -7,10 +7,8 @@ use bytes::Bytes;
 use futures::future::{self, Either};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use hostler_gateway::{
-    CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, Upstream, UpstreamError, UpstreamRequest,
-    UpstreamResponseBody, UpstreamTimeouts,
-};
+use hostler_gateway::{Upstream, UpstreamError, UpstreamRequest, UpstreamResponseBody, UpstreamTimeouts};
+use hostler_gateway_copilot::{CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream};
 use serde_json::{Value, json};
 
 use crate::log_capture::Log;

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use futures::future;
-use hostler_gateway::{DeviceCode, DeviceLoginConfig, DeviceLoginError, WallClock, device_login_with_clock};
+use hostler_gateway_copilot::{DeviceCode, DeviceLoginConfig, DeviceLoginError, WallClock, device_login_with_clock};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use hostler_gateway::{
-    FinishedRequest, Gateway, GatewayConfig, ObservedRequest, RequestObserver, RequestOutcome, ScriptedUpstream,
-    Upstreams,
+    FinishedRequest, Gateway, GatewayConfig, ObservedRequest, RequestObserver, RequestOutcome, Upstreams,
 };
+use hostler_gateway_scripted::ScriptedUpstream;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 

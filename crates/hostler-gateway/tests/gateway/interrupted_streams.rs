@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hostler_gateway::{FixedCredential, OpenAiConfig, OpenAiUpstream};
+use hostler_gateway::FixedCredential;
+use hostler_gateway_openai::{OpenAiConfig, OpenAiUpstream};
 use serde_json::{Value, json};
 
 use crate::mock_copilot::{MESSAGES, MockCopilot};

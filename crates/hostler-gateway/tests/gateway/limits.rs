@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures::future;
 use hostler_gateway::{
     Dollars, Gateway, GatewayConfig, GatewayError, GatewayLimits, Lease, LedgerError, LimitMetric, ModelPrice,
-    OverLimitPolicy, PriceList, Registration, ScriptedUpstream, SessionLimits, SessionUsageStatus, Upstreams,
-    UsageBudget, UsageTotals,
+    OverLimitPolicy, PriceList, Registration, SessionLimits, SessionUsageStatus, Upstreams, UsageBudget, UsageTotals,
 };
+use hostler_gateway_scripted::ScriptedUpstream;
 use secrecy::ExposeSecret;
 use serde_json::json;
 use tempfile::TempDir;

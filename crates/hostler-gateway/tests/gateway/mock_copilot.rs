@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{self, BoxFuture};
-use hostler_gateway::{
-    CopilotConfig, CopilotUpstream, CredentialError, CredentialSource, DeviceLoginConfig, WallClock,
-};
+use hostler_gateway::{CredentialError, CredentialSource};
+use hostler_gateway_copilot::{CopilotConfig, CopilotUpstream, DeviceLoginConfig, WallClock};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;

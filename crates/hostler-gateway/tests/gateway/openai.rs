@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use hostler_gateway::{CredentialError, CredentialSource, FixedCredential, OpenAiConfig, OpenAiUpstream, UsageTotals};
+use hostler_gateway::{CredentialError, CredentialSource, FixedCredential, UsageTotals};
+use hostler_gateway_openai::{OpenAiConfig, OpenAiUpstream};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use hostler_gateway::{
-    AnthropicUpstream, BetaPolicy, Gateway, GatewayConfig, Lease, NamedUpstream, ScriptedUpstream, UnknownModelPolicy,
-    Upstream, UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest, UpstreamResponse,
-    UpstreamResponseBody, Upstreams,
+    AnthropicUpstream, BetaPolicy, Gateway, GatewayConfig, Lease, NamedUpstream, UnknownModelPolicy, Upstream,
+    UpstreamCapabilities, UpstreamError, UpstreamModel, UpstreamRequest, UpstreamResponse, UpstreamResponseBody,
+    Upstreams,
 };
+use hostler_gateway_scripted::ScriptedUpstream;
 use http::HeaderMap;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use futures::Stream;
 use hostler_gateway::{
     AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, GatewayConfig, Lease, Registration, RequestLog,
-    ScriptedUpstream, Upstream, Upstreams,
+    Upstream, Upstreams,
 };
+use hostler_gateway_scripted::ScriptedUpstream;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};

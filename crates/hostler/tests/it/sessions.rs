@@ -10,7 +10,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use hostler_gateway::{ScriptedUpstream, Upstream as _, UpstreamRequest, UpstreamResponseBody};
+use hostler_gateway::{Upstream as _, UpstreamRequest, UpstreamResponseBody};
+use hostler_gateway_scripted::ScriptedUpstream;
 use serde_json::Value;
 
 /// Runs a command that must end with an exit code; returns stdout and stderr.

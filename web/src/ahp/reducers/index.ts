@@ -5,12 +5,13 @@
 
 import type { Action, ChannelKind, ChannelStates } from '../types/index.ts';
 import { reduceAnnotations } from './annotations.ts';
+import { reduceChangeset } from './changeset.ts';
 import { reduceChat } from './chat.ts';
 import { reduceRoot } from './root.ts';
 import { reduceSession } from './session.ts';
 import { reduceTerminal } from './terminal.ts';
 
-export { reduceAnnotations, reduceChat, reduceRoot, reduceSession, reduceTerminal };
+export { reduceAnnotations, reduceChangeset, reduceChat, reduceRoot, reduceSession, reduceTerminal };
 
 export type Reducer<S> = (state: S, action: Action) => S;
 
@@ -20,6 +21,7 @@ export const reducers: { readonly [K in ChannelKind]: Reducer<ChannelStates[K]> 
   chat: reduceChat,
   terminal: reduceTerminal,
   annotations: reduceAnnotations,
+  changeset: reduceChangeset,
   // Watch events are carried by the action alone.
   resourceWatch: (state) => state,
 };

@@ -2,6 +2,13 @@
 
 import type { Annotation, AnnotationEntry, AnnotationOrigin } from './annotations.ts';
 import type {
+  Changeset,
+  ChangesetFile,
+  ChangesetOperation,
+  ChangesetOperationStatus,
+  ChangesetState,
+} from './changeset.ts';
+import type {
   Answer,
   BackgroundWork,
   ChatInputRequest,
@@ -12,7 +19,7 @@ import type {
   Turn,
   Usage,
 } from './chat.ts';
-import type { Changeset, ErrorInfo, FileEdit, JsonObject, Meta, StringOrMarkdown, TextRange, Uri } from './common.ts';
+import type { ErrorInfo, FileEdit, JsonObject, Meta, StringOrMarkdown, TextRange, Uri } from './common.ts';
 import type { Customization, Enablement, McpAuthRequirement, McpServerState } from './customization.ts';
 import type { ResourceChange } from './resource.ts';
 import type { AgentInfo } from './root.ts';
@@ -36,7 +43,6 @@ export interface Envelope {
   readonly serverSeq: number;
   readonly origin?: { readonly clientId: string; readonly clientSeq: number };
   readonly rejectionReason?: string;
-  /** `hostler.code` is the stable code of a rejection. */
   readonly _meta?: Meta;
 }
 
@@ -178,5 +184,28 @@ export type ResourceWatchAction = ActionOf<
   { changes: { readonly items: readonly ResourceChange[] } }
 >;
 
+export type ChangesetAction =
+  | ActionOf<'changeset/statusChanged', { status: ChangesetState['status']; error?: ErrorInfo }>
+  | ActionOf<'changeset/fileSet', { file: ChangesetFile }>
+  | ActionOf<'changeset/fileRemoved', { fileId: string }>
+  | ActionOf<'changeset/filesReviewChanged', { files: readonly string[]; reviewed: boolean }>
+  | ActionOf<
+      'changeset/contentChanged',
+      { files: readonly ChangesetFile[]; operations?: readonly ChangesetOperation[] }
+    >
+  | ActionOf<'changeset/operationsChanged', { operations?: readonly ChangesetOperation[] }>
+  | ActionOf<
+      'changeset/operationStatusChanged',
+      { operationId: string; status: ChangesetOperationStatus; error?: ErrorInfo }
+    >
+  | ActionOf<'changeset/cleared'>;
+
 /** Every action that this client knows. Unknown actions of newer hosts are ignored. */
-export type Action = RootAction | SessionAction | ChatAction | TerminalAction | AnnotationsAction | ResourceWatchAction;
+export type Action =
+  | RootAction
+  | SessionAction
+  | ChatAction
+  | TerminalAction
+  | AnnotationsAction
+  | ResourceWatchAction
+  | ChangesetAction;

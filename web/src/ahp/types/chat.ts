@@ -1,16 +1,7 @@
 /** A chat: turns of messages and answers. */
 
-import type {
-  Changeset,
-  ContentRef,
-  ErrorInfo,
-  Json,
-  JsonObject,
-  Meta,
-  StringOrMarkdown,
-  TextRange,
-  Uri,
-} from './common.ts';
+import type { Changeset } from './changeset.ts';
+import type { ContentRef, ErrorInfo, Json, JsonObject, Meta, StringOrMarkdown, TextRange, Uri } from './common.ts';
 import type { ChatSummary } from './session.ts';
 import type { ToolCall } from './toolcall.ts';
 

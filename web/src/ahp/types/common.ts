@@ -57,15 +57,6 @@ export interface ChangesSummary {
   readonly files?: number;
 }
 
-/** A changeset with its own channel; this client only lists it. */
-export interface Changeset {
-  readonly label: string;
-  readonly uriTemplate: string;
-  readonly description?: string;
-  readonly changeKind: string;
-  readonly capabilities?: { readonly review?: JsonObject };
-}
-
 /** A protected resource with RFC 9728 keys. */
 export interface ProtectedResource {
   readonly resource: string;

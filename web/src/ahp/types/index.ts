@@ -2,6 +2,7 @@
 
 export * from './actions.ts';
 export * from './annotations.ts';
+export * from './changeset.ts';
 export * from './chat.ts';
 export * from './commands.ts';
 export * from './common.ts';

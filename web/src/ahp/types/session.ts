@@ -1,7 +1,8 @@
 /** A session: one or more chats about one working directory. */
 
+import type { Changeset } from './changeset.ts';
 import type { ChatInputRequest } from './chat.ts';
-import type { Changeset, ChangesSummary, ConfigState, ErrorInfo, JsonObject, Meta, Uri } from './common.ts';
+import type { ChangesSummary, ConfigState, ErrorInfo, JsonObject, Meta, Uri } from './common.ts';
 import type { Customization } from './customization.ts';
 import type { ToolCallAuthRequired, ToolCallPending, ToolCallPendingResult, ToolCallRunning } from './toolcall.ts';
 

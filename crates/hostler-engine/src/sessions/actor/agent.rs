@@ -347,7 +347,7 @@ impl SessionAgent {
 
     pub(super) fn close(&mut self, mode: CloseMode, ctx: &mut SessionContext) {
         let attempt = self.attempt;
-        ctx.host.unregister_agent(&ctx.session.uri);
+        ctx.host.agents.unregister_running(&ctx.session.uri);
         match std::mem::take(&mut self.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
@@ -449,7 +449,7 @@ impl SessionAgent {
             return Vec::new();
         }
         self.state = AgentState::None;
-        ctx.host.unregister_agent(&ctx.session.uri);
+        ctx.host.agents.unregister_running(&ctx.session.uri);
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
@@ -495,7 +495,7 @@ impl SessionAgent {
         activity: AgentActivity,
         ctx: &mut SessionContext,
     ) -> Vec<SessionEffect> {
-        let config = ctx.host.agent_pool.config;
+        let config = ctx.host.agents.pool().config;
         let mut effects = Vec::new();
         for effect in self.idle_timer.on(event, activity, &config) {
             match effect {

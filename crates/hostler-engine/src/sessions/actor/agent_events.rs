@@ -45,7 +45,7 @@ pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Ve
             vec![SessionEffect::Turn(TurnInput::Abort(failure.into()))]
         }
         DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-            if let Some(failure) = budget_failure(&*ctx.host.gateway, &ctx.session.uri) =>
+            if let Some(failure) = budget_failure(&*ctx.host.agents.gateway(), &ctx.session.uri) =>
         {
             vec![SessionEffect::Turn(TurnInput::Abort(failure))]
         }

@@ -69,7 +69,7 @@ impl SessionAgent {
         }
         let session = &ctx.session;
         let carried = attachment_history(&session.session, &session.chat, &session.turn_storage.evicted);
-        let fits = check_fits(message, carried, &ctx.host.attachments.limits);
+        let fits = check_fits(message, carried, ctx.host.attachments.limits());
         let (blocks, text) = (message_blocks(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&ctx.host), self.attempt);
         self.prompt_in_flight = true;

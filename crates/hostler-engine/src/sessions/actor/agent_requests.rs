@@ -351,7 +351,7 @@ async fn publish_input_withdrawn(id: String, ctx: &mut SessionContext) {
 
 /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
 fn start_answer_timeout(request: AgentRequestId, ctx: &mut SessionContext) {
-    let time = match &ctx.host.permissions.config.unattended {
+    let time = match &ctx.host.permissions.config().unattended {
         UnattendedPolicy::Wait => return,
         UnattendedPolicy::DenyAfter(time) => *time,
         UnattendedPolicy::Answer(_) => Duration::ZERO,

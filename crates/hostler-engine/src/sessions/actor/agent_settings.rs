@@ -84,7 +84,8 @@ impl SessionAgent {
             return AgentPreparation::None;
         }
         let same_place = wanted.additional_directories == facts.additional_directories;
-        let same_way = wanted.model == facts.model || ctx.host.gateway.switch_model(lease, &wanted.model).is_some();
+        let same_way =
+            wanted.model == facts.model || ctx.host.agents.gateway().switch_model(lease, &wanted.model).is_some();
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
@@ -94,7 +95,7 @@ impl SessionAgent {
         let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
-            && let Some(model) = ctx.host.gateway.switch_model(lease, &wanted.model)
+            && let Some(model) = ctx.host.agents.gateway().switch_model(lease, &wanted.model)
         {
             changes.push(AgentSettingChange::Model(model));
         }
@@ -199,7 +200,7 @@ impl SessionAgent {
                 ModeEffect::Accept(dispatch) => next.push(SessionEffect::AcceptModeChange(dispatch)),
                 ModeEffect::Abandon(dispatch, error) => {
                     ctx.gate.abandon_mode_change();
-                    ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
+                    ctx.host.publication.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
                 }
                 ModeEffect::SetAgentMode(mode) => self.set_permission_mode(&mode),
                 ModeEffect::Follow(name, mode) => next.push(self.follow_mode(name, mode, ctx).await),
@@ -258,7 +259,7 @@ impl SessionContext {
             }
             Err(rejection) => {
                 self.gate.abandon_mode_change();
-                self.host.reject(*dispatch, rejection).await;
+                self.host.publication.reject(*dispatch, rejection).await;
                 Vec::new()
             }
         }

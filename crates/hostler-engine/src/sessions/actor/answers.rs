@@ -122,7 +122,7 @@ impl PendingRequests {
         let Some(open) = self.permission(&answer.action.tool_call_id) else { return };
         let (request, dispatch) = (open.request_id.clone(), Box::new(dispatch.clone()));
         self.begin_answer(request.clone(), Some(dispatch.origin()));
-        let (store, directory) = (Arc::clone(&ctx.host.permissions.rules), ctx.gate.working_directory().to_owned());
+        let (store, directory) = (Arc::clone(ctx.host.permissions.rules()), ctx.gate.working_directory().to_owned());
         let stored = tokio::task::spawn_blocking(move || store.add(Some(&directory), &rules));
         ctx.tasks.spawn(async move {
             let result = match stored.await {
@@ -154,7 +154,7 @@ impl PendingRequests {
         match applied {
             Ok(effects) => effects,
             Err(rejection) => {
-                ctx.host.reject(*dispatch, rejection).await;
+                ctx.host.publication.reject(*dispatch, rejection).await;
                 Vec::new()
             }
         }
@@ -404,7 +404,7 @@ impl PendingRequests {
         sub_agents: &mut SubAgents,
         ctx: &mut SessionContext,
     ) -> Vec<SessionEffect> {
-        let answer = match &ctx.host.permissions.config.unattended {
+        let answer = match &ctx.host.permissions.config().unattended {
             UnattendedPolicy::Wait => return Vec::new(),
             UnattendedPolicy::DenyAfter(_) => Answer::Deny { message: UNANSWERED_DENIAL.to_owned() },
             UnattendedPolicy::Answer(UnattendedAnswer::Allow) => Answer::Allow { input: None },
@@ -441,7 +441,7 @@ impl PendingRequests {
 
 /// The display of a call whose input a person replaced.
 fn describe_tool_call(tool: &str, input: &RawValue, ctx: &SessionContext) -> ToolDisplay {
-    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+    let driver = ctx.host.agents.driver(&ctx.session.session.provider);
     driver.map(|driver| driver.tool_display(tool, input, ctx.gate.working_directory())).unwrap_or_default()
 }
 

@@ -90,7 +90,7 @@ impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.ctx.session.resume_token.as_ref().filter(|_| self.ctx.session.is_stored)?;
-        let transcript_store = self.ctx.host.drivers.get(&self.ctx.session.session.provider)?.transcript_store()?;
+        let transcript_store = self.ctx.host.agents.driver(&self.ctx.session.session.provider)?.transcript_store()?;
         let conversation = transcript_store.conversation_id(token).unwrap_or(self.ctx.session.conversation);
         Some((transcript_store, conversation))
     }
@@ -326,7 +326,7 @@ impl SessionActor {
     }
 
     pub(super) fn is_own_prompt(&self, message: Uuid) -> bool {
-        self.ctx.host.prompt_ids.is_minted_here(self.ctx.session.conversation, message)
+        self.ctx.host.external.is_own_prompt(self.ctx.session.conversation, message)
     }
 
     /// Which turns of the transcript belong to this host, by their ids. A turn without a message belongs to the process

@@ -151,7 +151,7 @@ impl SessionActor {
             self.ctx.session.delivered_prompt_id = None;
             self.ctx.session.last_external_turn = Some(ExternalTurn { turn: mark.id, length: mark.record_count });
         }
-        self.ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        self.ctx.host.catalog.notify_sub_agent_chat_started();
         true
     }
 }

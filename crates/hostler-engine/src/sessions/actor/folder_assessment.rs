@@ -63,7 +63,7 @@ impl FolderTrust {
             live_configuration: agent.folder_configuration(),
             published: ctx.session.hostler_meta(TRUST_META_KEY),
             asked: requests.folder_question().map(|(_, asked)| asked),
-            trust_version: ctx.host.permissions.trust.version(),
+            trust_version: ctx.host.permissions.trust().version(),
         };
         let mut next = Vec::new();
         for effect in self.on(event, context) {
@@ -236,7 +236,7 @@ fn assess_folder(purpose: AssessmentPurpose, attempt: u64, cancelled: Cancellati
     let directory = ctx.session.working_directory().unwrap_or_default();
     ctx.tasks.spawn(async move {
         // Read before the assessment, so that a decision that is made meanwhile is noticed.
-        let version = host.permissions.trust.version();
+        let version = host.permissions.trust().version();
         let assessed = async {
             let assessed = host.assess_folder_for_session(&provider, directory).await;
             assessed.inspect_err(|error| tracing::info!(%error, "failed to assess a folder; its configuration is ignored")).ok()
@@ -264,7 +264,7 @@ async fn withdraw_question(
 
 async fn reject(answer: FolderAnswer, rejection: ActionRejection, ctx: &SessionContext) -> Vec<SessionEffect> {
     match answer.dispatch {
-        Some(dispatch) => ctx.host.reject(*dispatch, rejection).await,
+        Some(dispatch) => ctx.host.publication.reject(*dispatch, rejection).await,
         None => {
             tracing::warn!(session = &*ctx.session.uri, error = %rejection, "failed to skip the question about a folder")
         }

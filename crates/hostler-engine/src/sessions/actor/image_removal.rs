@@ -204,7 +204,7 @@ impl ImageRemoval<oneshot::Sender<ImageRemovalResult>> {
                     SessionEffect::ImageRemoval(ImageRemovalEvent::AgentBlocked),
                 ]),
                 ImageRemovalEffect::Remove(images) => {
-                    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+                    let driver = ctx.host.agents.driver(&ctx.session.session.provider);
                     let changing = match (driver, &ctx.session.resume_token) {
                         (Some(driver), Some(token)) => driver.remove_images(token, images),
                         _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),

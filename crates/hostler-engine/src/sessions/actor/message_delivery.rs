@@ -145,7 +145,7 @@ fn load_steering(
 impl SessionContext {
     /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     pub(super) fn mint_prompt_id(&self) -> Uuid {
-        self.host.prompt_ids.mint(self.session.conversation)
+        self.host.external.mint_prompt_id(self.session.conversation)
     }
 
     /// Publishes whether the queue waits for a person, if that has changed.

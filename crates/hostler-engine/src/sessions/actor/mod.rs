@@ -61,6 +61,7 @@ mod unload;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ahp_types::StateAction;
 use futures::StreamExt as _;
@@ -101,14 +102,20 @@ use crate::sessions::turn::{AgentPhase, TurnEffect, TurnEndReason, TurnInput, Tu
 /// How often a stopping session tries to store the end of its turn.
 const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
-async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
+async fn run_session(
+    host: Arc<Host>,
+    origin: SessionSource,
+    mut inputs: mpsc::Receiver<SessionInput>,
+    has_stored_turns: Arc<AtomicBool>,
+) {
     let (session, transcript) = match origin.open(&host).await {
         Ok(opened) => opened,
         Err(error) => return unload::unload_unopened(&host, inputs, origin, &error).await,
     };
+    has_stored_turns.store(session.has_evicted_turns(), Ordering::Release);
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
-    let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
+    let mut budget_changes = host.agents.gateway().budget_changes(&session.uri).fuse();
     let mut actor = SessionActor::new(host, session);
     if !matches!(origin, SessionSource::Provisional(_)) {
         actor.restore(transcript.clone()).await;
@@ -169,7 +176,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         calm.record_input(actor.has_agent(), &actor.ctx);
     }
     // Readers that wait for missing turns need not wait any longer.
-    actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
+    actor.ctx.host.external.set_unimported(&actor.ctx.session.chat_uri, 0);
 }
 
 pub(super) struct SessionActor {
@@ -344,7 +351,7 @@ impl SessionActor {
         match self.route_dispatch(&dispatch).await {
             Ok(effects) => effects,
             Err(rejection) => {
-                self.ctx.host.reject(dispatch, rejection).await;
+                self.ctx.host.publication.reject(dispatch, rejection).await;
                 Vec::new()
             }
         }
@@ -363,7 +370,7 @@ impl SessionActor {
             }
             _ if is_sub_agent => ctx.handle_sub_agent_action(dispatch).await.map(|()| Vec::new()),
             StateAction::ChatTurnStarted(action) if is_chat => {
-                ctx.check_turn_start(dispatch, action, &self.machine).await?;
+                ctx.check_turn_start(dispatch, action, &self.machine)?;
                 self.check_not_active_elsewhere().await?;
                 self.ctx.begin_client_turn(dispatch, action.clone()).await?;
                 let accepted = self.accepted_input(action.turn_id.clone(), &action.message.text);

@@ -118,12 +118,12 @@ impl SessionActor {
                 .await;
         } else if is_old && is_due {
             self.write_unless_writing(conversation, PendingMetadata::Title);
-        } else if !is_old && !self.ctx.host.metadata_writer.is_writing(conversation) {
+        } else if !is_old && !self.ctx.host.external.metadata_writer.is_writing(conversation) {
             let Some(new) = title.clone() else { return };
             if let Err(error) = self.ctx.set_title(new).await {
                 return tracing::warn!(%error, "failed to store a session's new title");
             }
-            self.ctx.host.metadata_writer.supersede_title(conversation);
+            self.ctx.host.external.metadata_writer.supersede_title(conversation);
             self.ctx
                 .store_metadata_sync(MetadataSync {
                     transcript_title: title,
@@ -136,7 +136,7 @@ impl SessionActor {
     }
 
     fn write_unless_writing(&self, conversation: Uuid, due: PendingMetadata) {
-        if !self.ctx.host.metadata_writer.has_pending_writes(conversation) {
+        if !self.ctx.host.external.metadata_writer.has_pending_writes(conversation) {
             self.ctx.write_pending_metadata(due);
         }
     }
@@ -150,7 +150,7 @@ impl SessionContext {
     }
 
     fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
-        self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
+        self.host.agents.transcript_store(&self.session.session.provider)?.conversation_id(token)
     }
 
     /// Stores the resume token, and the conversation's owner.
@@ -163,7 +163,7 @@ impl SessionContext {
         let mut batch = self.new_batch(BatchDurability::Stream).record(record);
         if let Some(id) = conversation {
             batch = batch.conversation(id.to_string(), Some(&self.session.uri));
-            self.host.sessions().conversation_owners.insert(id, Some(self.session.uri.clone()));
+            self.host.catalog.sessions().set_conversation_owner(id, Some(self.session.uri.clone()));
         }
         self.submit(batch).await;
         self.write_pending_metadata(PendingMetadata::Both);
@@ -178,11 +178,11 @@ impl SessionContext {
         let (provider, conversation) = (&self.session.session.provider, self.current_conversation());
         if title_due && due != PendingMetadata::Tag {
             let title = self.session.session.title.clone();
-            self.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
+            self.host.external.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Title(title));
         }
         if tag_due && due != PendingMetadata::Title {
             let tag = session_tag(self.session.session.meta.as_ref()).map(str::to_owned);
-            self.host.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
+            self.host.external.metadata_writer.enqueue(provider, conversation, MetadataUpdate::Tag(tag));
         }
     }
 

@@ -37,7 +37,7 @@ impl TurnEnd<'_> {
     pub(super) async fn end(mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let steering = self.end_steering();
         let ctx = &mut *self.ctx;
-        let shown = explain_failure(end.clone(), &*ctx.host.gateway, &ctx.session.uri, || turn_model(ctx));
+        let shown = explain_failure(end.clone(), &*ctx.host.agents.gateway(), &ctx.session.uri, || turn_model(ctx));
         let duration = ctx.turn.duration_ms();
         let mapper = ctx.turn.mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
         let mut output = steering.notice_in(mapper);
@@ -120,7 +120,7 @@ impl TurnEnd<'_> {
 
 /// The model of the turn.
 fn turn_model(ctx: &SessionContext) -> String {
-    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+    let driver = ctx.host.agents.driver(&ctx.session.session.provider);
     let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
     AgentSettings::for_new_agent(&ctx.session, &default).model
 }

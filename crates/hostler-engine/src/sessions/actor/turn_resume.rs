@@ -80,7 +80,7 @@ impl SessionContext {
 
     /// Whether an agent that is opened now does not know the message that the last one received.
     async fn has_lost_message(&mut self) -> bool {
-        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider);
         let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
             // Without a token the agent starts a new conversation.
             return self.session.resume_token.is_none();

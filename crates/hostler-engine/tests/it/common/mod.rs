@@ -276,6 +276,7 @@ pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
         action,
         subscriber: None,
         attachment_contents: AttachmentContents::default(),
+        facts: Default::default(),
     }
 }
 
@@ -290,6 +291,7 @@ pub fn dispatch_json(channel: &str, seq: i64, action: Value, subscriber: Option<
         action: parsed,
         subscriber: subscriber.cloned(),
         attachment_contents: AttachmentContents::default(),
+        facts: Default::default(),
     }
 }
 

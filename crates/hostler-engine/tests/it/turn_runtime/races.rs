@@ -115,7 +115,7 @@ async fn late_interrupt_timeout_does_not_affect_a_new_connection() {
     rig.cancel(SESSION, "t1").await;
     listener.until("chat/turnCancelled").await;
     first.wait_interrupted().await;
-    let grace = Duration::from_millis(50);
+    let grace = Options::default().interrupt_grace;
     clock.wait_for_sleeper(grace).await;
     rig.send_message(SESSION, "t2", "next").await;
     first.exit("signal 9", "").await;

@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use futures::StreamExt as _;
-use hostler_gateway::{ScriptedUpstream, Upstream as _, UpstreamError, UpstreamRequest, UpstreamResponseBody};
+use hostler_gateway::{Upstream as _, UpstreamError, UpstreamRequest, UpstreamResponseBody};
+use hostler_gateway_scripted::ScriptedUpstream;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

@@ -349,6 +349,7 @@ const chat = {
   thinking: 'Thinking',
   thought: 'Thought',
   words: (count: number) => `${formatCount(count)} ${count === 1 ? 'word' : 'words'}`,
+  abandonedTurn: 'Abandoned branch',
   steps: (count: number) => formatPlural(count, 'step'),
   failedSteps: (count: number) => `${count} failed`,
   copyAnswer: 'Copy answer',

@@ -39,7 +39,7 @@ use crate::clients::completion::FileListCache;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
-use crate::external_sessions::{ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::external_sessions::{ExternalSessionScanner, UnimportedTurns};
 use crate::host::{Host, HostSettings};
 use crate::permissions::PermissionService;
 use crate::resources::ResourceContext;
@@ -114,7 +114,6 @@ impl Engine {
             settings,
             sessions: Mutex::default(),
             external_scanner: finder,
-            metadata_writer: MetadataWriter::default(),
             unimported_turns: UnimportedTurns::default(),
             prompt_ids,
             running_agents: Mutex::default(),
@@ -129,7 +128,6 @@ impl Engine {
         host.load_catalog().await?;
         host.watch_external_sessions();
         host.resume_pending_cleanup();
-        host.run_metadata_writer();
         host.poll_rules_and_trust();
         host.run_search_indexer();
         Ok(Self { host })
@@ -208,10 +206,7 @@ impl Engine {
         });
         // Sessions that are being disposed are no longer in the registry; their tasks are awaited here.
         host.tasks.close();
-        let ended = async {
-            tokio::join!(futures::future::join_all(all), host.tasks.wait());
-            host.metadata_writer.flush().await;
-        };
+        let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; supervisors end their agents");
         }

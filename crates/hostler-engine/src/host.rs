@@ -30,7 +30,7 @@ use crate::clients::broadcaster::{Broadcaster, ChannelSnapshot, Delivery, Subscr
 use crate::clients::completion::FileListCache;
 use crate::clients::root_channel::RootChannel;
 use crate::error::InvalidParams;
-use crate::external_sessions::{ExternalSession, ExternalSessionScanner, MetadataWriter, UnimportedTurns};
+use crate::external_sessions::{ExternalSession, ExternalSessionScanner, UnimportedTurns};
 use crate::permissions::PermissionService;
 use crate::resources::ResourceContext;
 use crate::sessions::actor::{SessionHandle, SessionSource};
@@ -95,7 +95,6 @@ pub(crate) struct Host {
     pub(crate) terminals: TerminalRegistry,
     pub(crate) sessions: Mutex<SessionRegistry>,
     pub(crate) external_scanner: ExternalSessionScanner,
-    pub(crate) metadata_writer: MetadataWriter,
     /// Turns that are not imported yet.
     pub(crate) unimported_turns: UnimportedTurns,
     /// Distinguishes prompts of this host from those of other processes in the agents' transcripts.

@@ -164,7 +164,7 @@ impl OpenTranscript {
             transcript.spans.iter().map(|span| transcript.index_entry(&transcript.chain, span)).collect();
         let to_turn = |it: &AbandonedSpan| AbandonedTurn {
             turn: transcript.index_entry(&it.chain, &it.span),
-            fork_index: it.fork_index,
+            turns_before: it.turns_before,
         };
         transcript.abandoned = transcript.abandoned_spans.iter().map(to_turn).collect();
         Ok(transcript)
@@ -195,7 +195,10 @@ impl OpenTranscript {
     }
 
     fn load_turn_range(&self, places: Range<usize>) -> Vec<LoadedTurn> {
-        self.spans.get(places).unwrap_or_default().iter().map(|span| self.load_turn(&self.chain, span)).collect()
+        let active = self.spans.iter().map(|span| (&self.chain, span));
+        let abandoned = self.abandoned_spans.iter().map(|abandoned| (&abandoned.chain, &abandoned.span));
+        let spans = active.chain(abandoned).skip(places.start).take(places.len());
+        spans.map(|(chain, span)| self.load_turn(chain, span)).collect()
     }
 
     fn load_turn(&self, chain: &RecordChain, span: &TurnSpan) -> LoadedTurn {
@@ -265,15 +268,6 @@ impl Transcript for OpenTranscript {
 
     fn abandoned_turns(&self) -> &[AbandonedTurn] {
         &self.abandoned
-    }
-
-    fn load_abandoned_turn(
-        self: Arc<Self>,
-        place: usize,
-    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
-        read_blocking(move || {
-            self.abandoned_spans.get(place).map(|abandoned| self.load_turn(&abandoned.chain, &abandoned.span))
-        })
     }
 
     fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
@@ -372,9 +366,8 @@ mod tests {
     fn found(home: &Path, name: &str) -> CatalogEntry {
         let path = home.join(name);
         std::fs::write(&path, "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n").unwrap();
-        let (id, modified, size) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH, 0);
-        let (outline, given_title, tag) = Default::default();
-        CatalogEntry { id, path, modified, size, listing: outline, custom_title: given_title, tag }
+        let (id, modified) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH);
+        CatalogEntry { id, path, modified, listing: Default::default() }
     }
 
     #[test]

@@ -12,7 +12,6 @@ use hostler_driver::{
     ExternalActivity, ExternalConversation, ResumeToken, Transcript, TranscriptScan, TranscriptStore,
     TranscriptStoreError,
 };
-use serde_json::json;
 use uuid::Uuid;
 
 use super::open_transcript::{CachePolicy, IndexCache, OpenTranscript};
@@ -119,16 +118,6 @@ impl TranscriptStore for ClaudeTranscriptStore {
         async move { tokio::task::spawn_blocking(look).await.ok().flatten() }.boxed()
     }
 
-    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let record = metadata_record("custom-title", "customTitle", title, conversation);
-        self.with_transcript(conversation, move |found| append_record(&found.path, &record))
-    }
-
-    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let record = metadata_record("tag", "tag", tag.unwrap_or_default(), conversation);
-        self.with_transcript(conversation, move |found| append_record(&found.path, &record))
-    }
-
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
         let conversations = Arc::clone(&self.conversations);
         let work = move || {
@@ -197,11 +186,6 @@ fn remove_transcript(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path.with_extension("")).or_else(unless_gone)
 }
 
-/// A metadata record. Its readers, the agent included, recognize it by its first bytes.
-fn metadata_record(kind: &str, field: &str, value: &str, conversation: Uuid) -> String {
-    format!(r#"{{"type":"{kind}","{field}":{},"sessionId":"{conversation}"}}"#, json!(value))
-}
-
 /// Appends a record in one write.
 fn append_record(path: &Path, record: &str) -> io::Result<()> {
     let mut file = File::options().read(true).append(true).open(path)?;
@@ -219,8 +203,8 @@ fn to_external_conversation(found: &CatalogEntry) -> ExternalConversation {
         id: found.id,
         resume_token: ResumeToken(found.path.to_string_lossy().into_owned()),
         title: found.listing.title().unwrap_or_default().to_owned(),
-        custom_title: found.custom_title.clone(),
-        tag: found.tag.clone(),
+        custom_title: found.listing.metadata.custom_title.clone().filter(|title| !title.is_empty()),
+        tag: found.listing.metadata.tag.clone(),
         working_directory: found.listing.working_directory.as_ref().map(PathBuf::from),
         created: found.listing.created.clone(),
         modified: found.modified,

@@ -202,7 +202,8 @@ impl Host {
             // no agent of this host is running there.
             let wakes = |line: SessionSummary| {
                 let titled = now.custom_title.as_ref().is_some_and(|title| *title != line.title);
-                titled || now.tag.differs_from(session_tag(line.meta.as_ref()))
+                let tagged = |tag: &String| *tag != session_tag(line.meta.as_ref()).unwrap_or_default();
+                titled || now.tag.as_ref().is_some_and(tagged)
             };
             let said = before.is_some_and(|before| before.modified != now.modified);
             if said || (!same && self.catalog.summary(session).is_some_and(wakes)) {
@@ -255,7 +256,7 @@ pub(super) fn external_session_summary(
 /// The `_meta` of a session for a conversation that another program started.
 pub(crate) fn external_session_meta(conversation: &ExternalConversation) -> JsonObject {
     let mut hostler = JsonObject::from_iter([("external".to_owned(), Value::Bool(true))]);
-    if let Some(tag) = conversation.tag.text() {
+    if let Some(tag) = conversation.tag.as_ref().filter(|tag| !tag.is_empty()) {
         hostler.insert(TAG_META_KEY.to_owned(), json!(tag));
     }
     JsonObject::from_iter([("hostler".to_owned(), Value::Object(hostler))])

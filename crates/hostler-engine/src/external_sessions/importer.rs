@@ -23,7 +23,7 @@ use super::{ExternalSession, replay_turn};
 use crate::EngineError;
 use crate::clock::{self, ClockExt as _};
 use crate::host::Host;
-use crate::sessions::record::ExternalTurn;
+use crate::sessions::record::{ExternalTurn, MetadataSync};
 use crate::sessions::session::{Session, new_message};
 use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
 
@@ -123,7 +123,8 @@ fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session 
     session.created_at = created;
     session.conversation = conversation.id;
     session.resume_token = Some(conversation.resume_token.clone());
-    session.metadata_sync.transcript_title.clone_from(&conversation.custom_title);
+    let (transcript_title, transcript_tag) = (conversation.custom_title.clone(), conversation.tag.clone());
+    session.metadata_sync = MetadataSync { transcript_title, transcript_tag };
     let state = Arc::make_mut(&mut session.session);
     state.title.clone_from(&conversation.title);
     state.meta = Some(super::external_session_meta(conversation));

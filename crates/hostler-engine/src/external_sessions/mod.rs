@@ -4,9 +4,9 @@
 //! * [`deletion`]: deletes conversations, and prevents that a scan lists them again.
 //! * [`filter`]: which external sessions are listed.
 //! * [`importer`]: loads a conversation when its session is opened.
-//! * [`metadata_writer`]: writes titles and tags of sessions to the transcripts.
 //! * [`replay`]: maps a turn of a transcript to the actions that it would have been here; pure.
 //! * [`scanner`]: scans the transcripts whenever they change.
+//! * [`sync_pass`]: finds and loads turns that other processes added.
 //! * [`startup_cleanup`]: finishes deletions and imports that a restart interrupted.
 //! * [`tag`]: sets the tag of a session, imported or not.
 //! * [`transcript_check`]: reports problems of the transcripts.
@@ -16,10 +16,10 @@ mod catalog_sync;
 mod deletion;
 mod filter;
 mod importer;
-mod metadata_writer;
 mod replay;
 mod scanner;
 mod startup_cleanup;
+mod sync_pass;
 mod tag;
 mod transcript_check;
 mod unimported;
@@ -28,12 +28,10 @@ use hostler_driver::ExternalConversation;
 
 pub(crate) use catalog_sync::{TAG_META_KEY, external_session_meta, session_tag};
 pub use filter::ExternalSessionFilter;
-pub(crate) use importer::{
-    ImportBatch, ImportedSession, import_session, is_active_elsewhere, is_recent, load_import_batch,
-};
-pub(crate) use metadata_writer::{MetadataUpdate, MetadataWriter};
+pub(crate) use importer::{ImportBatch, ImportedSession, import_session, load_import_batch};
 pub(crate) use replay::replay_turn;
 pub(crate) use scanner::ExternalSessionScanner;
+pub(crate) use sync_pass::{NewTurn, NewTurnKind, SyncPass, SyncPassRequest};
 pub use transcript_check::{TranscriptCheckReport, TranscriptIssue, TranscriptIssueKind};
 pub(crate) use unimported::UnimportedTurns;
 

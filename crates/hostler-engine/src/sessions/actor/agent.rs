@@ -355,7 +355,6 @@ impl SessionActor {
     /// Handles that an agent was closed, or that its start was cancelled, and no process remains.
     pub(super) async fn handle_agent_closed(&mut self) {
         self.agent.state = AgentState::None;
-        self.rewrite_metadata();
         self.step_background(BackgroundEvent::AgentEnded).await;
         self.step_agent_messages(MessageEvent::AgentEnded).await;
         self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
@@ -368,7 +367,6 @@ impl SessionActor {
         }
         self.agent.state = AgentState::None;
         self.host.unregister_agent(&self.session.uri);
-        self.rewrite_metadata();
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(

@@ -161,7 +161,7 @@ impl SessionActor {
         let Some(turn) = self.action_mapper.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
         if self.session.delivered_turn.as_ref() != Some(&turn) {
             let prompt = self.agent.sent_prompt_id.take();
-            (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(turn.clone()), prompt);
+            self.session.set_delivered(turn.clone(), prompt);
             self.append_record(&SessionRecord::Delivered { turn, prompt_id: prompt }).await;
         }
     }

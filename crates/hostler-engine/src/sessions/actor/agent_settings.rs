@@ -70,7 +70,7 @@ impl SessionActor {
     /// What the live agent needs before it can receive the turn's message.
     pub(super) fn agent_preparation(&self) -> AgentPreparation {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return AgentPreparation::None };
-        if self.is_agent_stale() || self.is_prewarmed_stale() {
+        if self.external.agent_is_stale || self.is_prewarmed_stale() {
             return AgentPreparation::Reopen;
         }
         // A message without a model uses the current one.
@@ -100,9 +100,8 @@ impl SessionActor {
             changes.push(AgentSettingChange::ThinkingBudget(wanted.thinking_budget));
         }
         let Some((connection, attempt)) = self.agent.connection() else { return };
-        if changes.iter().any(|change| matches!(change, AgentSettingChange::Model(_))) {
-            self.track_model_change();
-        }
+        // One build writes a model change as a command.
+        self.external.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
         let clock = Arc::clone(&self.host.clock);
         self.tasks.spawn(async move {
             let applying = async {

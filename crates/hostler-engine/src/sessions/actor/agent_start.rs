@@ -43,7 +43,7 @@ impl SessionActor {
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
         self.agent.prompt_in_flight = false;
-        self.clear_agent_stale();
+        (self.external.agent_is_stale, self.external.own_commands) = (false, 0);
         if *self.machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening();

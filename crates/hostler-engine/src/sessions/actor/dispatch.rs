@@ -33,6 +33,13 @@ pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
 impl SessionActor {
     pub(super) async fn handle_dispatch(&mut self, dispatch: Dispatch) {
+        if let Some(dispatch) = self.hold_for_sync(dispatch).await {
+            self.accept_dispatch(dispatch).await;
+        }
+    }
+
+    /// Handles a dispatch that does not wait for the transcript.
+    pub(super) async fn accept_dispatch(&mut self, dispatch: Dispatch) {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
         if self.host.answer_repeated_dispatch(&dispatch) {
             return;
@@ -212,8 +219,6 @@ impl SessionActor {
             let chat = self.session.chat_uri.to_string();
             self.publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
                 .await;
-        } else {
-            self.write_title_to_transcript().await;
         }
         Ok(())
     }
@@ -228,7 +233,7 @@ impl SessionActor {
         mut action: ChatTurnStartedAction,
     ) -> Result<(), ActionRejection> {
         self.check_turn_start(dispatch, &action).await?;
-        self.check_not_active_elsewhere().await?;
+        self.check_not_active_elsewhere()?;
         // The turn could not end if its start time allowed no valid end time.
         if !is_valid_start_time(&action.started_at) {
             action.started_at = self.host.clock.now_timestamp();

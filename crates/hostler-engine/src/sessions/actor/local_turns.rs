@@ -86,15 +86,11 @@ impl SessionActor {
     }
 
     async fn rename_session(&mut self, title: String) {
-        let mut renamed = false;
         let said = if title.is_empty() {
             "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
         } else {
             match self.set_title(title.clone()).await {
-                Ok(()) => {
-                    renamed = true;
-                    format!("Renamed to {title:?}.")
-                }
+                Ok(()) => format!("Renamed to {title:?}."),
                 Err(error) => format!("Not renamed: {error}"),
             }
         };
@@ -104,9 +100,6 @@ impl SessionActor {
         }
         self.publish_output(&mut output).await;
         self.update_summaries().await;
-        if renamed {
-            self.write_title_to_transcript().await;
-        }
     }
 
     async fn run_local_command(&mut self, turn: &str, line: String) -> bool {

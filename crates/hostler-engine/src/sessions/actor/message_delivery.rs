@@ -61,7 +61,7 @@ impl SessionActor {
             match effect {
                 MessageEffect::DeliverSteering => self.deliver_steering(),
                 _ if result.is_err() => {}
-                MessageEffect::CheckNotActiveElsewhere => result = self.check_not_active_elsewhere().await,
+                MessageEffect::CheckNotActiveElsewhere => result = self.check_not_active_elsewhere(),
                 MessageEffect::Commit(change) => result = self.commit(change).await.map_err(ActionRejection::from),
                 MessageEffect::QueueChanged { resume } => {
                     let queue = self.queue_changed_input(resume);
@@ -130,10 +130,9 @@ impl SessionActor {
 
     /// Starts a turn with the head of the queue: one action removes the message and starts the turn.
     ///
-    /// While another process runs a turn, the queue waits until the transcript shows that it has ended.
+    /// The queue waits until the transcript is synced and no other process runs a turn.
     pub(super) async fn start_queued_turn(&mut self, id: &str) -> Vec<TurnInput<TurnErrorDetails>> {
-        if self.check_not_active_elsewhere().await.is_err() {
-            self.hold_queue_for_external_turn();
+        if !self.can_start_queued_turn().await {
             return vec![TurnInput::StartFailed];
         }
         let Some(waiting) = self.session.queued_messages().iter().find(|message| message.id == id) else {
@@ -228,7 +227,7 @@ impl SessionActor {
             .record(SessionRecord::Delivered { turn: next.clone(), prompt_id: None })
             .persist_session();
         self.commit(change).await?;
-        (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(next.clone()), None);
+        self.session.set_delivered(next.clone(), None);
         self.set_running_turn(transcript).await;
         self.drive(TurnInput::Split(next)).await;
         Ok(())
@@ -252,8 +251,12 @@ impl SessionActor {
         let Some((connection, attempt)) = self.agent.connection() else { return };
         let id = self.mint_prompt_id();
         // Not every build stores the ids of commands.
-        self.agent.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
-        self.track_sent_message(&prompt, id);
+        let is_command = prompt.expose().trim_start().starts_with('/');
+        self.agent.sent_prompt_id = (!is_command).then_some(id);
+        self.external.own_commands += usize::from(is_command);
+        if let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
+            self.session.add_prompt(id, turn);
+        }
         let prompt = prompt.with_id(id);
         self.agent.prompt_in_flight = true;
         self.tasks.spawn(async move {

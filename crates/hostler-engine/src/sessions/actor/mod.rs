@@ -47,7 +47,6 @@ mod transcript_metadata;
 mod turn_failure;
 mod turn_lifecycle;
 mod turn_resume;
-mod unconfirmed_commands;
 mod unload;
 
 use std::sync::Arc;
@@ -55,9 +54,7 @@ use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{
-    AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
-};
+use hostler_driver::{AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, TranscriptStoreError};
 use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -68,7 +65,9 @@ pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
-use self::external_sync::ExternalSync;
+pub(crate) use self::external_sync::EXTERNAL_SYNC_POLL_INTERVAL;
+use self::external_sync::SyncEvent;
+use self::external_turns::SyncedTranscript;
 use self::folder_trust::FolderTrust;
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
@@ -85,14 +84,13 @@ use crate::EngineError;
 use crate::attachments::ChatView;
 use crate::clients::broadcaster::Subscriber;
 use crate::clients::completion::CompletionContext;
-use crate::external_sessions::{ExternalSession, ImportBatch};
+use crate::external_sessions::{ExternalSession, ImportBatch, SyncPass};
 use crate::host::Host;
 use crate::permissions::pending_requests::PendingRequests;
 use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::{ActionMapper, TurnErrorDetails};
 use crate::sessions::config;
 use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
-use crate::sessions::record::SessionRecord;
 use crate::sessions::restore;
 use crate::sessions::session::{Dispatch, Session};
 use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
@@ -155,18 +153,18 @@ pub(crate) enum SessionInput {
     CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
     /// Output or end of a local command.
     LocalCommand(LocalCommandEvent),
-    /// Checks whether another process still runs a turn.
-    PollTranscript,
-    /// The transcript was opened, or opening failed.
-    TranscriptOpened(Result<Arc<dyn Transcript>, TranscriptStoreError>),
+    /// A timer of the transcript sync has elapsed.
+    Sync(Box<SyncEvent<Dispatch>>),
+    /// A pass of the transcript sync has ended, or failed.
+    SyncPassed(Box<Result<SyncPass, TranscriptStoreError>>),
     /// Older turns were loaded from the transcript, or loading failed.
     OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
     /// Retries the import of older turns.
     RetryImport,
     /// The transcript has changed; its current metadata.
     TranscriptChanged(Box<ExternalConversation>),
-    /// A person has set or removed the session's tag.
-    TagChanged(Option<String>),
+    /// A person sets or removes the session's tag.
+    SetTag(Option<String>, oneshot::Sender<Result<(), EngineError>>),
     /// The git branch of the directory was read.
     GitBranchRead(Option<String>),
     /// Deletes the session.
@@ -304,11 +302,8 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         folder_trust: FolderTrust::default(),
         pending_messages: PendingMessages::default(),
         image_removal: ImageRemoval::default(),
-        external_sync: ExternalSync::default(),
+        external: SyncedTranscript::default(),
         importer: Importer::default(),
-        title_set_beside_agent: false,
-        tag_set_beside_agent: false,
-        unwritten_records: Vec::new(),
         mode_changes: ModeChanges::default(),
         machine: TurnMachine::restored(head),
         agent: SessionAgent::default(),
@@ -326,7 +321,6 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
         actor.sync_on_open(transcript.clone()).await;
-        actor.resume_metadata_writes();
         actor.publish_queue_paused().await;
         actor.start_reconnect_timeouts().await;
     }
@@ -351,6 +345,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             }
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
+                Err(error) if error.is_cancelled() => continue,
                 Err(error) => {
                     tracing::error!(%error, "a task of a session panicked");
                     continue;
@@ -362,7 +357,6 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         if actor.handle_input(input).await.is_break() {
             break;
         }
-        actor.write_unwritten_records().await;
         actor.retire_stale_agent().await;
         actor.update_idle_timer(moved).await;
         calm.record_input(&actor);
@@ -403,15 +397,9 @@ pub(super) struct SessionActor {
     /// Changes of the permission mode.
     mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
-    external_sync: ExternalSync,
+    external: SyncedTranscript,
     /// The import of older turns.
     importer: Importer,
-    /// The title was set while an agent was running that may know an older one.
-    title_set_beside_agent: bool,
-    /// The same for the tag.
-    tag_set_beside_agent: bool,
-    /// Host records about sent commands that are not written yet.
-    unwritten_records: Vec<SessionRecord>,
     /// The running local commands.
     local_commands: Vec<LocalCommandRun>,
     /// The client that started the turn.
@@ -434,7 +422,7 @@ impl SessionActor {
             SessionInput::Dispatch(dispatch) => self.handle_dispatch(*dispatch).await,
             SessionInput::Subscribe(subscribe) => {
                 self.resume_import();
-                self.retry_sync_on_open();
+                self.sync_transcript(SyncEvent::Opened).await;
                 self.handle_subscribe(subscribe).await;
             }
             SessionInput::HasChannel(channel, reply) => {
@@ -474,12 +462,15 @@ impl SessionActor {
                 drop(reply.send(CompletionContext::new(&self.session, &channel)));
             }
             SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
-            SessionInput::PollTranscript => self.poll_transcript(),
-            SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
+            SessionInput::Sync(event) => self.step_sync(*event).await,
+            SessionInput::SyncPassed(pass) => self.handle_sync_passed(*pass).await,
             SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
             SessionInput::RetryImport => self.retry_import(),
-            SessionInput::TranscriptChanged(record) => self.handle_transcript_metadata(*record).await,
-            SessionInput::TagChanged(tag) => self.handle_tag_changed(tag).await,
+            SessionInput::TranscriptChanged(record) => self.handle_transcript_changed(*record).await,
+            SessionInput::SetTag(tag, reply) => {
+                self.set_tag(tag).await;
+                let _ = reply.send(Ok(()));
+            }
             SessionInput::GitBranchRead(branch) => self.publish_git_branch(branch).await,
             SessionInput::Dispose(reply) => {
                 let began = self.agent.has_process();

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::agent_settings::AgentSettings;
 use super::budget_view::BudgetEvent;
+use super::external_sync::SyncEvent;
 use super::session_change::SessionChange;
 use super::turn_failure::explain_failure;
 use super::{SessionActor, SessionInput};
@@ -92,7 +93,6 @@ impl SessionActor {
     /// Sets the running turn's mapper after a turn has started or continued.
     pub(super) async fn set_running_turn(&mut self, transcript: ActionMapper) {
         self.turn_started_at = Instant::now();
-        self.mark_turn_started();
         self.action_mapper = Some(transcript);
         self.update_summaries().await;
     }
@@ -166,7 +166,7 @@ impl SessionActor {
     pub(super) async fn clear_running_turn(&mut self) {
         self.action_mapper = None;
         self.read_git_branch();
-        self.mark_turn_ended();
+        self.sync_transcript(SyncEvent::TurnEnded).await;
         self.step_budget(BudgetEvent::TurnEnded).await;
     }
 

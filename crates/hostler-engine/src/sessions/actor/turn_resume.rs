@@ -6,13 +6,11 @@
 use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnResumeAction;
 use ahp_types::state::{ResponsePart, TurnState};
-use hostler_driver::TranscriptStoreError;
 
 use super::SessionActor;
-use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
+use super::external_turns::DeliveredPrompt;
 use super::pending_messages::last_steering_message;
 use super::session_change::SessionChange;
-use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::ActionMapper;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Dispatch;
@@ -45,7 +43,7 @@ impl SessionActor {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
             return Err(ActionRejection::TurnActive);
         }
-        self.check_not_active_elsewhere().await?;
+        self.check_not_active_elsewhere()?;
         let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
         let resumable = match turn.response_parts.last() {
@@ -59,7 +57,7 @@ impl SessionActor {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
-        self.recheck_delivered(&id).await;
+        self.recheck_delivered(&id);
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(dispatch.origin()))
             .persist_session();
@@ -72,8 +70,8 @@ impl SessionActor {
 
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
     /// when it is opened again. Then the message is sent once more.
-    async fn recheck_delivered(&mut self, turn: &str) {
-        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
+    fn recheck_delivered(&mut self, turn: &str) {
+        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message() {
             tracing::info!(
                 session = &*self.session.uri,
                 "the message is missing from the transcript; sending it again"
@@ -83,26 +81,25 @@ impl SessionActor {
     }
 
     /// Whether an agent that is opened now does not know the message that the last one received.
-    async fn has_lost_message(&mut self) -> bool {
+    fn has_lost_message(&mut self) -> bool {
         if self.agent.has_process() {
             return false;
         }
-        let transcript_store = self.host.transcript_store(&self.session.session.provider);
-        let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
-            // Without a token the agent starts a new conversation.
-            return self.session.resume_token.is_none();
-        };
-        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, transcript_store.open(self.current_conversation())).await
-        {
-            Some(Ok(transcript)) => !transcript.turns().iter().any(|mark| mark.message_id == Some(prompt)),
-            Some(Err(TranscriptStoreError::Missing)) => {
+        if self.session.resume_token.is_none() {
+            // The agent starts a new conversation.
+            return true;
+        }
+        match self.external.delivered_prompt {
+            _ if self.session.delivered_prompt_id.is_none() => false,
+            DeliveredPrompt::NotFound => true,
+            DeliveredPrompt::NoTranscript => {
                 if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
                     // There is no conversation to resume yet.
                     self.session.resume_token = None;
                 }
                 true
             }
-            _ => false,
+            DeliveredPrompt::Found | DeliveredPrompt::Unknown => false,
         }
     }
 }

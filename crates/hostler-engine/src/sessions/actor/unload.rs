@@ -95,6 +95,7 @@ fn refuse_input(input: SessionInput, error: &EngineError) -> ControlFlow<()> {
         SessionInput::HasChannel(_, reply) => drop(reply.send(false)),
         SessionInput::ViewChat(_, reply) => drop(reply.send(None)),
         SessionInput::CompletionContext(_, reply) => drop(reply.send(None)),
+        SessionInput::SetTag(_, reply) => drop(reply.send(Err(error.clone()))),
         SessionInput::Shutdown(reply) => {
             let _ = reply.send(());
             return ControlFlow::Break(());
@@ -147,7 +148,7 @@ impl SessionActor {
         let Session { is_stored: stored, unimported_turns: unimported, session, chat, .. } = &self.session;
         let quiet = self.tasks.is_empty()
             && self.unwritten_decisions.is_empty()
-            && self.external_sync.is_idle()
+            && self.external.sync.is_idle()
             && !self.summary.is_scheduled;
         let waits = !self.pending_requests.is_empty()
             || !self.background_tasks.is_empty()

@@ -262,8 +262,8 @@ impl SessionActor {
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.agent.interrupt_count += 1;
         let interrupt = self.agent.interrupt_count;
-        let grace = self.host.clock.sleep(self.host.settings.interrupt_grace);
-        self.tasks.spawn(async move {
+        let grace = self.ctx.host.clock.sleep(self.ctx.host.settings.interrupt_grace);
+        self.ctx.tasks.spawn(async move {
             // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {
                 if let Err(error) = connection.interrupt().await {
@@ -281,7 +281,7 @@ impl SessionActor {
 
     pub(super) fn close_agent(&mut self, mode: CloseMode) {
         let attempt = self.agent.attempt;
-        self.host.unregister_agent(&self.session.uri);
+        self.ctx.host.unregister_agent(&self.ctx.session.uri);
         match std::mem::take(&mut self.agent.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
@@ -293,14 +293,14 @@ impl SessionActor {
             }
             AgentState::Live(live) => {
                 self.agent.state = AgentState::Closing(Some(live.lease));
-                self.tasks.spawn(async move {
+                self.ctx.tasks.spawn(async move {
                     live.connection.close(mode).await;
                     SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
                 });
             }
             other => {
                 self.agent.state = other;
-                self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
+                self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
             }
         }
     }
@@ -366,7 +366,7 @@ impl SessionActor {
             return;
         }
         self.agent.state = AgentState::None;
-        self.host.unregister_agent(&self.session.uri);
+        self.ctx.host.unregister_agent(&self.ctx.session.uri);
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
@@ -382,7 +382,7 @@ impl SessionActor {
     /// Sends an answer to the agent. Its effects arrive as events.
     pub(super) fn answer_agent(&mut self, request: AgentRequestId, answer: Answer) {
         let Some((connection, _)) = self.agent.connection() else { return };
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
@@ -395,7 +395,7 @@ impl SessionActor {
         let mut next = Some(event);
         while let Some(event) = next.take() {
             let context = ImageRemovalContext {
-                session: &self.session,
+                session: &self.ctx.session,
                 machine: &self.machine,
                 has_background_work: !self.background_tasks.is_empty(),
                 has_process: self.agent.has_process(),
@@ -408,21 +408,21 @@ impl SessionActor {
                         next = Some(ImageRemovalEvent::AgentBlocked);
                     }
                     ImageRemovalEffect::Remove(images) => {
-                        let driver = self.host.drivers.get(&self.session.session.provider);
-                        let changing = match (driver, &self.session.resume_token) {
+                        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
+                        let changing = match (driver, &self.ctx.session.resume_token) {
                             (Some(driver), Some(token)) => driver.remove_images(token, images),
                             _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
                         };
-                        self.tasks.spawn(async move {
+                        self.ctx.tasks.spawn(async move {
                             SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
                         });
                     }
                     ImageRemovalEffect::Record { images, count, requester } => {
-                        let meta = images_removed_action(&self.session.session, &self.session.chat, images);
+                        let meta = images_removed_action(&self.ctx.session.session, &self.ctx.session.chat, images);
                         let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
                         // The transcript is changed even if the commit fails; then only the count of carried images is
                         // too high.
-                        let result = self.commit(change).await.map(|()| count).map_err(EngineError::from);
+                        let result = self.ctx.commit(change).await.map(|()| count).map_err(EngineError::from);
                         // The requester may have disconnected.
                         let _ = requester.send(result);
                     }
@@ -438,13 +438,13 @@ impl SessionActor {
     /// Reports the agent's activity to its idle timer, after every input.
     pub(super) async fn update_idle_timer(&mut self, is_activity: bool) {
         let is_busy = self.machine.agent_phase() == AgentPhase::Busy;
-        let now = self.host.clock.monotonic();
+        let now = self.ctx.host.clock.monotonic();
         self.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
     }
 
     /// Passes an event to the idle timer and carries out the effects.
     pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
-        let config = self.host.agent_pool.config;
+        let config = self.ctx.host.agent_pool.config;
         let activity = AgentActivity::new(
             &self.machine,
             self.agent.prewarm_spec().is_some(),
@@ -456,7 +456,8 @@ impl SessionActor {
                 IdleTimerEffect::ReleaseSlot => self.agent.set_slot(None),
                 IdleTimerEffect::ReportUse(usage) => self.agent.slot.iter().for_each(|slot| slot.set_use(usage)),
                 IdleTimerEffect::SetTimer(due) => {
-                    let wait = due.map(|due| self.host.clock.sleep(due.saturating_sub(self.host.clock.monotonic())));
+                    let wait =
+                        due.map(|due| self.ctx.host.clock.sleep(due.saturating_sub(self.ctx.host.clock.monotonic())));
                     self.agent.idle_wait = wait.map(Mutex::new);
                 }
                 IdleTimerEffect::Retire => self.drive(TurnInput::RetireAgent).await,
@@ -467,10 +468,10 @@ impl SessionActor {
                 }
                 IdleTimerEffect::RetireWithBackgroundWork => {
                     let time = format_duration(config.max_idle_timeout);
-                    tracing::info!(session = &*self.session.uri, "closing an idle agent that has background work");
+                    tracing::info!(session = &*self.ctx.session.uri, "closing an idle agent that has background work");
                     self.drive(TurnInput::RetireAgent).await;
                     let text = format!("The agent was closed after {time}, and its background work has ended");
-                    self.publish_output(&mut activity_action(Some(text)).into()).await;
+                    self.ctx.publish_output(&mut activity_action(Some(text)).into()).await;
                 }
                 IdleTimerEffect::AbortUnanswered => {
                     let time = format_duration(config.max_idle_timeout);
@@ -482,10 +483,10 @@ impl SessionActor {
                 }
                 IdleTimerEffect::ReportStall => {
                     let mut output = ActionBuffer::default();
-                    if let Some(transcript) = self.action_mapper.as_mut() {
+                    if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
                         transcript.report_stall(&format_duration(config.stall_timeout), &mut output);
                     }
-                    self.publish_output(&mut output).await;
+                    self.ctx.publish_output(&mut output).await;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Handles the agent's events: maps them to actions, publishes them and drives the turn machine.
 
 use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, TurnFailure, TurnOutcome};
-use hostler_store::{AuditEntry, BatchDurability};
+use hostler_store::AuditEntry;
 
 use super::SessionActor;
 use super::background_work::BackgroundEvent;
@@ -30,7 +30,7 @@ impl SessionActor {
         while let Some(event) = next.take() {
             match event {
                 DriverEvent::TurnStarted(cause) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.drive(match cause {
                         TurnCause::Prompt => TurnInput::PromptStarted,
                         TurnCause::Agent(reason) => TurnInput::AgentStartedByItself(reason),
@@ -38,40 +38,40 @@ impl SessionActor {
                     .await;
                 }
                 DriverEvent::MessageStarted => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.mark_delivered().await;
                     self.step_agent_messages(MessageEvent::AnswerStarted).await;
                 }
                 DriverEvent::SteerInjected(id) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.step_agent_messages(MessageEvent::Injected(id)).await;
                 }
                 DriverEvent::SteerUndelivered(id) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.step_agent_messages(MessageEvent::Undelivered(id)).await;
                 }
                 DriverEvent::BackgroundTaskChanged(task) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.step_background(BackgroundEvent::Changed(task)).await;
                 }
                 DriverEvent::BackgroundTaskEnded { id } => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.step_background(BackgroundEvent::Ended(id)).await;
                 }
                 DriverEvent::SubAgent { agent, event } => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.handle_sub_agent_event(agent, event).await;
                 }
                 DriverEvent::ResumeToken(token) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.update_resume_token(token).await;
                 }
                 DriverEvent::PermissionModeChanged(mode) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.step_modes(ModeEvent::Reported(mode)).await;
                 }
                 DriverEvent::TurnEnded(outcome) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     let lost = has_lost_directory(&outcome);
                     self.drive(TurnInput::AgentFinished(outcome)).await;
                     self.deliver_steering();
@@ -80,29 +80,29 @@ impl SessionActor {
                     }
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::Auth, status, .. } => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     let message = "Authentication failed: the provider rejected the credential.".to_owned();
                     let failure = TurnFailure { category: ApiErrorCategory::Auth, message, status };
                     self.drive(TurnInput::Abort(failure.into())).await;
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-                    if let Some(failure) = budget_failure(&*self.host.gateway, &self.session.uri) =>
+                    if let Some(failure) = budget_failure(&*self.ctx.host.gateway, &self.ctx.session.uri) =>
                 {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.drive(TurnInput::Abort(failure)).await;
                 }
                 DriverEvent::ProcessExited { status, stderr } => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.handle_agent_exited(status, &stderr).await;
                 }
                 DriverEvent::RequestWithdrawn(request) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     self.handle_request_withdrawn(&request).await;
                 }
                 asked @ (DriverEvent::PermissionRequested(_)
                 | DriverEvent::QuestionsAsked(_)
                 | DriverEvent::PlanProposed(_)) => {
-                    self.publish_output(&mut actions).await;
+                    self.ctx.publish_output(&mut actions).await;
                     let shown =
                         self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput);
                     match shown || self.is_sub_agent_request(&asked) {
@@ -114,14 +114,14 @@ impl SessionActor {
                     let over = self.finished_pending_call(&output);
                     for effect in self.machine.step::<TurnErrorDetails>(TurnInput::Output) {
                         if effect == TurnEffect::PublishOutput
-                            && let Some(transcript) = self.action_mapper.as_mut()
+                            && let Some(transcript) = self.ctx.turn.mapper.as_mut()
                         {
                             transcript.map_event(output, &mut actions);
                             break;
                         }
                     }
                     if let Some(call) = over {
-                        self.publish_output(&mut actions).await;
+                        self.ctx.publish_output(&mut actions).await;
                         self.close_finished_call(&call).await;
                     }
                 }
@@ -131,7 +131,7 @@ impl SessionActor {
                 next = self.agent.try_next_event();
             }
         }
-        self.publish_output(&mut actions).await;
+        self.ctx.publish_output(&mut actions).await;
     }
 
     /// Writes a decision of the gate to the audit log, with all decisions that are available already.
@@ -142,14 +142,14 @@ impl SessionActor {
         {
             entries.push(entry);
         }
-        self.write_audit(entries).await;
+        self.ctx.write_audit(entries).await;
     }
 
     pub(super) async fn update_resume_token(&mut self, token: ResumeToken) {
-        if self.session.resume_token.as_ref() == Some(&token) {
+        if self.ctx.session.resume_token.as_ref() == Some(&token) {
             return;
         }
-        self.session.resume_token = Some(token.clone());
+        self.ctx.session.resume_token = Some(token.clone());
         self.store_resume_token(token).await;
     }
 
@@ -158,22 +158,11 @@ impl SessionActor {
         if !self.machine.is_answering() {
             return;
         }
-        let Some(turn) = self.action_mapper.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
-        if self.session.delivered_turn.as_ref() != Some(&turn) {
+        let Some(turn) = self.ctx.turn.mapper.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
+        if self.ctx.session.delivered_turn.as_ref() != Some(&turn) {
             let prompt = self.agent.sent_prompt_id.take();
-            self.session.set_delivered(turn.clone(), prompt);
-            self.append_record(&SessionRecord::Delivered { turn, prompt_id: prompt }).await;
-        }
-    }
-
-    /// Appends a host record.
-    pub(super) async fn append_record(&mut self, record: &SessionRecord) {
-        match record.to_host_record(&self.session.chat_uri) {
-            Ok(record) => {
-                let batch = self.new_batch(BatchDurability::Stream).record(record);
-                self.submit(batch).await;
-            }
-            Err(error) => tracing::error!(%error, "failed to encode a host record; skipped"),
+            self.ctx.session.set_delivered(turn.clone(), prompt);
+            self.ctx.append_record(&SessionRecord::Delivered { turn, prompt_id: prompt }).await;
         }
     }
 }

@@ -62,7 +62,7 @@ impl SessionActor {
             }
             DriverEvent::PlanProposed(proposed) => {
                 let plan = proposed.plan.clone().or_else(|| self.plan_in_call(&proposed.call_id));
-                match (plan, self.gate.last_plan()) {
+                match (plan, self.ctx.gate.last_plan()) {
                     (None, Some(file)) => self.prepare_plan(proposed, file),
                     (plan, _) => self.display_plan(proposed, plan).await,
                 }
@@ -88,7 +88,7 @@ impl SessionActor {
 
     /// Some builds pass the text of a plan only in the call.
     fn plan_in_call(&self, call: &str) -> Option<String> {
-        let input: serde_json::Value = serde_json::from_str(self.action_mapper.as_ref()?.call_input(call)?).ok()?;
+        let input: serde_json::Value = serde_json::from_str(self.ctx.turn.mapper.as_ref()?.call_input(call)?).ok()?;
         input.get("plan")?.as_str().filter(|plan| !plan.trim().is_empty()).map(str::to_owned)
     }
 
@@ -102,7 +102,7 @@ impl SessionActor {
             fs_err::File::open(file)?.take(MAX_PLAN_BYTES).read_to_end(&mut plan)?;
             Ok::<_, std::io::Error>(plan)
         });
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let plan = tokio::time::timeout(PREPARATION_TIMEOUT, read).await.ok().and_then(Result::ok);
             let plan =
                 plan.and_then(|plan| plan.inspect_err(|error| tracing::warn!(%error, "failed to read a plan")).ok());
@@ -144,7 +144,7 @@ impl SessionActor {
     }
 
     async fn handle_permission_request(&mut self, request: PermissionRequest) {
-        match ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.gate.working_directory()) {
+        match ProposedEdit::from_tool_call(&request.tool, request.input.get(), self.ctx.gate.working_directory()) {
             Some(proposal) => self.prepare_diff_preview(request, proposal),
             None => self.display_permission_request(request, None).await,
         }
@@ -157,14 +157,14 @@ impl SessionActor {
         if !self.start_preparing(&request.request_id, &request.call_id, sub_agent) {
             return;
         }
-        let gate = Arc::clone(&self.gate);
+        let gate = Arc::clone(&self.ctx.gate);
         let preview = tokio::task::spawn_blocking(move || {
             let place = DiskResolver.resolve(&proposal.path).ok()?;
             let reading = serde_json::json!({ "file_path": place }).to_string();
             let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
             readable.then(|| proposal.diff_preview(&place)).flatten()
         });
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let edit = tokio::time::timeout(PREPARATION_TIMEOUT, preview).await.ok().and_then(Result::ok).flatten();
             SessionInput::RequestPrepared(Box::new(PreparedRequest::Permission(Box::new(request), edit)))
         });
@@ -173,10 +173,10 @@ impl SessionActor {
     async fn display_permission_request(&mut self, request: PermissionRequest, edit: Option<FileEdit>) {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
         let input = request.input.get();
-        let ruling = self.gate.evaluate(Some(&call), &request.tool, input);
+        let ruling = self.ctx.gate.evaluate(Some(&call), &request.tool, input);
         // An ask rule overrides every allow rule, so no allow rule is offered against it.
         let offers = ruling.decided_by != "rule";
-        let suggestions = if offers { self.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };
+        let suggestions = if offers { self.ctx.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };
         let choices = ToolCallOptions::new(&suggestions);
         // A sub-agent without a chat asks in its parent's chat.
         let worker = request.sub_agent.clone().filter(|agent| self.sub_agents.chat_uri(agent).is_some());
@@ -188,9 +188,9 @@ impl SessionActor {
         let mut output = ActionBuffer::default();
         let turn = self.action_mapper_of(worker.as_deref());
         let shown = turn.is_some_and(|turn| turn.request_confirmation(&request, options, edit, &mut output));
-        let shown = self.publish_output_on(&home, &mut output).await && shown;
-        let chat = self.channel_uri(&home);
-        let Some(pending) = self.session.pending_call(&chat, &call).filter(|_| shown) else {
+        let shown = self.ctx.publish_output_on(&home, &mut output).await && shown;
+        let chat = self.ctx.channel_uri(&home);
+        let Some(pending) = self.ctx.session.pending_call(&chat, &call).filter(|_| shown) else {
             self.pending_requests.remove_permission(&call);
             return self.deny_request(id, NOT_DISPLAYED_DENIAL);
         };
@@ -215,7 +215,7 @@ impl SessionActor {
     }
 
     fn active_turn_id(&self, chat: &str) -> String {
-        let turn = self.session.chat_by_uri(chat).and_then(|chat| chat.active_turn.as_ref());
+        let turn = self.ctx.session.chat_by_uri(chat).and_then(|chat| chat.active_turn.as_ref());
         turn.map(|turn| turn.id.clone()).unwrap_or_default()
     }
 
@@ -236,15 +236,15 @@ impl SessionActor {
             return false;
         }
         let mut output = ActionBuffer::default();
-        if let (Some(turn), Some(call)) = (self.action_mapper.as_mut(), &call) {
+        if let (Some(turn), Some(call)) = (self.ctx.turn.mapper.as_mut(), &call) {
             turn.run_without_permission(call, &mut output);
         }
         output.push(StateAction::ChatInputRequested(ChatInputRequestedAction { request: shown.clone() }));
-        if !self.publish_output(&mut output).await || self.session.open_input_request(&id).is_none() {
+        if !self.ctx.publish_output(&mut output).await || self.ctx.session.open_input_request(&id).is_none() {
             self.pending_requests.remove_input(&id);
             return false;
         }
-        let chat = self.session.chat_uri.to_string();
+        let chat = self.ctx.session.chat_uri.to_string();
         let needed = SessionChatInputRequest { id: input_request_id(&id), chat, request: shown };
         self.publish_input_needed(SessionInputRequest::ChatInput(needed)).await;
         self.start_answer_timeout(request);
@@ -253,8 +253,8 @@ impl SessionActor {
 
     pub(super) async fn publish_input_needed(&mut self, request: SessionInputRequest) {
         let needed = Box::new(SessionInputNeededSetAction { request });
-        self.publish_session_action(StateAction::SessionInputNeededSet(needed)).await;
-        self.update_summaries().await;
+        self.ctx.publish_session_action(StateAction::SessionInputNeededSet(needed)).await;
+        self.ctx.update_summaries().await;
     }
 
     /// Handles that the agent has withdrawn a request.
@@ -267,18 +267,18 @@ impl SessionActor {
                 if let Some(turn) = self.action_mapper_of(open.chat_sub_agent.as_deref()) {
                     turn.withdraw_request(&id, &mut output);
                 }
-                self.publish_output_on(&home, &mut output).await;
-                self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
-                self.publish_session_action(input_needed_removed(permission_request_id(&id))).await;
+                self.ctx.publish_output_on(&home, &mut output).await;
+                self.ctx.write_audit(vec![withdrawal_audit_entry(&open, self.ctx.host.clock.now_ms())]).await;
+                self.ctx.publish_session_action(input_needed_removed(permission_request_id(&id))).await;
             }
             WithdrawnRequest::Input => {
                 let response = ChatInputResponseKind::Cancel;
                 let action = ChatInputCompletedAction { request_id: id.clone(), response, answers: None };
-                self.publish_output(&mut StateAction::ChatInputCompleted(action).into()).await;
-                self.publish_session_action(input_needed_removed(input_request_id(&id))).await;
+                self.ctx.publish_output(&mut StateAction::ChatInputCompleted(action).into()).await;
+                self.ctx.publish_session_action(input_needed_removed(input_request_id(&id))).await;
             }
         }
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
     }
 
     /// The pending call that an event reports as finished.
@@ -298,10 +298,10 @@ impl SessionActor {
             self.deny_request(request, CALL_OVER_DENIAL);
         }
         let Some(open) = self.pending_requests.remove_permission(call) else { return };
-        self.write_audit(vec![withdrawal_audit_entry(&open, self.host.clock.now_ms())]).await;
+        self.ctx.write_audit(vec![withdrawal_audit_entry(&open, self.ctx.host.clock.now_ms())]).await;
         self.deny_request(open.request_id, CALL_OVER_DENIAL);
-        self.publish_session_action(input_needed_removed(permission_request_id(call))).await;
-        self.update_summaries().await;
+        self.ctx.publish_session_action(input_needed_removed(permission_request_id(call))).await;
+        self.ctx.update_summaries().await;
     }
 
     /// Adds the removal of the turn's pending requests from the session's `inputNeeded`.
@@ -317,7 +317,7 @@ impl SessionActor {
     }
 
     fn remove_input_needed_where(&self, change: SessionChange, over: impl Fn(&str) -> bool) -> SessionChange {
-        let open = self.session.session.input_needed.iter().flatten().filter_map(|request| match request {
+        let open = self.ctx.session.session.input_needed.iter().flatten().filter_map(|request| match request {
             SessionInputRequest::ChatInput(request) => Some((&request.id, &request.chat)),
             SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
             _ => None,
@@ -329,18 +329,18 @@ impl SessionActor {
 
     /// Withdraws the requests of an ended turn and of the sub-agents that it waited for.
     pub(super) async fn withdraw_turn_requests(&mut self) {
-        let now = self.host.clock.now_ms();
+        let now = self.ctx.host.clock.now_ms();
         let Self { pending_requests, sub_agents, .. } = self;
         let closed = pending_requests.clear_turn(|agent| sub_agents.is_background(agent));
         let entries = closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect();
-        self.write_audit(entries).await;
+        self.ctx.write_audit(entries).await;
     }
 
     /// Withdraws the requests of an ended sub-agent; each is answered with a denial.
     pub(super) async fn withdraw_sub_agent_requests(&mut self, agent: &str) {
-        let now = self.host.clock.now_ms();
+        let now = self.ctx.host.clock.now_ms();
         let closed = self.pending_requests.clear_sub_agent(agent);
-        self.write_audit(closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect()).await;
+        self.ctx.write_audit(closed.iter().map(|open| withdrawal_audit_entry(open, now)).collect()).await;
         let preparing = self.pending_requests.stop_preparing_sub_agent(agent);
         for request in closed.into_iter().map(|open| open.request_id).chain(preparing) {
             self.deny_request(request, CALL_OVER_DENIAL);

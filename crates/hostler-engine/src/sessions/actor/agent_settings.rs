@@ -74,22 +74,23 @@ impl SessionActor {
             return AgentPreparation::Reopen;
         }
         // A message without a model uses the current one.
-        let wanted = AgentSettings::for_turn(&self.session, &facts.model);
+        let wanted = AgentSettings::for_turn(&self.ctx.session, &facts.model);
         if wanted == *facts {
             return AgentPreparation::None;
         }
         let same_place = wanted.additional_directories == facts.additional_directories;
-        let same_way = wanted.model == facts.model || self.host.gateway.switch_model(lease, &wanted.model).is_some();
+        let same_way =
+            wanted.model == facts.model || self.ctx.host.gateway.switch_model(lease, &wanted.model).is_some();
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
     /// Applies the changed settings to the live agent, one after the other.
     pub(super) fn apply_settings(&mut self) {
         let Some((facts, lease)) = self.agent.settings_and_lease() else { return };
-        let wanted = AgentSettings::for_turn(&self.session, &facts.model);
+        let wanted = AgentSettings::for_turn(&self.ctx.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
-            && let Some(model) = self.host.gateway.switch_model(lease, &wanted.model)
+            && let Some(model) = self.ctx.host.gateway.switch_model(lease, &wanted.model)
         {
             changes.push(AgentSettingChange::Model(model));
         }
@@ -102,8 +103,8 @@ impl SessionActor {
         let Some((connection, attempt)) = self.agent.connection() else { return };
         // One build writes a model change as a command.
         self.external.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
-        let clock = Arc::clone(&self.host.clock);
-        self.tasks.spawn(async move {
+        let clock = Arc::clone(&self.ctx.host.clock);
+        self.ctx.tasks.spawn(async move {
             let applying = async {
                 for change in changes {
                     connection.apply_setting(change).await?;
@@ -133,7 +134,7 @@ impl SessionActor {
                 self.drive(TurnInput::SettingsApplied).await;
             }
             Err(error) => {
-                tracing::info!(session = &*self.session.uri, %error, "restarting the agent, because it rejected a changed setting");
+                tracing::info!(session = &*self.ctx.session.uri, %error, "restarting the agent, because it rejected a changed setting");
                 self.drive(TurnInput::SettingsRefused).await;
             }
         }
@@ -143,13 +144,14 @@ impl SessionActor {
 
     /// The mode of the session's configuration.
     pub(super) fn configured_mode(&self) -> PermissionMode {
-        let name = self.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-        config::parse_mode(name, self.host.permissions.config.allow_bypass)
+        let name = self.ctx.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+        config::parse_mode(name, self.ctx.host.permissions.config.allow_bypass)
     }
 
     /// The configuration after all pending changes.
     pub(super) fn pending_config_values(&self) -> JsonObject {
-        let mut values = self.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
+        let mut values =
+            self.ctx.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
         for dispatch in self.mode_changes.pending() {
             if let StateAction::SessionConfigChanged(change) = &dispatch.action {
                 values.extend(change.config.clone());
@@ -164,7 +166,7 @@ impl SessionActor {
         dispatch: &Dispatch,
         action: &SessionConfigChangedAction,
     ) -> Result<(), ActionRejection> {
-        let offer = self.host.config_choices(None);
+        let offer = self.ctx.host.config_choices(None);
         let now = self.pending_config_values();
         let whole = config::resolve_change(&offer, &now, &action.config, action.replace.unwrap_or(false))?;
         let wanted = whole.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
@@ -189,16 +191,16 @@ impl SessionActor {
                 agent_mode: self.agent.permission_mode(),
                 is_live: self.agent.connection().is_some(),
                 configured: self.configured_mode(),
-                chosen: self.gate.chosen_mode(),
+                chosen: self.ctx.gate.chosen_mode(),
             };
             for effect in self.mode_changes.on(event, context) {
                 match effect {
-                    ModeEffect::BeginInGate(mode) => self.gate.begin_mode_change(mode),
+                    ModeEffect::BeginInGate(mode) => self.ctx.gate.begin_mode_change(mode),
                     ModeEffect::Send(mode) => self.send_mode_to_agent(mode),
                     ModeEffect::Accept(dispatch) => self.accept_mode_change(dispatch).await,
                     ModeEffect::Abandon(dispatch, error) => {
-                        self.gate.abandon_mode_change();
-                        self.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
+                        self.ctx.gate.abandon_mode_change();
+                        self.ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
                     }
                     ModeEffect::SetAgentMode(mode) => self.agent.set_permission_mode(&mode),
                     ModeEffect::Follow(name, mode) => {
@@ -217,8 +219,8 @@ impl SessionActor {
 
     fn send_mode_to_agent(&mut self, mode: &'static str) {
         let Some((connection, attempt)) = self.agent.connection() else { return };
-        let clock = Arc::clone(&self.host.clock);
-        self.tasks.spawn(async move {
+        let clock = Arc::clone(&self.ctx.host.clock);
+        self.ctx.tasks.spawn(async move {
             let applied = connection.apply_setting(AgentSettingChange::PermissionMode(mode.to_owned()));
             let answered = clock.timeout(SETTINGS_CHANGE_TIMEOUT, applied).await;
             let result =
@@ -231,12 +233,12 @@ impl SessionActor {
     async fn accept_mode_change(&mut self, dispatch: Box<Dispatch>) {
         match self.accept_plain_action(&dispatch).await {
             Ok(()) => {
-                self.gate.finish_mode_change();
+                self.ctx.gate.finish_mode_change();
                 self.reevaluate_pending_calls().await;
             }
             Err(rejection) => {
-                self.gate.abandon_mode_change();
-                self.host.reject(*dispatch, rejection).await;
+                self.ctx.gate.abandon_mode_change();
+                self.ctx.host.reject(*dispatch, rejection).await;
             }
         }
     }
@@ -244,21 +246,21 @@ impl SessionActor {
     /// Stores and publishes the mode that the agent changed to. `false` if it could not be stored.
     async fn follow_agent_mode(&mut self, name: &'static str, mode: PermissionMode) -> bool {
         let before = self.configured_mode();
-        self.gate.follow_agent_mode(mode);
+        self.ctx.gate.follow_agent_mode(mode);
         let config = config::values_for_mode(name, &self.pending_config_values());
         let changed = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
-        if let Err(error) = self.commit(SessionChange::default().session_action(changed)).await {
-            tracing::error!(session = &*self.session.uri, %error, "failed to store the agent's permission mode");
-            self.gate.follow_agent_mode(before);
+        if let Err(error) = self.ctx.commit(SessionChange::default().session_action(changed)).await {
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the agent's permission mode");
+            self.ctx.gate.follow_agent_mode(before);
             return false;
         }
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         self.reevaluate_pending_calls().await;
         true
     }
 
     async fn close_distrusted_agent(&mut self, error: &ConnectionError) {
-        tracing::error!(session = &*self.session.uri, %error, "the agent did not apply the permission mode; stopping it");
+        tracing::error!(session = &*self.ctx.session.uri, %error, "the agent did not apply the permission mode; stopping it");
         let failure = TurnErrorDetails {
             error_type: "permissionMode".to_owned(),
             message:

@@ -50,7 +50,7 @@ impl SessionActor {
         }
         // The previous process has ended; its slot goes to the next request in order.
         self.agent.set_slot(None);
-        match self.host.agent_pool.acquire() {
+        match self.ctx.host.agent_pool.acquire() {
             SlotAcquisition::Acquired(slot) => {
                 self.agent.set_slot(Some(slot));
                 self.assess_before_opening();
@@ -64,7 +64,7 @@ impl SessionActor {
         let text = waiting.status_text();
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let news = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
@@ -73,7 +73,7 @@ impl SessionActor {
             SessionInput::AgentTask(news)
         });
         self.agent.state = AgentState::Waiting { cancel };
-        self.publish_output(&mut activity_action(Some(text)).into()).await;
+        self.ctx.publish_output(&mut activity_action(Some(text)).into()).await;
     }
 
     /// Continues with the slot, or returns it if opening was cancelled meanwhile.
@@ -93,42 +93,42 @@ impl SessionActor {
     /// Starts the agent with the folder configuration that applies.
     pub(super) async fn start_agent(&mut self, folder: FolderSetup) {
         let attempt = self.agent.attempt;
-        let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
-            let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
+        let Some(driver) = self.ctx.host.drivers.get(&self.ctx.session.session.provider).cloned() else {
+            let message = format!("This host does not offer the agent {:?}.", self.ctx.session.session.provider);
             let result = Err(OpenError {
                 kind: hostler_driver::OpenErrorKind::ExecutableMissing,
                 message,
                 stderr: StderrTail::default(),
             });
-            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         };
         let info = driver.describe();
-        let facts = AgentSettings::for_new_agent(&self.session, &info.default_model);
+        let facts = AgentSettings::for_new_agent(&self.ctx.session, &info.default_model);
         let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
         let ahead = warm.is_some();
-        if !ahead && let Some(needed) = self.host.gateway.required_sign_in(&facts.model) {
+        if !ahead && let Some(needed) = self.ctx.host.gateway.required_sign_in(&facts.model) {
             // Without the sign-in the agent would start and then fail.
             let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
-            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
         let directories =
-            self.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
-        let checked = directories.map(|directory| self.host.resources.session_roots.check(&directory));
+            self.ctx.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
+        let checked = directories.map(|directory| self.ctx.host.resources.session_roots.check(&directory));
         if let Err(error) = checked.collect::<Result<(), _>>() {
             // The allowed directories have changed since the session was created, or a link has another target now.
             let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
-            self.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
+        let lease = self.ctx.host.gateway.lease(&self.ctx.session.uri, &self.ctx.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode_name(self.configured_mode()).to_owned();
         let spec = OpenSpec {
-            conversation: self.session.conversation_start(),
-            working_directory: self.session.working_directory().unwrap_or_default(),
+            conversation: self.ctx.session.conversation_start(),
+            working_directory: self.ctx.session.working_directory().unwrap_or_default(),
             model: lease.model.clone(),
             web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
@@ -137,11 +137,11 @@ impl SessionActor {
             additional_directories: facts.additional_directories.clone(),
             folder_configuration: folder.configuration.clone(),
             endpoint: lease.endpoint.clone(),
-            permission_gate: Arc::<SessionGate>::clone(&self.gate),
+            permission_gate: Arc::<SessionGate>::clone(&self.ctx.gate),
         };
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let news = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
@@ -158,11 +158,11 @@ impl SessionActor {
             folder_setup: folder,
         };
         // Removes the folder rules of the previous agent.
-        self.gate.set_folder_rules(&[]);
+        self.ctx.gate.set_folder_rules(&[]);
         if ahead {
             return;
         }
-        self.publish_output(&mut activity_action(Some(format!("Starting {}", info.display_name))).into()).await;
+        self.ctx.publish_output(&mut activity_action(Some(format!("Starting {}", info.display_name))).into()).await;
     }
 
     pub(super) async fn handle_agent_opened(&mut self, attempt: u64, result: Result<OpenedConnection, OpenError>) {
@@ -182,7 +182,7 @@ impl SessionActor {
         };
         if !meant {
             // Opening was cancelled just before it succeeded: the connection is closed.
-            self.tasks.spawn(async move {
+            self.ctx.tasks.spawn(async move {
                 opened.connection.close(CloseMode::Now).await;
                 SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
             });
@@ -190,17 +190,17 @@ impl SessionActor {
         }
         // Registered before it is announced: a client that sees the session may ask for its agent.
         let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
-        let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
-        self.host.register_agent(&self.session.uri, status);
-        self.session.commands = commands;
+        let status = AgentStatus { session: self.ctx.session.uri.to_string(), pid, version };
+        self.ctx.host.register_agent(&self.ctx.session.uri, status);
+        self.ctx.session.commands = commands;
         // A prewarmed agent is announced with its first message.
         let announced =
-            if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.announce_session().await };
+            if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.ctx.announce_session().await };
         if let Err(error) = announced {
-            self.host.unregister_agent(&self.session.uri);
+            self.ctx.host.unregister_agent(&self.ctx.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.agent.state = AgentState::None;
-            self.publish_output(&mut activity_action(None).into()).await;
+            self.ctx.publish_output(&mut activity_action(None).into()).await;
             let failure = TurnErrorDetails { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
             self.drive(TurnInput::AgentOpenFailed(failure)).await;
             return;
@@ -208,7 +208,7 @@ impl SessionActor {
         if let (true, AgentState::Opening { folder_setup: folder, .. }) =
             (opened.info.applied_configuration, &self.agent.state)
         {
-            self.gate.set_folder_rules(&folder.rules);
+            self.ctx.gate.set_folder_rules(&folder.rules);
         }
         self.set_live_agent(opened);
         self.step_modes(ModeEvent::AgentOpened).await;
@@ -217,8 +217,8 @@ impl SessionActor {
     }
 
     pub(super) async fn clear_activity(&mut self) {
-        if self.session.chat.activity.is_some() {
-            self.publish_output(&mut activity_action(None).into()).await;
+        if self.ctx.session.chat.activity.is_some() {
+            self.ctx.publish_output(&mut activity_action(None).into()).await;
         }
     }
 
@@ -235,7 +235,7 @@ impl SessionActor {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == self.host.permissions.trust.version();
+        let assessed = warm.is_none() && as_decided && version == self.ctx.host.permissions.trust.version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state = AgentState::Live(LiveAgent {
             connection,
@@ -254,20 +254,20 @@ impl SessionActor {
     /// Prewarms an agent when a client opens the session, if a slot is free.
     pub(super) async fn prewarm_agent(&mut self) {
         let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
-        if !self.host.agent_pool.config.prewarm || !absent || self.host.stop.is_cancelled() {
+        if !self.ctx.host.agent_pool.config.prewarm || !absent || self.ctx.host.stop.is_cancelled() {
             return;
         }
-        if let Some(slot) = self.host.agent_pool.try_acquire_prewarm() {
+        if let Some(slot) = self.ctx.host.agent_pool.try_acquire_prewarm() {
             self.agent.set_slot(Some(slot));
             self.drive(TurnInput::Prewarm).await;
         }
     }
 
     pub(super) fn prewarm_spec(&self, driver: &dyn Driver) -> PrewarmSpec {
-        let working_directory = self.session.working_directory().unwrap_or_default();
+        let working_directory = self.ctx.session.working_directory().unwrap_or_default();
         let settings = driver.settings_fingerprint(&working_directory);
         PrewarmSpec {
-            conversation: self.session.conversation_start(),
+            conversation: self.ctx.session.conversation_start(),
             working_directory,
             settings_fingerprint: settings,
         }
@@ -276,7 +276,7 @@ impl SessionActor {
     /// Whether the agent is prewarmed and differs from one that would be opened now.
     pub(super) fn is_prewarmed_stale(&self) -> bool {
         let Some(facts) = self.agent.prewarm_spec() else { return false };
-        let driver = self.host.drivers.get(&self.session.session.provider);
+        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
         driver.is_none_or(|driver| self.prewarm_spec(&**driver) != *facts)
     }
 
@@ -285,14 +285,14 @@ impl SessionActor {
         if !self.agent.clear_prewarm() {
             return Ok(());
         }
-        let announced = self.announce_session().await;
+        let announced = self.ctx.announce_session().await;
         announced.map_err(|error| TurnErrorDetails {
             error_type: "store".to_owned(),
             message: error.to_string(),
             stderr: None,
         })?;
         // The resume token that the agent sent before the session was stored.
-        if let Some(token) = self.session.resume_token.clone() {
+        if let Some(token) = self.ctx.session.resume_token.clone() {
             self.store_resume_token(token).await;
         }
         Ok(())

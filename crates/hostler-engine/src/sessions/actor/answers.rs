@@ -49,7 +49,7 @@ impl SessionActor {
         let worker = self.sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned);
         let elsewhere =
             self.pending_requests.permission(&said.tool_call_id).is_some_and(|open| open.chat_sub_agent != worker);
-        let of_worker = dispatch.channel != *self.session.chat_uri;
+        let of_worker = dispatch.channel != *self.ctx.session.chat_uri;
         let turn = if of_worker && worker.is_none() { None } else { self.action_mapper_of(worker.as_deref()) };
         if elsewhere || turn.is_none_or(|turn| turn.turn() != said.turn_id) {
             return Err(AnswerError::NotPending.into());
@@ -79,11 +79,13 @@ impl SessionActor {
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
         let (worker, tool) = (open.chat_sub_agent.clone(), open.tool.clone());
         let home = self.target_of(worker.as_deref());
-        if approved && let GateDecision::Deny(why) = self.gate.evaluate(Some(&call), &open.tool, input.get()).decision {
+        if approved
+            && let GateDecision::Deny(why) = self.ctx.gate.evaluate(Some(&call), &open.tool, input.get()).decision
+        {
             return Err(ActionRejection::CallDenied { reason: why });
         }
         let entry = AuditEntry {
-            at_ms: self.host.clock.now_ms(),
+            at_ms: self.ctx.host.clock.now_ms(),
             decided_by: decider.decided_by,
             tool_call_id: call.clone(),
             tool: tool.clone(),
@@ -115,12 +117,12 @@ impl SessionActor {
             .action_on(home.clone(), StateAction::ChatToolCallConfirmed(action), decider.origin)
             .session_action(input_needed_removed(permission_request_id(&call)))
             .audit([entry]);
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
 
         if let Some((RuleLifetime::Session, rules)) = &rules {
             let texts: Vec<_> = rules.iter().map(ToString::to_string).collect();
-            self.session.add_session_rules(&texts);
-            if let Err(error) = self.gate.add_session_rules(rules) {
+            self.ctx.session.add_session_rules(&texts);
+            if let Err(error) = self.ctx.gate.add_session_rules(rules) {
                 tracing::warn!(%error, "ignored an invalid rule of a session");
             }
         }
@@ -134,24 +136,25 @@ impl SessionActor {
                 turn.show_edited_call(&call, &mut output);
             }
         }
-        self.publish_output_on(&home, &mut output).await;
-        self.update_summaries().await;
+        self.ctx.publish_output_on(&home, &mut output).await;
+        self.ctx.update_summaries().await;
         Ok(())
     }
 
     /// The display of a call whose input a person replaced.
     fn describe_tool_call(&self, tool: &str, input: &RawValue) -> ToolDisplay {
-        let driver = self.host.drivers.get(&self.session.session.provider);
-        driver.map(|driver| driver.tool_display(tool, input, self.gate.working_directory())).unwrap_or_default()
+        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
+        driver.map(|driver| driver.tool_display(tool, input, self.ctx.gate.working_directory())).unwrap_or_default()
     }
 
     /// Writes permanent rules to the host's rule store.
     async fn store_permanent_rules(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), ActionRejection> {
-        let (rule_store, directory) = (self.host.permissions.rules.clone(), self.gate.working_directory().to_owned());
+        let (rule_store, directory) =
+            (self.ctx.host.permissions.rules.clone(), self.ctx.gate.working_directory().to_owned());
         let written = tokio::task::spawn_blocking(move || rule_store.add(Some(&directory), &rules)).await;
         match written {
             Ok(Ok(_)) => {
-                self.host.permissions.notify_rule_changes();
+                self.ctx.host.permissions.notify_rule_changes();
                 Ok(())
             }
             Ok(Err(error)) => Err(ActionRejection::RuleNotStored(error)),
@@ -165,7 +168,7 @@ impl SessionActor {
         let waiting: Vec<_> = self.pending_requests.permissions().map(|open| open.call_id.clone()).collect();
         for call in waiting {
             let Some(open) = self.pending_requests.permission(&call) else { continue };
-            let ruling = self.gate.evaluate(Some(&call), &open.tool, open.input.get());
+            let ruling = self.ctx.gate.evaluate(Some(&call), &open.tool, open.input.get());
             let (approved, message) = match ruling.decision {
                 GateDecision::Ask => continue,
                 GateDecision::Allow => (true, None),
@@ -206,7 +209,7 @@ impl SessionActor {
         };
         let confirmation = ToolCallAnswer { action, edited_input: None, rules: None, agent_answer: answer };
         if let Err(error) = self.apply_tool_call_answer(confirmation, decider).await {
-            tracing::warn!(session = &*self.session.uri, %error, "failed to decide a pending tool call automatically");
+            tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to decide a pending tool call automatically");
         }
     }
 
@@ -220,10 +223,10 @@ impl SessionActor {
         let id = draft.request_id.clone();
         let action = StateAction::ChatInputAnswerChanged(draft);
         let change = SessionChange::default().client_chat_action(action, Some(dispatch.origin()));
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         // Clients that are subscribed to the session only receive the drafts as well.
-        if let Some(request) = self.session.open_input_request(&id).cloned() {
-            let chat = self.session.chat_uri.to_string();
+        if let Some(request) = self.ctx.session.open_input_request(&id).cloned() {
+            let chat = self.ctx.session.chat_uri.to_string();
             let needed = SessionChatInputRequest { id: input_request_id(&id), chat, request };
             self.publish_input_needed(SessionInputRequest::ChatInput(needed)).await;
         }
@@ -239,7 +242,7 @@ impl SessionActor {
         if let Some(answered) = self.handle_stop_question_answer(dispatch, &said).await {
             return answered;
         }
-        let request = self.session.open_input_request(&said.request_id);
+        let request = self.ctx.session.open_input_request(&said.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();
         let outcome = self.pending_requests.evaluate_completion(&said, |question| drafts.get(question).cloned())?;
         self.complete_input(said, outcome, &dispatch.client_id, Some(dispatch.origin())).await
@@ -266,7 +269,7 @@ impl SessionActor {
         };
         let no = matches!(answer, Answer::Deny { .. } | Answer::Skip);
         let entry = AuditEntry {
-            at_ms: self.host.clock.now_ms(),
+            at_ms: self.ctx.host.clock.now_ms(),
             decided_by: who.to_owned(),
             tool_call_id: call.unwrap_or_else(|| id.clone()),
             tool: if mode.is_some() { "plan" } else { "question" }.to_owned(),
@@ -284,16 +287,16 @@ impl SessionActor {
             let changed = SessionConfigChangedAction { config, replace: None };
             change = change.session_action(StateAction::SessionConfigChanged(changed));
         }
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         if let Some((_, mode)) = mode {
             // The gate applies the mode before the agent continues.
-            self.gate.set_mode(mode);
+            self.ctx.gate.set_mode(mode);
             self.agent.set_permission_mode(config::agent_mode_name(mode));
         }
         if let Some(open) = self.pending_requests.remove_input(&id) {
             self.answer_agent(open.request_id, answer);
         }
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         if mode.is_some() {
             self.reevaluate_pending_calls().await;
         }
@@ -304,24 +307,24 @@ impl SessionActor {
 
     /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
     pub(super) fn start_answer_timeout(&mut self, request: AgentRequestId) {
-        match &self.host.permissions.config.unattended {
+        match &self.ctx.host.permissions.config.unattended {
             UnattendedPolicy::Wait => {}
             UnattendedPolicy::DenyAfter(time) => {
-                let over = self.host.clock.sleep(*time);
-                self.tasks.spawn(async move {
+                let over = self.ctx.host.clock.sleep(*time);
+                self.ctx.tasks.spawn(async move {
                     over.await;
                     SessionInput::RequestTimedOut(request)
                 });
             }
             UnattendedPolicy::Answer(_) => {
-                self.tasks.spawn(async move { SessionInput::RequestTimedOut(request) });
+                self.ctx.tasks.spawn(async move { SessionInput::RequestTimedOut(request) });
             }
         }
     }
 
     /// Answers a request according to the unattended policy.
     pub(super) async fn handle_unanswered(&mut self, request: &AgentRequestId) {
-        let (approved, message) = match &self.host.permissions.config.unattended {
+        let (approved, message) = match &self.ctx.host.permissions.config.unattended {
             UnattendedPolicy::Wait => return,
             UnattendedPolicy::DenyAfter(_) => (false, UNANSWERED_DENIAL.to_owned()),
             UnattendedPolicy::Answer(UnattendedAnswer::Allow) => (true, String::new()),
@@ -347,7 +350,7 @@ impl SessionActor {
         };
         let said = ChatInputCompletedAction { request_id: id, response, answers: None };
         if let Err(error) = self.complete_input(said, outcome, "unattended", None).await {
-            tracing::warn!(session = &*self.session.uri, %error, "failed to answer pending questions automatically");
+            tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to answer pending questions automatically");
         }
     }
 }

@@ -43,11 +43,11 @@ impl SessionActor {
         for effect in self.background_effects(event) {
             match effect {
                 BackgroundEffect::PublishInChat(action) => {
-                    self.publish_output(&mut action.into()).await;
+                    self.ctx.publish_output(&mut action.into()).await;
                 }
                 BackgroundEffect::PublishInSession(action) => {
-                    self.publish_session_action(action).await;
-                    self.update_summaries().await;
+                    self.ctx.publish_session_action(action).await;
+                    self.ctx.update_summaries().await;
                 }
                 BackgroundEffect::MoveToBackground(agent) => self.sub_agents.move_to_background(&agent),
                 BackgroundEffect::Stop(ids) => self.stop_background_tasks(ids),
@@ -57,12 +57,12 @@ impl SessionActor {
     }
 
     fn background_effects(&mut self, event: BackgroundEvent) -> Vec<BackgroundEffect> {
-        let own = self.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
+        let own = self.ctx.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
         let context = BackgroundContext {
-            session: &self.session,
-            on_stop: own.unwrap_or(self.host.settings.background_on_stop),
+            session: &self.ctx.session,
+            on_stop: own.unwrap_or(self.ctx.host.settings.background_on_stop),
             is_interrupting: self.machine.agent_phase() == AgentPhase::Interrupting,
-            now: self.host.clock.now_timestamp(),
+            now: self.ctx.host.clock.now_timestamp(),
             sub_agent_chat: &|agent| self.sub_agents.chat_uri(agent).map(ToString::to_string),
         };
         self.background_tasks.on(event, &context)
@@ -81,19 +81,19 @@ impl SessionActor {
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatInputCompleted(said.clone()), Some(dispatch.origin()))
             .session_action(stop_question_removed());
-        if let Err(error) = self.commit(change).await {
+        if let Err(error) = self.ctx.commit(change).await {
             return Some(Err(error.into()));
         }
         self.step_background(BackgroundEvent::Answered(chosen)).await;
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         Some(Ok(()))
     }
 
     /// Stops pieces of work, one after the other.
     pub(super) fn stop_background_tasks(&mut self, ids: Vec<String>) {
         let Some((connection, _)) = self.agent.connection() else { return };
-        let session = Arc::clone(&self.session.uri);
-        self.host.tasks.spawn(async move {
+        let session = Arc::clone(&self.ctx.session.uri);
+        self.ctx.host.tasks.spawn(async move {
             for id in ids {
                 match connection.stop_task(&id).await {
                     Ok(()) | Err(ConnectionError::RequestNotOpen) => {}
@@ -110,7 +110,7 @@ impl SessionActor {
             let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id)));
             return;
         };
-        self.host.tasks.spawn(async move {
+        self.ctx.host.tasks.spawn(async move {
             let stopped = connection.stop_task(&id).await.map_err(|error| match error {
                 ConnectionError::RequestNotOpen => EngineError::BackgroundWorkEnded(id.clone()),
                 other => EngineError::Agent(other),
@@ -137,7 +137,7 @@ impl SessionActor {
             return;
         };
         let id = id.to_owned();
-        self.host.tasks.spawn_blocking(move || {
+        self.ctx.host.tasks.spawn_blocking(move || {
             let output = read_file_tail(&path)
                 .map_err(|error| EngineError::BackgroundOutputUnavailable { id, reason: error.to_string() });
             // The requester may have disconnected.

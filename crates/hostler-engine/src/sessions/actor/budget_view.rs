@@ -6,10 +6,15 @@
 
 use std::time::Duration;
 
+use ahp_types::StateAction;
+use ahp_types::actions::SessionMetaChangedAction;
 use ahp_types::common::JsonObject;
 use tokio::time::Instant;
 
-use crate::sessions::budget::{LimitReached, LimitWait, SessionBudget};
+use super::SessionInput;
+use super::context::SessionContext;
+use crate::sessions::action_mapper::ActionBuffer;
+use crate::sessions::budget::{LimitReached, LimitWait, SessionBudget, SessionBudgetLimits};
 
 #[cfg(test)]
 mod tests;
@@ -89,5 +94,42 @@ impl BudgetView {
             effects.push(BudgetEffect::Publish(meta));
         }
         effects
+    }
+}
+
+impl BudgetView {
+    /// Passes an event and carries out the effects.
+    pub(super) async fn step(&mut self, event: BudgetEvent, ctx: &mut SessionContext) {
+        let budget = ctx.host.gateway.to_session_budget(&ctx.session.uri);
+        let meta = ctx.session.session.meta.as_ref();
+        for effect in self.on(event, budget.as_ref(), meta, Instant::now()) {
+            match effect {
+                BudgetEffect::DisplayWait(limit) => {
+                    let mut actions = ActionBuffer::default();
+                    if let Some(mapper) = ctx.turn.mapper.as_mut() {
+                        mapper.set_limit_wait(limit.as_ref(), &mut actions);
+                    }
+                    ctx.publish_output(&mut actions).await;
+                }
+                BudgetEffect::Publish(meta) => {
+                    let action = SessionMetaChangedAction { meta: Some(meta) };
+                    ctx.publish_session_action(StateAction::SessionMetaChanged(action)).await;
+                }
+                BudgetEffect::SchedulePublish(delay) => {
+                    ctx.tasks.spawn(async move {
+                        tokio::time::sleep(delay).await;
+                        SessionInput::PublishBudget
+                    });
+                }
+            }
+        }
+    }
+
+    /// Sets the configured limits, and publishes the usage from before a restart.
+    pub(super) async fn start(&mut self, ctx: &mut SessionContext) {
+        if ctx.configured_limits() != SessionBudgetLimits::default() {
+            ctx.apply_session_limits();
+        }
+        self.step(BudgetEvent::Opened, ctx).await;
     }
 }

@@ -41,14 +41,14 @@ impl SessionActor {
     /// Handles a dispatch that does not wait for the transcript.
     pub(super) async fn accept_dispatch(&mut self, dispatch: Dispatch) {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
-        if self.host.answer_repeated_dispatch(&dispatch) {
+        if self.ctx.host.answer_repeated_dispatch(&dispatch) {
             return;
         }
         let result = match &dispatch.action {
-            _ if self.session.is_annotations_channel(&dispatch.channel) => {
+            _ if self.ctx.session.is_annotations_channel(&dispatch.channel) => {
                 self.handle_annotations_changed(&dispatch).await
             }
-            _ if !self.is_default_chat(&dispatch) && dispatch.channel != *self.session.uri => {
+            _ if !self.is_default_chat(&dispatch) && dispatch.channel != *self.ctx.session.uri => {
                 self.handle_sub_agent_dispatch(&dispatch).await
             }
             StateAction::ChatTurnStarted(action) if self.is_default_chat(&dispatch) => {
@@ -100,13 +100,13 @@ impl SessionActor {
             },
         };
         if let Err(rejection) = result {
-            self.host.reject(dispatch, rejection).await;
+            self.ctx.host.reject(dispatch, rejection).await;
         }
     }
 
     /// Handles actions on a sub-agent's read-only chat: answers, cancellation, and the read and archived flags.
     async fn handle_sub_agent_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
-        if self.session.sub_agent_chat(&dispatch.channel).is_none() {
+        if self.ctx.session.sub_agent_chat(&dispatch.channel).is_none() {
             return Err(ActionRejection::ChatNotFound);
         }
         match &dispatch.action {
@@ -141,7 +141,7 @@ impl SessionActor {
                 Ok(())
             }
             StateAction::SessionActiveClientSet(action) if !self.is_default_chat(dispatch) => {
-                let active = &self.session.session.active_clients;
+                let active = &self.ctx.session.session.active_clients;
                 let is_active = active.iter().any(|client| client.client_id == action.active_client.client_id);
                 match is_active || active.len() < MAX_ACTIVE_CLIENTS {
                     true => Ok(()),
@@ -149,8 +149,8 @@ impl SessionActor {
                 }
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_default_chat(dispatch) => {
-                let known = self.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = self.host.resolve_directory(&action.directory)?;
+                let known = self.ctx.session.session.working_directories.as_deref().unwrap_or_default();
+                let uri = self.ctx.host.resolve_directory(&action.directory)?;
                 if uri != action.directory {
                     return Err(ActionRejection::DirectoryNotNormalized { uri });
                 }
@@ -160,7 +160,7 @@ impl SessionActor {
                 Ok(())
             }
             StateAction::SessionWorkingDirectoryRemoved(action) if !self.is_default_chat(dispatch) => {
-                let known = self.session.session.working_directories.as_deref().unwrap_or_default();
+                let known = self.ctx.session.session.working_directories.as_deref().unwrap_or_default();
                 match known.iter().position(|uri| *uri == action.directory) {
                     Some(0) => Err(ActionRejection::PrimaryDirectory),
                     Some(_) => Ok(()),
@@ -168,7 +168,7 @@ impl SessionActor {
                 }
             }
             StateAction::SessionActiveClientRemoved(action) if !self.is_default_chat(dispatch) => {
-                let is_active = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
+                let is_active = self.ctx.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
                 if is_active { Ok(()) } else { Err(ActionRejection::ClientNotActive) }
             }
             _ => Err(ActionRejection::Unsupported),
@@ -177,34 +177,34 @@ impl SessionActor {
 
     /// Handles people's annotations of files.
     async fn handle_annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
-        annotations::check_action(&self.session.annotations, &dispatch.action)?;
+        annotations::check_action(&self.ctx.session.annotations, &dispatch.action)?;
         self.accept_plain_action(dispatch).await
     }
 
     pub(super) async fn accept_plain_action(&mut self, dispatch: &Dispatch) -> Result<(), ActionRejection> {
         let channel: Arc<str> = dispatch.channel.as_str().into();
         let entry = ActionEntry::new(Arc::clone(&channel), dispatch.action.clone())?;
-        let batch = self.new_batch(BatchDurability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
+        let batch = self.ctx.new_batch(BatchDurability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
         let mut blobs = dispatch.attachment_contents.blobs().peekable();
         // A provisional session is in memory only, but contents are read from the store. Contents that are never sent
         // are collected.
-        if !self.session.is_stored && blobs.peek().is_some() {
-            let contents =
-                Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable).client_blobs(blobs.by_ref());
-            self.host.store.sequencer().commit(contents).await?;
+        if !self.ctx.session.is_stored && blobs.peek().is_some() {
+            let contents = Batch::new(Some(Arc::clone(&self.ctx.session.uri)), BatchDurability::Durable)
+                .client_blobs(blobs.by_ref());
+            self.ctx.host.store.sequencer().commit(contents).await?;
         }
         let batch = batch.blobs(blobs);
-        self.host.store.sequencer().commit(batch).await?;
-        self.session.apply(&channel, &dispatch.action);
+        self.ctx.host.store.sequencer().commit(batch).await?;
+        self.ctx.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
-            self.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
+            self.ctx.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
         }
         if let StateAction::SessionConfigChanged(_) = &dispatch.action {
-            self.apply_session_limits();
+            self.ctx.apply_session_limits();
         }
-        let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
-        self.host.resources.session_directories.set(&self.session.uri, directories);
-        self.update_summaries().await;
+        let directories = self.ctx.session.session.working_directories.as_deref().unwrap_or_default();
+        self.ctx.host.resources.session_directories.set(&self.ctx.session.uri, directories);
+        self.ctx.update_summaries().await;
         Ok(())
     }
 
@@ -216,15 +216,16 @@ impl SessionActor {
         self.accept_plain_action(dispatch).await?;
         if self.is_default_chat(dispatch) {
             let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
-            let chat = self.session.chat_uri.to_string();
-            self.publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
+            let chat = self.ctx.session.chat_uri.to_string();
+            self.ctx
+                .publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
                 .await;
         }
         Ok(())
     }
 
     fn is_default_chat(&self, dispatch: &Dispatch) -> bool {
-        dispatch.channel == *self.session.chat_uri
+        dispatch.channel == *self.ctx.session.chat_uri
     }
 
     async fn handle_turn_started(
@@ -236,12 +237,12 @@ impl SessionActor {
         self.check_not_active_elsewhere()?;
         // The turn could not end if its start time allowed no valid end time.
         if !is_valid_start_time(&action.started_at) {
-            action.started_at = self.host.clock.now_timestamp();
+            action.started_at = self.ctx.host.clock.now_timestamp();
         }
         let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
         let blobs = dispatch.attachment_contents.blobs().collect();
         self.begin_turn(action, Some(dispatch.origin()), blobs).await?;
-        self.turn_client_id = Some(dispatch.client_id.clone());
+        self.ctx.turn.client_id = Some(dispatch.client_id.clone());
         let accepted = self.build_accepted_input(turn, &text);
         self.drive(accepted).await;
         let queue = self.queue_changed_input(false);
@@ -254,7 +255,7 @@ impl SessionActor {
         dispatch: &Dispatch,
         action: &ChatTurnStartedAction,
     ) -> Result<(), ActionRejection> {
-        if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
+        if self.ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
             return Err(ActionRejection::TurnActive);
         }
         if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
@@ -263,7 +264,7 @@ impl SessionActor {
         check_message(&action.message, dispatch)?;
         self.check_local_command(&action.message)?;
         match &action.queued_message_id {
-            Some(id) if !self.session.queued_messages().iter().any(|message| message.id == *id) => {
+            Some(id) if !self.ctx.session.queued_messages().iter().any(|message| message.id == *id) => {
                 Err(ActionRejection::MessageNotQueued)
             }
             _ => Ok(()),
@@ -272,10 +273,10 @@ impl SessionActor {
 
     /// Whether a turn of the session has this id, in memory or in the store.
     async fn is_turn_id_used(&self, turn: &str) -> Result<bool, ActionRejection> {
-        if self.session.has_turn(turn) || !self.session.has_evicted_turns() {
-            return Ok(self.session.has_turn(turn));
+        if self.ctx.session.has_turn(turn) || !self.ctx.session.has_evicted_turns() {
+            return Ok(self.ctx.session.has_turn(turn));
         }
-        let found = self.host.store.find_turn(&self.session.uri, turn).await;
+        let found = self.ctx.host.store.find_turn(&self.ctx.session.uri, turn).await;
         Ok(found?.is_some())
     }
 
@@ -296,24 +297,24 @@ impl SessionActor {
         let turn = action.turn_id.clone();
         let slot = self.resolve_steering_at_turn_end();
         let mut output = ActionBuffer::default();
-        if let (Some(notice), Some(transcript)) = (&slot.notice, self.action_mapper.as_mut()) {
+        if let (Some(notice), Some(transcript)) = (&slot.notice, self.ctx.turn.mapper.as_mut()) {
             transcript.add_notice(notice.clone(), &mut output);
         }
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = SessionChange::default().output(output).client_chat_action(cancelled, Some(dispatch.origin()));
         let change = self.remove_turn_input_needed(change);
         let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
-        let committed = self.commit(change).await;
+        let committed = self.ctx.commit(change).await;
         self.deliver_steering();
         committed?;
         self.withdraw_turn_requests().await;
         self.forget_foreground_sub_agents();
         self.clear_running_turn().await;
-        if self.session.chat.activity.is_some() {
-            self.publish_output(&mut crate::sessions::action_mapper::activity_action(None).into()).await;
+        if self.ctx.session.chat.activity.is_some() {
+            self.ctx.publish_output(&mut crate::sessions::action_mapper::activity_action(None).into()).await;
         }
-        self.update_summaries().await;
-        self.save_snapshot().await;
+        self.ctx.update_summaries().await;
+        self.ctx.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
         self.step_background(BackgroundEvent::TurnStopped).await;
         let queue = self.queue_changed_input(false);

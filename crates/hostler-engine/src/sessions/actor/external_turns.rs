@@ -88,9 +88,9 @@ struct ExternalTurnBatch {
 impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
-        let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
-        let transcript_store = self.host.drivers.get(&self.session.session.provider)?.transcript_store()?;
-        let conversation = transcript_store.conversation_id(token).unwrap_or(self.session.conversation);
+        let token = self.ctx.session.resume_token.as_ref().filter(|_| self.ctx.session.is_stored)?;
+        let transcript_store = self.ctx.host.drivers.get(&self.ctx.session.session.provider)?.transcript_store()?;
+        let conversation = transcript_store.conversation_id(token).unwrap_or(self.ctx.session.conversation);
         Some((transcript_store, conversation))
     }
 
@@ -103,7 +103,7 @@ impl SessionActor {
 
     /// Passes an event to the sync and carries out the effects.
     pub(super) async fn step_sync(&mut self, event: SyncEvent<Dispatch>) {
-        for effect in self.external.sync.on(event, self.session.chat.active_turn.is_some()) {
+        for effect in self.external.sync.on(event, self.ctx.session.chat.active_turn.is_some()) {
             match effect {
                 SyncEffect::StartPass => self.start_sync_pass(),
                 SyncEffect::StartDeadline => {
@@ -130,8 +130,8 @@ impl SessionActor {
     }
 
     fn pass_later(&mut self, delay: Duration, event: SyncEvent<Dispatch>) -> AbortHandle {
-        let delay = self.host.clock.sleep(delay);
-        self.tasks.spawn(async move {
+        let delay = self.ctx.host.clock.sleep(delay);
+        self.ctx.tasks.spawn(async move {
             delay.await;
             SessionInput::Sync(Box::new(event))
         })
@@ -140,17 +140,17 @@ impl SessionActor {
     fn start_sync_pass(&mut self) {
         let transcript = self.external.transcript.take();
         let Some((transcript_store, conversation)) = self.transcript_source() else {
-            self.tasks.spawn(async { SessionInput::SyncPassed(Box::new(Err(TranscriptStoreError::Missing))) });
+            self.ctx.tasks.spawn(async { SessionInput::SyncPassed(Box::new(Err(TranscriptStoreError::Missing))) });
             return;
         };
         let request = SyncPassRequest {
-            host: Arc::clone(&self.host),
-            session: self.session.clone(),
+            host: Arc::clone(&self.ctx.host),
+            session: self.ctx.session.clone(),
             transcript_store,
             conversation,
             own_commands: self.external.own_commands,
         };
-        self.tasks.spawn(async move { SessionInput::SyncPassed(Box::new(request.run(transcript).await)) });
+        self.ctx.tasks.spawn(async move { SessionInput::SyncPassed(Box::new(request.run(transcript).await)) });
     }
 
     /// Syncs when the session is opened. The client sees the turns that are available at once, and receives the others
@@ -158,11 +158,11 @@ impl SessionActor {
     pub(super) async fn sync_on_open(&mut self, transcript: Option<Arc<dyn Transcript>>) {
         self.external.transcript = transcript;
         self.sync_transcript(SyncEvent::Changed).await;
-        let mut timeout = self.host.clock.sleep(FIRST_PASS_TIMEOUT);
+        let mut timeout = self.ctx.host.clock.sleep(FIRST_PASS_TIMEOUT);
         while self.external.sync.is_syncing() {
             let input = tokio::select! {
                 () = &mut timeout => return,
-                Some(Ok(input)) = self.tasks.join_next() => input,
+                Some(Ok(input)) = self.ctx.tasks.join_next() => input,
             };
             let is_passed = matches!(input, SessionInput::SyncPassed(_));
             // Only inputs of the mailbox end the session.
@@ -176,9 +176,9 @@ impl SessionActor {
     /// Holds a dispatch that needs the current state of the transcript, and later ones of the same client. `None` if it
     /// is held.
     pub(super) async fn hold_for_sync(&mut self, dispatch: Dispatch) -> Option<Dispatch> {
-        let is_needed = dispatch.channel == *self.session.chat_uri
+        let is_needed = dispatch.channel == *self.ctx.session.chat_uri
             && needs_transcript(&dispatch.action)
-            && self.session.chat.active_turn.is_none()
+            && self.ctx.session.chat.active_turn.is_none()
             && self.transcript_source().is_some();
         let held = self.external.sync.held_mut();
         let is_behind = held.iter().any(|held| held.client_id == dispatch.client_id);
@@ -189,7 +189,7 @@ impl SessionActor {
             && let Some(at) = held.iter().position(|held| starts_turn(held, &cancelled.turn_id))
             && let Some(start) = held.remove(at)
         {
-            self.host.reject(start, ActionRejection::CancelledBeforeStart).await;
+            self.ctx.host.reject(start, ActionRejection::CancelledBeforeStart).await;
             return Some(dispatch);
         }
         if is_needed {
@@ -234,7 +234,7 @@ impl SessionActor {
             Ok(pass) => (self.store_sync_pass(pass).await, DeliveredPrompt::NotFound),
             Err(TranscriptStoreError::Missing) => (PassResult::Missing, DeliveredPrompt::NoTranscript),
             Err(error) => {
-                tracing::debug!(session = &*self.session.uri, %error, "failed to read transcript");
+                tracing::debug!(session = &*self.ctx.session.uri, %error, "failed to read transcript");
                 (PassResult::Failed, DeliveredPrompt::Unknown)
             }
         };
@@ -245,7 +245,7 @@ impl SessionActor {
     async fn store_sync_pass(&mut self, pass: SyncPass) -> PassResult {
         let SyncPass { transcript, turns, synced_through, abandoned, poll_interval, is_complete, own_commands, .. } =
             pass;
-        if self.session.chat.active_turn.is_some() {
+        if self.ctx.session.chat.active_turn.is_some() {
             return PassResult::Interrupted;
         }
         let has_new_turns = !turns.is_empty();
@@ -256,7 +256,7 @@ impl SessionActor {
             // The agent remembers another conversation.
             self.external.agent_is_stale |= turns.iter().any(|turn| turn.kind != NewTurnKind::Abandoned)
                 && self.machine.agent_phase() != AgentPhase::Absent;
-            let known = self.session.hostler_meta(ABANDONED_TURNS_KEY).and_then(Value::as_array);
+            let known = self.ctx.session.hostler_meta(ABANDONED_TURNS_KEY).and_then(Value::as_array);
             let is_new = |id: &String| {
                 !known.is_some_and(|known| known.iter().any(|turn| turn == id))
                     && turns.iter().all(|turn| turn.entry.id.to_string() != *id)
@@ -265,16 +265,16 @@ impl SessionActor {
             if !self.append_external_turns(turns, starts_branch).await {
                 return PassResult::Failed;
             }
-            self.mark_unread().await;
+            self.ctx.mark_unread().await;
         }
-        (self.session.synced_through, self.external.own_commands) = (synced_through, own_commands);
+        (self.ctx.session.synced_through, self.external.own_commands) = (synced_through, own_commands);
         let (abandoned, none) = (Value::from(abandoned), Value::Array(Vec::new()));
-        if *self.session.hostler_meta(ABANDONED_TURNS_KEY).unwrap_or(&none) != abandoned {
-            self.publish_session_meta(ABANDONED_TURNS_KEY, abandoned).await;
+        if *self.ctx.session.hostler_meta(ABANDONED_TURNS_KEY).unwrap_or(&none) != abandoned {
+            self.ctx.publish_session_meta(ABANDONED_TURNS_KEY, abandoned).await;
         }
         if has_new_turns {
-            self.update_summaries().await;
-            self.save_snapshot().await;
+            self.ctx.update_summaries().await;
+            self.ctx.save_snapshot().await;
         }
         if is_complete {
             return PassResult::Complete(poll_interval);
@@ -313,12 +313,12 @@ impl SessionActor {
     /// Adds a turn to a batch, with its index entry if it is part of the conversation.
     fn add_to_batch(&self, batch: &mut ExternalTurnBatch, loaded: LoadedTurn, entry: Option<TurnIndexEntry>) {
         let turn = loaded.id.to_string();
-        let replayed = replay_turn(&self.session, loaded, &self.host.clock.now_timestamp());
+        let replayed = replay_turn(&self.ctx.session, loaded, &self.ctx.host.clock.now_timestamp());
         let mut change = std::mem::take(&mut batch.change).blobs(replayed.blobs);
         for (channel, action) in replayed.actions {
             let target = match channel {
-                channel if channel == self.session.chat_uri => ActionTarget::Chat,
-                channel if channel == self.session.uri => ActionTarget::Session,
+                channel if channel == self.ctx.session.chat_uri => ActionTarget::Chat,
+                channel if channel == self.ctx.session.uri => ActionTarget::Session,
                 channel => ActionTarget::SubAgentChat(channel),
             };
             change = change.action_on(target, action, None);
@@ -339,25 +339,25 @@ impl SessionActor {
             let synced = SessionRecord::TranscriptSynced { turn: entry.id, length: Some(entry.record_count) };
             change = change.record(synced).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
         }
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "failed to store external turns; retrying");
+        if let Err(error) = self.ctx.commit(change).await {
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store external turns; retrying");
             return false;
         }
         if let Some((entry, turn)) = last {
-            self.session.synced_through = Some(entry.id);
-            self.session.set_delivered(turn, None);
-            self.session.last_external_turn = Some(ExternalTurn { turn: entry.id, length: entry.record_count });
+            self.ctx.session.synced_through = Some(entry.id);
+            self.ctx.session.set_delivered(turn, None);
+            self.ctx.session.last_external_turn = Some(ExternalTurn { turn: entry.id, length: entry.record_count });
         }
-        self.host.sub_agent_chats_started.send_modify(|started| *started += 1);
+        self.ctx.host.sub_agent_chats_started.send_modify(|started| *started += 1);
         true
     }
 
     /// Displays whether another process is running a turn.
     async fn show_external_activity(&mut self, is_active: bool) {
-        let is_shown = self.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
+        let is_shown = self.ctx.session.chat.activity.as_deref() == Some(ACTIVE_ELSEWHERE_ACTIVITY);
         if is_shown != is_active {
             let activity = is_active.then(|| ACTIVE_ELSEWHERE_ACTIVITY.to_owned());
-            self.publish_output(&mut activity_action(activity).into()).await;
+            self.ctx.publish_output(&mut activity_action(activity).into()).await;
         }
     }
 }

@@ -35,13 +35,13 @@ impl SessionActor {
             is_current: attempt == self.agent.attempt,
             is_waiting: matches!(self.agent.state, AgentState::Waiting { .. }),
             live_configuration: self.agent.folder_configuration(),
-            published: self.session.hostler_meta(TRUST_META_KEY),
+            published: self.ctx.session.hostler_meta(TRUST_META_KEY),
             asked: self.pending_requests.folder_question().map(|(_, asked)| asked),
-            trust_version: self.host.permissions.trust.version(),
+            trust_version: self.ctx.host.permissions.trust.version(),
         };
         for effect in self.folder_trust.on(event, context) {
             match effect {
-                FolderEffect::Publish(trust) => self.publish_session_meta(TRUST_META_KEY, trust).await,
+                FolderEffect::Publish(trust) => self.ctx.publish_session_meta(TRUST_META_KEY, trust).await,
                 FolderEffect::Assess(AssessmentPurpose::OpenAgent) => self.assess_before_opening(),
                 FolderEffect::Assess(purpose) => self.assess_folder(purpose, CancellationToken::new()),
                 FolderEffect::StartAgent(folder) => self.start_agent(folder).await,
@@ -66,10 +66,10 @@ impl SessionActor {
 
     /// Assesses the session's folder off the actor. If the token is cancelled first, opening is cancelled.
     fn assess_folder(&mut self, purpose: AssessmentPurpose, cancelled: CancellationToken) {
-        let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
-        let provider = self.session.session.provider.clone();
-        let directory = self.session.working_directory().unwrap_or_default();
-        self.tasks.spawn(async move {
+        let (host, attempt) = (Arc::clone(&self.ctx.host), self.agent.attempt);
+        let provider = self.ctx.session.session.provider.clone();
+        let directory = self.ctx.session.working_directory().unwrap_or_default();
+        self.ctx.tasks.spawn(async move {
             // Read before the assessment, so that a decision that is made meanwhile is noticed.
             let version = host.permissions.trust.version();
             let assessed = async {
@@ -105,15 +105,15 @@ impl SessionActor {
         self.agent.set_slot(None);
         let (cancel, attempt) = (CancellationToken::new(), self.agent.attempt);
         let cancelled = cancel.clone();
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             cancelled.cancelled().await;
             SessionInput::AgentTask(AgentTaskEvent::OpenCancelled { attempt })
         });
         self.agent.state = AgentState::Waiting { cancel };
-        if let Err(error) = self.announce_session().await {
+        if let Err(error) = self.ctx.announce_session().await {
             tracing::warn!(%error, "failed to announce a session that waits for a trust decision");
         }
-        self.publish_output(&mut activity_action(Some(AWAITING_TRUST_ACTIVITY.to_owned())).into()).await;
+        self.ctx.publish_output(&mut activity_action(Some(AWAITING_TRUST_ACTIVITY.to_owned())).into()).await;
         let request = AgentRequestId(format!("folder-{}", Uuid::new_v4()));
         let form = InputForm::for_folder(assessment);
         if !self.display_form(PendingInput { request_id: request, call_id: None, form }).await {
@@ -135,7 +135,7 @@ impl SessionActor {
         let request = request.clone();
         let entry =
             self.folder_audit_entry("host", &request, asked, "withdrawn", format!("decided elsewhere: {state}"));
-        self.write_audit(vec![entry]).await;
+        self.ctx.write_audit(vec![entry]).await;
         self.handle_request_withdrawn(&request).await;
         self.restart_opening().await;
     }
@@ -153,14 +153,14 @@ impl SessionActor {
         };
         let (request, asked) = (request.clone(), asked.clone());
         if let Some(decision) = decision {
-            let provider = self.session.session.provider.clone();
-            let now = self.host.assess_folder(&provider, asked.directory.clone()).await?;
+            let provider = self.ctx.session.session.provider.clone();
+            let now = self.ctx.host.assess_folder(&provider, asked.directory.clone()).await?;
             if now.configuration != asked.configuration {
                 self.handle_request_withdrawn(&request).await;
                 self.restart_opening().await;
                 return Err(ActionRejection::FolderChanged);
             }
-            self.host.decide_folder_trust(asked.clone(), decision).await?;
+            self.ctx.host.decide_folder_trust(asked.clone(), decision).await?;
         }
         let (outcome, why) = match decision {
             Some(TrustDecision::Trust) => ("allow", "the folder is trusted"),
@@ -173,12 +173,12 @@ impl SessionActor {
             .client_chat_action(StateAction::ChatInputCompleted(said), origin)
             .session_action(input_needed_removed(input_request_id(&request.to_string())))
             .audit([entry]);
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         if decision.is_none() {
             self.folder_trust.skip_question();
         }
         self.pending_requests.remove_input(&request.to_string());
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         self.restart_opening().await;
         Ok(())
     }
@@ -192,7 +192,7 @@ impl SessionActor {
         why: String,
     ) -> AuditEntry {
         AuditEntry {
-            at_ms: self.host.clock.now_ms(),
+            at_ms: self.ctx.host.clock.now_ms(),
             decided_by: who.to_owned(),
             tool_call_id: request.to_string(),
             tool: "trust".to_owned(),

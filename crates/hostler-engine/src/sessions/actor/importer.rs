@@ -85,26 +85,26 @@ fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::sta
 impl SessionActor {
     /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
     pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
-        self.host.unimported_turns.set_missing(&self.session.chat_uri, self.session.unimported_turns);
-        if self.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
+        self.ctx.host.unimported_turns.set_missing(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
+        if self.ctx.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
             return;
         }
-        let transcript_store = self.host.transcript_store(&self.session.session.provider);
+        let transcript_store = self.ctx.host.transcript_store(&self.ctx.session.session.provider);
         let empty = Session {
-            unimported_turns: self.session.unimported_turns,
-            import_cursor: self.session.import_cursor,
-            conversation: self.session.conversation,
-            chat_uri: Arc::clone(&self.session.chat_uri),
+            unimported_turns: self.ctx.session.unimported_turns,
+            import_cursor: self.ctx.session.import_cursor,
+            conversation: self.ctx.session.conversation,
+            chat_uri: Arc::clone(&self.ctx.session.chat_uri),
             ..Session::provisional(
-                Arc::clone(&self.session.uri),
-                self.session.session.provider.clone(),
+                Arc::clone(&self.ctx.session.uri),
+                self.ctx.session.session.provider.clone(),
                 Vec::new(),
                 None,
-                self.session.created_at.clone(),
+                self.ctx.session.created_at.clone(),
             )
         };
-        let gone = self.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
-        self.tasks.spawn(async move {
+        let gone = self.ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
+        self.ctx.tasks.spawn(async move {
             SessionInput::OlderTurnsLoaded(
                 load_import_batch(transcript_store, transcript, empty, gone).await.map(Box::new),
             )
@@ -113,7 +113,7 @@ impl SessionActor {
 
     /// Retries at once, because a client opens the chat.
     pub(super) fn resume_import(&mut self) {
-        if self.session.unimported_turns > 0 && !self.importer.is_loading {
+        if self.ctx.session.unimported_turns > 0 && !self.importer.is_loading {
             self.import_older_turns(None);
         }
     }
@@ -141,27 +141,27 @@ impl SessionActor {
 
     /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
     async fn handle_import_error(&mut self, error: TranscriptStoreError) {
-        tracing::warn!(session = &*self.session.uri, %error, "failed to load older turns from the transcript; retrying");
+        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to load older turns from the transcript; retrying");
         let missing = error == TranscriptStoreError::Missing;
-        self.host.unimported_turns.fail(&self.session.chat_uri, EngineError::ImportIncomplete(error));
+        self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, EngineError::ImportIncomplete(error));
         if self.importer.retry_scheduled {
             return;
         }
         self.importer.failed_attempts += 1;
         if missing {
-            self.session.missing_transcript_count += 1;
+            self.ctx.session.missing_transcript_count += 1;
             // During a turn, the turn's end saves the snapshot.
-            if self.session.chat.active_turn.is_none() {
-                self.save_snapshot().await;
+            if self.ctx.session.chat.active_turn.is_none() {
+                self.ctx.save_snapshot().await;
             }
-            if self.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS {
+            if self.ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS {
                 return self.import_older_turns(None);
             }
         }
         if missing || self.importer.failed_attempts < MAX_IMPORT_ATTEMPTS {
             self.importer.retry_scheduled = true;
-            let pause = self.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
-            self.tasks.spawn(async move {
+            let pause = self.ctx.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
+            self.ctx.tasks.spawn(async move {
                 pause.await;
                 SessionInput::RetryImport
             });
@@ -172,20 +172,20 @@ impl SessionActor {
     async fn import_batch(&mut self, piece: Box<ImportBatch>) {
         match self.store_import_batch(&piece).await {
             Ok(session) => {
-                self.session = session;
-                self.session.mark_turns_committed();
+                self.ctx.session = session;
+                self.ctx.session.mark_turns_committed();
                 self.importer.failed_attempts = 0;
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.ctx.host.search_indexer.mark_changed(&self.ctx.session.uri);
                 self.import_older_turns(piece.transcript);
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "failed to store older turns; retrying");
-                self.host.unimported_turns.fail(&self.session.chat_uri, error.into());
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store older turns; retrying");
+                self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, error.into());
                 // The batch stays in progress until it is stored.
                 self.importer.is_loading = true;
                 self.importer.failed_attempts += 1;
-                let pause = self.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
-                self.tasks.spawn(async move {
+                let pause = self.ctx.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
+                self.ctx.tasks.spawn(async move {
                     pause.await;
                     SessionInput::OlderTurnsLoaded(Ok(piece))
                 });
@@ -200,7 +200,7 @@ impl SessionActor {
             let body = serde_json::to_string(turn).map_err(encode)?;
             Ok::<_, StoreError>(TurnRow { chat: Arc::clone(chat), position, id: turn.id.clone(), body })
         };
-        let mut session = self.session.clone();
+        let mut session = self.ctx.session.clone();
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         for (at, turn) in piece.turns.iter().enumerate() {
             rows.push(row(&session.chat_uri, piece.first + at, turn)?);
@@ -236,8 +236,8 @@ impl SessionActor {
         snapshot.turns.extend(rows);
         session.mark_turns_submitted();
         let batch =
-            self.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
-        self.host.store.sequencer().commit(batch).await?;
+            self.ctx.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
+        self.ctx.host.store.sequencer().commit(batch).await?;
         Ok(session)
     }
 }

@@ -57,12 +57,12 @@ enum LocalCommandState {
 impl SessionActor {
     /// Checks whether a local command can be carried out.
     pub(super) fn check_local_command(&self, message: &Message) -> Result<(), ActionRejection> {
-        local_command::validate(self.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
+        local_command::validate(self.ctx.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
     }
 
     /// The input for an accepted message: a turn of the agent, or a local turn.
     pub(super) fn build_accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
-        match self.host.local_command(text) {
+        match self.ctx.host.local_command(text) {
             Some(_) => TurnInput::AcceptedLocal(turn),
             None => TurnInput::Accepted { turn, preparation: self.agent_preparation() },
         }
@@ -71,11 +71,12 @@ impl SessionActor {
     /// Starts a local turn. `true` if it ends at once.
     pub(super) async fn run_local_turn(&mut self, turn: &str) -> bool {
         // A session with a turn is announced, even without an agent.
-        if let Err(error) = self.announce_session().await {
-            tracing::error!(session = &*self.session.uri, %error, "failed to announce session");
+        if let Err(error) = self.ctx.announce_session().await {
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to announce session");
         }
-        let text = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
-        match text.and_then(|text| self.host.local_command(text)) {
+        let text =
+            self.ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
+        match text.and_then(|text| self.ctx.host.local_command(text)) {
             Some(LocalCommand::Shell(line)) => self.run_local_command(turn, line).await,
             Some(LocalCommand::Rename(title)) => {
                 self.rename_session(title).await;
@@ -95,51 +96,52 @@ impl SessionActor {
             }
         };
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_mut() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.add_notice(said, &mut output);
         }
-        self.publish_output(&mut output).await;
-        self.update_summaries().await;
+        self.ctx.publish_output(&mut output).await;
+        self.ctx.update_summaries().await;
     }
 
     async fn run_local_command(&mut self, turn: &str, line: String) -> bool {
         let call = format!("local-{turn}");
         let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
         let input: Arc<RawValue> = input.into();
-        let denied = self.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
-        let who = self.turn_client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
-        self.write_audit(vec![AuditEntry {
-            at_ms: self.host.clock.now_ms(),
-            decided_by: if denied.is_some() { "rule".to_owned() } else { who },
-            tool_call_id: call.clone(),
-            tool: LOCAL_COMMAND_TOOL.to_owned(),
-            input: summarize_input(input.get()),
-            sub_agent: None,
-            decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
-            reason: Some(denied.clone().unwrap_or_else(|| "Command of a user.".to_owned())),
-        }])
-        .await;
+        let denied = self.ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
+        let who = self.ctx.turn.client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
+        self.ctx
+            .write_audit(vec![AuditEntry {
+                at_ms: self.ctx.host.clock.now_ms(),
+                decided_by: if denied.is_some() { "rule".to_owned() } else { who },
+                tool_call_id: call.clone(),
+                tool: LOCAL_COMMAND_TOOL.to_owned(),
+                input: summarize_input(input.get()),
+                sub_agent: None,
+                decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
+                reason: Some(denied.clone().unwrap_or_else(|| "Command of a user.".to_owned())),
+            }])
+            .await;
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_mut() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.start_local_command(&call, &line, input, &mut output);
         }
-        self.publish_output(&mut output).await;
+        self.ctx.publish_output(&mut output).await;
         if let Some(why) = denied {
             self.publish_command_end(turn, None, why, None).await;
             return true;
         }
-        let directory = self.session.working_directory().unwrap_or_default();
+        let directory = self.ctx.session.working_directory().unwrap_or_default();
         let spec = CommandSpec { program: CommandProgram::Shell(line.clone()), directory: directory.clone() };
         let claim = TerminalSessionClaim {
-            session: self.session.uri.to_string(),
-            chat: self.session.chat_uri.to_string(),
+            session: self.ctx.session.uri.to_string(),
+            chat: self.ctx.session.chat_uri.to_string(),
             turn_id: Some(turn.to_owned()),
             tool_call_id: Some(call),
         };
         let stop = CancellationToken::new();
         self.local_commands.push(LocalCommandRun { turn: turn.to_owned(), cancel: stop.clone() });
-        let (host, turn) = (Arc::clone(&self.host), turn.to_owned());
-        self.tasks.spawn(async move {
+        let (host, turn) = (Arc::clone(&self.ctx.host), turn.to_owned());
+        self.ctx.tasks.spawn(async move {
             let (printer, state) = match host.command_runner.start(spec).await {
                 Ok(running) => {
                     (host.open_tool_call_terminal(claim, &line, &directory).await, LocalCommandState::Running(running))
@@ -159,7 +161,7 @@ impl SessionActor {
         let (end, printed, terminal) = match state {
             LocalCommandState::Running(running) => {
                 let (text, terminal, of) = (tail.preview(), printer.as_ref().map(ToolCallTerminal::link), turn.clone());
-                self.tasks.spawn(async move {
+                self.ctx.tasks.spawn(async move {
                     SessionInput::LocalCommand(read_output(turn, tail, printer, running, stop).await)
                 });
                 return self.publish_command_output(&of, text, terminal).await;
@@ -182,10 +184,10 @@ impl SessionActor {
         }
         let call = format!("local-{of}");
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_ref() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_ref() {
             transcript.update_local_command(&call, text, terminal, &mut output);
         }
-        self.publish_transient(output).await;
+        self.ctx.publish_transient(output).await;
     }
 
     async fn publish_command_end(
@@ -196,10 +198,10 @@ impl SessionActor {
         terminal: Option<ToolResultContent>,
     ) {
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_mut() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.end_local_command(&format!("local-{turn}"), end, printed, terminal, &mut output);
         }
-        self.publish_output(&mut output).await;
+        self.ctx.publish_output(&mut output).await;
     }
 
     /// Stops all commands and their process trees.

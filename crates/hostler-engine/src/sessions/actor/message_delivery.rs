@@ -45,10 +45,10 @@ impl SessionActor {
     fn with_message_context<T>(&mut self, step: impl FnOnce(&mut PendingMessages, &MessageContext<'_>) -> T) -> T {
         let connection = self.agent.connection();
         let context = MessageContext {
-            session: &self.session,
+            session: &self.ctx.session,
             machine: &self.machine,
             can_deliver: connection.is_some() && !self.agent.prompt_in_flight,
-            max_queued: self.host.settings.max_queued_messages,
+            max_queued: self.ctx.host.settings.max_queued_messages,
             recall: &|id| connection.as_ref().is_none_or(|(connection, _)| connection.cancel_steering(id)),
         };
         step(&mut self.pending_messages, &context)
@@ -62,15 +62,15 @@ impl SessionActor {
                 MessageEffect::DeliverSteering => self.deliver_steering(),
                 _ if result.is_err() => {}
                 MessageEffect::CheckNotActiveElsewhere => result = self.check_not_active_elsewhere(),
-                MessageEffect::Commit(change) => result = self.commit(change).await.map_err(ActionRejection::from),
+                MessageEffect::Commit(change) => result = self.ctx.commit(change).await.map_err(ActionRejection::from),
                 MessageEffect::QueueChanged { resume } => {
                     let queue = self.queue_changed_input(resume);
                     self.drive(queue).await;
                 }
                 MessageEffect::MarkInjected(message) => {
-                    self.session.injected_message = Some(message.clone());
+                    self.ctx.session.injected_message = Some(message.clone());
                     let change = SessionChange::default().record(SessionRecord::SteeringInjected { message });
-                    result = self.commit(change).await.map_err(ActionRejection::from);
+                    result = self.ctx.commit(change).await.map_err(ActionRejection::from);
                 }
                 MessageEffect::RecordLate(message) => result = self.record_late_steering(message).await,
                 MessageEffect::SplitTurn(message) => result = self.split_turn(message).await,
@@ -84,7 +84,7 @@ impl SessionActor {
     /// Does the same for an event of the agent: a failure is logged.
     pub(super) async fn step_agent_messages(&mut self, event: MessageEvent) {
         if let Err(error) = self.step_messages(event).await {
-            tracing::error!(session = &*self.session.uri, %error, "failed to store a change of the steering message");
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store a change of the steering message");
         }
     }
 
@@ -99,7 +99,7 @@ impl SessionActor {
         if action.id.is_empty() {
             return Err(ActionRejection::InvalidMessageId);
         }
-        let is_local_command = self.host.local_command(&action.message.text).is_some();
+        let is_local_command = self.ctx.host.local_command(&action.message.text).is_some();
         let blobs = dispatch.attachment_contents.blobs().collect();
         self.step_messages(MessageEvent::Set { action, origin: dispatch.origin(), blobs, is_local_command }).await
     }
@@ -124,7 +124,7 @@ impl SessionActor {
 
     /// The state of the queue as input for the turn machine.
     pub(super) fn queue_changed_input(&self, resume: bool) -> TurnInput<TurnErrorDetails> {
-        let head = self.session.queued_messages().first().map(|message| message.id.clone());
+        let head = self.ctx.session.queued_messages().first().map(|message| message.id.clone());
         TurnInput::QueueChanged { head, resume }
     }
 
@@ -135,24 +135,24 @@ impl SessionActor {
         if !self.can_start_queued_turn().await {
             return vec![TurnInput::StartFailed];
         }
-        let Some(waiting) = self.session.queued_messages().iter().find(|message| message.id == id) else {
+        let Some(waiting) = self.ctx.session.queued_messages().iter().find(|message| message.id == id) else {
             return vec![TurnInput::StartFailed];
         };
         let (turn, text) = (Uuid::new_v4().to_string(), waiting.message.text.clone());
         let action = ChatTurnStartedAction {
             turn_id: turn.clone(),
-            started_at: self.host.clock.now_timestamp(),
+            started_at: self.ctx.host.clock.now_timestamp(),
             message: waiting.message.clone(),
             queued_message_id: Some(id.to_owned()),
             meta: None,
         };
         match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => {
-                self.turn_client_id = None;
+                self.ctx.turn.client_id = None;
                 vec![self.build_accepted_input(turn, &text), self.queue_changed_input(false)]
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "failed to start the turn of a queued message; retrying");
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to start the turn of a queued message; retrying");
                 self.schedule_queue_retry();
                 vec![TurnInput::StartFailed]
             }
@@ -162,9 +162,9 @@ impl SessionActor {
     /// Publishes whether the queue waits for a person, if that has changed.
     pub(super) async fn publish_queue_paused(&mut self) {
         let paused = self.machine.is_queue_paused();
-        let was_paused = self.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
+        let was_paused = self.ctx.session.hostler_meta(QUEUE_PAUSED_KEY).and_then(Value::as_bool).unwrap_or(false);
         if was_paused != paused {
-            self.publish_session_meta(QUEUE_PAUSED_KEY, paused.into()).await;
+            self.ctx.publish_session_meta(QUEUE_PAUSED_KEY, paused.into()).await;
         }
     }
 
@@ -174,36 +174,36 @@ impl SessionActor {
         PendingMessage { id, message }: PendingMessage,
     ) -> Result<(), ActionRejection> {
         let mut output = ActionBuffer::default();
-        let change = if let (Some(_), Some(transcript)) = (&self.session.chat.active_turn, self.action_mapper.as_mut())
-        {
-            transcript.add_notice(steering_notice(&message), &mut output);
-            SessionChange::default().output(output).chat_action(steering_removed(id))
-        } else {
-            let turn_id = Uuid::new_v4().to_string();
-            ActionMapper::new(turn_id.clone())
-                .add_notice("The agent received this message while its turn was ending.".to_owned(), &mut output);
-            let started = ChatTurnStartedAction {
-                turn_id: turn_id.clone(),
-                started_at: self.host.clock.now_timestamp(),
-                message,
-                queued_message_id: Some(id),
-                meta: None,
+        let change =
+            if let (Some(_), Some(transcript)) = (&self.ctx.session.chat.active_turn, self.ctx.turn.mapper.as_mut()) {
+                transcript.add_notice(steering_notice(&message), &mut output);
+                SessionChange::default().output(output).chat_action(steering_removed(id))
+            } else {
+                let turn_id = Uuid::new_v4().to_string();
+                ActionMapper::new(turn_id.clone())
+                    .add_notice("The agent received this message while its turn was ending.".to_owned(), &mut output);
+                let started = ChatTurnStartedAction {
+                    turn_id: turn_id.clone(),
+                    started_at: self.ctx.host.clock.now_timestamp(),
+                    message,
+                    queued_message_id: Some(id),
+                    meta: None,
+                };
+                let ended = ChatTurnCancelledAction { turn_id, duration: 0, meta: None };
+                let change = SessionChange::default().chat_action(StateAction::ChatTurnStarted(started)).output(output);
+                change.chat_action(StateAction::ChatTurnCancelled(ended))
             };
-            let ended = ChatTurnCancelledAction { turn_id, duration: 0, meta: None };
-            let change = SessionChange::default().chat_action(StateAction::ChatTurnStarted(started)).output(output);
-            change.chat_action(StateAction::ChatTurnCancelled(ended))
-        };
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         let queue = self.queue_changed_input(false);
         self.drive(queue).await;
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         Ok(())
     }
 
     /// Splits the turn where the agent starts to answer the steer: `turnComplete` (with `continuedIn`), then
     /// `turnStarted` with the steer's text (`continues`).
     async fn split_turn(&mut self, PendingMessage { id, message }: PendingMessage) -> Result<(), ActionRejection> {
-        let Some(transcript) = self.action_mapper.as_ref().filter(|transcript| !transcript.has_open_calls()) else {
+        let Some(transcript) = self.ctx.turn.mapper.as_ref().filter(|transcript| !transcript.has_open_calls()) else {
             return Ok(());
         };
         if !self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput) {
@@ -219,15 +219,15 @@ impl SessionActor {
             }))
             .chat_action(StateAction::ChatTurnStarted(ChatTurnStartedAction {
                 turn_id: next.clone(),
-                started_at: self.host.clock.now_timestamp(),
+                started_at: self.ctx.host.clock.now_timestamp(),
                 message,
                 queued_message_id: Some(id),
                 meta: Some(hostler_meta("continues", &turn)),
             }))
             .record(SessionRecord::Delivered { turn: next.clone(), prompt_id: None })
             .persist_session();
-        self.commit(change).await?;
-        self.session.set_delivered(next.clone(), None);
+        self.ctx.commit(change).await?;
+        self.ctx.session.set_delivered(next.clone(), None);
         self.set_running_turn(transcript).await;
         self.drive(TurnInput::Split(next)).await;
         Ok(())
@@ -237,8 +237,10 @@ impl SessionActor {
 
     /// Sends a turn's prompt to the agent: its message, or the request to continue if the agent has the message.
     pub(super) fn send_prompt(&mut self, turn: String) {
-        let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        if self.session.delivered_turn.as_ref() == Some(&turn) {
+        let Some(active) = self.ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else {
+            return;
+        };
+        if self.ctx.session.delivered_turn.as_ref() == Some(&turn) {
             let prompt = turn_resume::continue_prompt(&active.response_parts);
             return self.write_prompt(Prompt::new(prompt));
         }
@@ -254,12 +256,12 @@ impl SessionActor {
         let is_command = prompt.expose().trim_start().starts_with('/');
         self.agent.sent_prompt_id = (!is_command).then_some(id);
         self.external.own_commands += usize::from(is_command);
-        if let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
-            self.session.add_prompt(id, turn);
+        if let Some(turn) = self.ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
+            self.ctx.session.add_prompt(id, turn);
         }
         let prompt = prompt.with_id(id);
         self.agent.prompt_in_flight = true;
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let result = connection.send(prompt).await;
             SessionInput::AgentTask(AgentTaskEvent::PromptSent { attempt, result })
         });
@@ -267,7 +269,7 @@ impl SessionActor {
 
     /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     fn mint_prompt_id(&self) -> Uuid {
-        self.host.prompt_ids.mint(self.session.conversation)
+        self.ctx.host.prompt_ids.mint(self.ctx.session.conversation)
     }
 
     fn steer_agent(&mut self, SteeringMessage { id, prompt }: SteeringMessage) {
@@ -277,8 +279,8 @@ impl SessionActor {
     }
 
     fn load_steering(&mut self, load: u64, PendingMessage { id, message }: PendingMessage) {
-        let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
-        self.tasks.spawn(async move {
+        let (host, attempt) = (Arc::clone(&self.ctx.host), self.agent.attempt);
+        self.ctx.tasks.spawn(async move {
             let blocks = load_blocks(&host.store, &message_blocks(&message)).await.ok();
             let message = blocks.map(|blocks| SteeringMessage {
                 id: SteeringMessageId(id),
@@ -294,12 +296,16 @@ impl SessionActor {
         if !has_blocks(message) {
             return self.write_prompt(Prompt::new(message.text.clone()));
         }
-        let carried = attachment_history(&self.session.session, &self.session.chat, &self.session.turn_storage.evicted);
-        let fits = check_fits(message, carried, &self.host.attachments.limits);
+        let carried = attachment_history(
+            &self.ctx.session.session,
+            &self.ctx.session.chat,
+            &self.ctx.session.turn_storage.evicted,
+        );
+        let fits = check_fits(message, carried, &self.ctx.host.attachments.limits);
         let (blocks, text) = (message_blocks(message), message.text.clone());
-        let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
+        let (host, attempt) = (Arc::clone(&self.ctx.host), self.agent.attempt);
         self.agent.prompt_in_flight = true;
-        self.tasks.spawn(async move {
+        self.ctx.tasks.spawn(async move {
             let result = match fits {
                 Ok(()) => load_blocks(&host.store, &blocks).await.map(|blocks| Prompt::new(text).with_blocks(blocks)),
                 Err(failure) => Err(failure),

@@ -12,9 +12,10 @@
 //! | [`BackgroundTasks`] | background work after a stop | `background_tasks` |
 //! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
 //! | [`ImageRemoval`] | when the transcript may be changed | `agent` |
-//! | [`BudgetView`] | display of usage and limits | `publishing` |
+//! | [`BudgetView`] | display of usage and limits | `budget_view` |
 //!
-//! A component owns its state and gets what it reads as a parameter. It has no clock, I/O, channel or host.
+//! A component owns its state and gets what it reads as a parameter. What it decides has no clock, I/O, channel or host.
+//! What all of them share (state, publication, gate, tasks, the running turn) is in [`SessionContext`].
 
 mod agent;
 mod agent_events;
@@ -26,6 +27,7 @@ mod background_tasks;
 mod background_work;
 mod budget_view;
 mod completion_context;
+mod context;
 mod dispatch;
 mod external_sync;
 mod external_turns;
@@ -50,14 +52,11 @@ mod turn_resume;
 mod unload;
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
 use hostler_driver::{AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, TranscriptStoreError};
-use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
+use hostler_store::AuditEntry;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 
 use self::agent::{AgentTaskEvent, SessionAgent};
 use self::agent_requests::PreparedRequest;
@@ -65,6 +64,8 @@ pub use self::background_tasks::BackgroundOutput;
 use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
+use self::context::SessionContext;
+pub(crate) use self::context::build_catalog_put;
 pub(crate) use self::external_sync::EXTERNAL_SYNC_POLL_INTERVAL;
 use self::external_sync::SyncEvent;
 use self::external_turns::SyncedTranscript;
@@ -76,7 +77,6 @@ use self::importer::Importer;
 use self::local_turns::{LocalCommandEvent, LocalCommandRun};
 use self::pending_messages::PendingMessages;
 use self::permission_mode::ModeChanges;
-use self::publishing::SummaryPublisher;
 use self::sub_agents::ActiveSubAgents;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
@@ -88,7 +88,7 @@ use crate::external_sessions::{ExternalSession, ImportBatch, SyncPass};
 use crate::host::Host;
 use crate::permissions::pending_requests::PendingRequests;
 use crate::permissions::session_gate::{GateDirectories, SessionGate};
-use crate::sessions::action_mapper::{ActionMapper, TurnErrorDetails};
+use crate::sessions::action_mapper::TurnErrorDetails;
 use crate::sessions::config;
 use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::sessions::restore;
@@ -292,9 +292,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queued_messages().first().map(|message| message.id.clone());
     let mut actor = SessionActor {
-        host,
-        session,
-        gate,
+        ctx: SessionContext::new(host, session, gate),
         unwritten_decisions: decisions,
         pending_requests: PendingRequests::default(),
         background_tasks: BackgroundTasks::default(),
@@ -308,15 +306,10 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         machine: TurnMachine::restored(head),
         agent: SessionAgent::default(),
         local_commands: Vec::new(),
-        turn_client_id: None,
         budget_view: BudgetView::default(),
-        action_mapper: None,
-        turn_started_at: Instant::now(),
-        summary: SummaryPublisher::default(),
-        tasks: JoinSet::new(),
     };
     if restored {
-        actor.summary.published = Some(actor.session.summary());
+        actor.ctx.summary.published = Some(actor.ctx.session.summary());
         actor.step_background(BackgroundEvent::AgentEnded).await;
         actor.end_interrupted_sub_agents().await;
         actor.end_interrupted_turn().await;
@@ -324,8 +317,8 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         actor.publish_queue_paused().await;
         actor.start_reconnect_timeouts().await;
     }
-    actor.start_budget().await;
-    actor.read_git_branch();
+    actor.budget_view.start(&mut actor.ctx).await;
+    actor.ctx.read_git_branch();
     actor.import_older_turns(transcript);
     let mut calm = Quiescence::default();
     calm.record_input(&actor);
@@ -343,7 +336,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
                 }
                 continue;
             }
-            Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
+            Some(done) = actor.ctx.tasks.join_next(), if !actor.ctx.tasks.is_empty() => match done {
                 Ok(input) => input,
                 Err(error) if error.is_cancelled() => continue,
                 Err(error) => {
@@ -362,7 +355,7 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         calm.record_input(&actor);
     }
     // Readers that wait for missing turns need not wait any longer.
-    actor.host.unimported_turns.set_missing(&actor.session.chat_uri, 0);
+    actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
 }
 
 async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
@@ -374,12 +367,9 @@ async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Sessi
 }
 
 pub(super) struct SessionActor {
-    host: Arc<Host>,
-    session: Session,
+    ctx: SessionContext,
     machine: TurnMachine,
     agent: SessionAgent,
-    /// Decides on every call.
-    gate: Arc<SessionGate>,
     /// Decisions of the gate that are not in the audit log yet.
     unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// Requests that wait for a person.
@@ -402,16 +392,7 @@ pub(super) struct SessionActor {
     importer: Importer,
     /// The running local commands.
     local_commands: Vec<LocalCommandRun>,
-    /// The client that started the turn.
-    turn_client_id: Option<String>,
     budget_view: BudgetView,
-    /// Maps the running turn's events.
-    action_mapper: Option<ActionMapper>,
-    turn_started_at: Instant,
-    /// The session summary as clients know it.
-    summary: SummaryPublisher,
-    /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
-    tasks: JoinSet<SessionInput>,
 }
 
 type LoopControl = std::ops::ControlFlow<()>;
@@ -426,15 +407,16 @@ impl SessionActor {
                 self.handle_subscribe(subscribe).await;
             }
             SessionInput::HasChannel(channel, reply) => {
-                let chat = self.session.chat_by_uri(&channel).is_some();
-                let _ =
-                    reply.send(chat || channel == *self.session.uri || self.session.is_annotations_channel(&channel));
+                let chat = self.ctx.session.chat_by_uri(&channel).is_some();
+                let _ = reply.send(
+                    chat || channel == *self.ctx.session.uri || self.ctx.session.is_annotations_channel(&channel),
+                );
             }
             SessionInput::ViewChat(channel, reply) => {
                 self.resume_import();
                 let _ = reply.send(self.view_chat(&channel));
             }
-            SessionInput::PublishSummary => self.publish_summary().await,
+            SessionInput::PublishSummary => self.ctx.publish_summary().await,
             SessionInput::ClientReconnectTimeout(client) => self.handle_reconnect_timeout(&client).await,
             SessionInput::ClientLeft(client) => self.remove_active_client(&client).await,
             SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
@@ -445,8 +427,8 @@ impl SessionActor {
             SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
             SessionInput::RequestPrepared(prepared) => self.handle_request_prepared(*prepared).await,
             SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
-            SessionInput::BudgetChanged => self.step_budget(BudgetEvent::Changed).await,
-            SessionInput::PublishBudget => self.step_budget(BudgetEvent::PublishDue).await,
+            SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
+            SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
             SessionInput::RetryQueue => {
                 let queue = self.queue_changed_input(false);
                 self.drive(queue).await;
@@ -459,7 +441,7 @@ impl SessionActor {
                 self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
             }
             SessionInput::CompletionContext(channel, reply) => {
-                drop(reply.send(CompletionContext::new(&self.session, &channel)));
+                drop(reply.send(CompletionContext::new(&self.ctx.session, &channel)));
             }
             SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
             SessionInput::Sync(event) => self.step_sync(*event).await,
@@ -471,7 +453,7 @@ impl SessionActor {
                 self.set_tag(tag).await;
                 let _ = reply.send(Ok(()));
             }
-            SessionInput::GitBranchRead(branch) => self.publish_git_branch(branch).await,
+            SessionInput::GitBranchRead(branch) => self.ctx.publish_git_branch(branch).await,
             SessionInput::Dispose(reply) => {
                 let began = self.agent.has_process();
                 self.stop_session().await;
@@ -492,15 +474,15 @@ impl SessionActor {
     /// Ends the turn as cancelled, and the agent with its whole process tree.
     async fn stop_session(&mut self) {
         self.drive(TurnInput::Stop).await;
-        if self.summary.is_scheduled {
-            self.publish_summary().await;
+        if self.ctx.summary.is_scheduled {
+            self.ctx.publish_summary().await;
         }
         let mut tries = MAX_SHUTDOWN_STORE_ATTEMPTS;
         while self.agent.has_process()
             || !self.local_commands.is_empty()
             || (tries > 0 && matches!(self.machine.turn_phase(), TurnPhase::Ending(_)))
         {
-            let Some(done) = self.tasks.join_next().await else { break };
+            let Some(done) = self.ctx.tasks.join_next().await else { break };
             match done {
                 Ok(SessionInput::AgentTask(news)) => self.handle_agent_task(news).await,
                 Ok(SessionInput::LocalCommand(news)) => self.handle_local_command_event(news).await,
@@ -512,34 +494,9 @@ impl SessionActor {
             }
         }
         self.retry_sub_agent_ends().await;
-        self.tasks.shutdown().await;
+        self.ctx.tasks.shutdown().await;
         if let Ok(entry) = self.unwritten_decisions.try_recv() {
             self.write_gate_decisions(entry).await;
         }
     }
-
-    // ── Small helpers ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// A batch of this session; in memory only while the session is provisional.
-    fn new_batch(&self, durability: BatchDurability) -> Batch {
-        let durability = if self.session.is_stored { durability } else { BatchDurability::Memory };
-        Batch::new(Some(Arc::clone(&self.session.uri)), durability)
-    }
-
-    async fn submit(&self, batch: Batch) {
-        if let Err(error) = self.host.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "failed to submit a batch: the store has stopped");
-        }
-    }
-}
-
-/// The catalog row of a session.
-pub(super) fn build_catalog_put(
-    session: &Arc<str>,
-    listed: bool,
-    summary: &SessionSummary,
-) -> Result<CatalogChange, StoreError> {
-    let summary = serde_json::to_string(summary)
-        .map_err(|error| StoreError::Database(format!("a summary cannot be encoded: {error}")))?;
-    Ok(CatalogChange::Put { session: Arc::clone(session), listed, summary })
 }

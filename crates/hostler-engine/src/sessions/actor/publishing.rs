@@ -12,14 +12,12 @@ use ahp_types::notifications::PartialSessionSummary;
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_store::{ActionEntry, BatchDurability, StoreError};
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::budget_view::{BudgetEffect, BudgetEvent};
-use super::{SessionActor, SessionInput, build_catalog_put};
+use super::SessionInput;
+use super::context::{SessionContext, build_catalog_put};
 use crate::catalog::summary_changes;
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::resources::git;
-use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::budget::SessionBudgetLimits;
 use crate::sessions::config;
 use crate::sessions::session::HOSTLER_META_KEY;
@@ -45,7 +43,7 @@ impl SummaryPublisher {
     }
 }
 
-impl SessionActor {
+impl SessionContext {
     /// Publishes `session/ready`, the catalog row and `root/sessionAdded`: once, after the handshake.
     pub(super) async fn announce_session(&mut self) -> Result<(), StoreError> {
         if self.session.is_listed {
@@ -147,49 +145,14 @@ impl SessionActor {
         self.submit(batch).await;
     }
 
-    // ── Budget ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Passes an event to the budget's view and carries out the effects.
-    pub(super) async fn step_budget(&mut self, event: BudgetEvent) {
-        let budget = self.host.gateway.to_session_budget(&self.session.uri);
-        let meta = self.session.session.meta.as_ref();
-        for effect in self.budget_view.on(event, budget.as_ref(), meta, Instant::now()) {
-            match effect {
-                BudgetEffect::DisplayWait(limit) => {
-                    let mut actions = ActionBuffer::default();
-                    if let Some(transcript) = self.action_mapper.as_mut() {
-                        transcript.set_limit_wait(limit.as_ref(), &mut actions);
-                    }
-                    self.publish_output(&mut actions).await;
-                }
-                BudgetEffect::Publish(meta) => {
-                    let action = SessionMetaChangedAction { meta: Some(meta) };
-                    self.publish_session_action(StateAction::SessionMetaChanged(action)).await;
-                }
-                BudgetEffect::SchedulePublish(delay) => {
-                    self.tasks.spawn(async move {
-                        tokio::time::sleep(delay).await;
-                        SessionInput::PublishBudget
-                    });
-                }
-            }
-        }
-    }
-
-    /// Sets the configured limits, and publishes the usage from before a restart.
-    pub(super) async fn start_budget(&mut self) {
-        if self.configured_limits() != SessionBudgetLimits::default() {
-            self.apply_session_limits();
-        }
-        self.step_budget(BudgetEvent::Opened).await;
-    }
+    // ── Limits ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Passes the limits of the session's configuration to the gateway.
     pub(super) fn apply_session_limits(&self) {
         self.host.gateway.set_session_limits(&self.session.uri, self.configured_limits());
     }
 
-    fn configured_limits(&self) -> SessionBudgetLimits {
+    pub(super) fn configured_limits(&self) -> SessionBudgetLimits {
         self.session.session.config.as_ref().map(|config| config::session_limits(&config.values)).unwrap_or_default()
     }
 

@@ -6,7 +6,7 @@ use ahp_types::state::SessionStatus;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, StoreError};
 
-use super::{SessionActor, build_catalog_put};
+use super::context::{SessionContext, build_catalog_put};
 use crate::attachments::named_in_draft;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::record::SessionRecord;
@@ -94,7 +94,7 @@ impl SessionChange {
     }
 }
 
-impl SessionActor {
+impl SessionContext {
     /// Commits a change, then reduces it: a failed commit leaves the state unchanged.
     pub(super) async fn commit(&mut self, change: SessionChange) -> Result<(), StoreError> {
         let SessionChange { actions: entries, blobs, audit, records, persists_session: opens } = change;

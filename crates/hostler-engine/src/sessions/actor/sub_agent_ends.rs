@@ -35,7 +35,7 @@ impl SessionActor {
             if let Some(transcript) = self.action_mapper_of(parent) {
                 transcript.add_notice(UNSTORED_SUB_AGENT_NOTICE.to_owned(), &mut output);
             }
-            self.publish_output_on(&home, &mut output).await;
+            self.ctx.publish_output_on(&home, &mut output).await;
         }
         let end = match outcome {
             SubAgentOutcome::Completed => TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }),
@@ -77,7 +77,7 @@ impl SessionActor {
     pub(super) async fn end_interrupted_sub_agents(&mut self) {
         let mut change = SessionChange::default();
         let mut any = false;
-        for worker in &self.session.sub_agent_chats {
+        for worker in &self.ctx.session.sub_agent_chats {
             if let Some(turn) = &worker.state.active_turn {
                 any = true;
                 let end = mark_not_resumable(chat_error_action(turn.id.clone(), 0, interrupted_failure()));
@@ -88,7 +88,7 @@ impl SessionActor {
             return;
         }
         let change = self.remove_turn_input_needed(change);
-        if let Err(error) = self.commit(change).await {
+        if let Err(error) = self.ctx.commit(change).await {
             tracing::error!(%error, "failed to end interrupted sub-agents");
         }
     }
@@ -115,7 +115,7 @@ impl SessionActor {
         for agent in &ended {
             self.withdraw_sub_agent_requests(agent).await;
         }
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
     }
 
     /// Stores and publishes ends. If the store fails, they are retried like a turn's end.
@@ -126,12 +126,12 @@ impl SessionActor {
             change = said.iter().fold(change, |change, action| change.action_on(home.clone(), action.clone(), None));
             change = self.remove_chat_input_needed(chat, change);
         }
-        match self.commit(change).await {
+        match self.ctx.commit(change).await {
             Ok(()) => self.sub_agents.unstored_ends.clear(),
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "failed to store the end of a sub-agent; retrying");
-                let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
-                self.tasks.spawn(async move {
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a sub-agent; retrying");
+                let pause = self.ctx.host.clock.sleep(STORE_RETRY_DELAY);
+                self.ctx.tasks.spawn(async move {
                     pause.await;
                     SessionInput::RetrySubAgentEnds
                 });
@@ -143,7 +143,7 @@ impl SessionActor {
     pub(super) async fn retry_sub_agent_ends(&mut self) {
         if !self.sub_agents.unstored_ends.is_empty() {
             self.store_sub_agent_ends().await;
-            self.update_summaries().await;
+            self.ctx.update_summaries().await;
         }
     }
 
@@ -170,8 +170,8 @@ impl SessionActor {
         };
         if !self.background_tasks.contains(&agent) {
             let parent = self.target_of(worker.parent.as_deref());
-            let chat = self.channel_uri(&parent);
-            let turn = self.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
+            let chat = self.ctx.channel_uri(&parent);
+            let turn = self.ctx.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
             return Err(match turn {
                 Some(turn) => ActionRejection::SubAgentInForeground { turn: turn.id.clone(), chat: chat.to_string() },
                 None => ActionRejection::SubAgentEnding { chat: chat.to_string() },
@@ -182,12 +182,12 @@ impl SessionActor {
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = SessionChange::default().action_on(home, cancelled, Some(dispatch.origin()));
         let change = self.remove_chat_input_needed(&dispatch.channel, change);
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         self.sub_agents.active.remove(&agent);
         self.withdraw_sub_agent_requests(&agent).await;
         self.end_sub_agents(below).await;
         self.stop_background_tasks(vec![agent]);
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
         Ok(())
     }
 }

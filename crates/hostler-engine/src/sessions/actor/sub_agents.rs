@@ -111,18 +111,21 @@ impl SessionActor {
             }
             None => return,
         };
-        let chat: Arc<str> = uri::sub_agent_chat_uri(&self.session.uri, &start.call_id).into();
-        let known = self.session.sub_agent_chat(&chat).map(|worker| worker.state.active_turn.is_some());
-        if known == Some(true) || self.session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS {
-            tracing::warn!(session = &*self.session.uri, "failed to store a sub-agent's output; it is not displayed");
+        let chat: Arc<str> = uri::sub_agent_chat_uri(&self.ctx.session.uri, &start.call_id).into();
+        let known = self.ctx.session.sub_agent_chat(&chat).map(|worker| worker.state.active_turn.is_some());
+        if known == Some(true) || self.ctx.session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS {
+            tracing::warn!(
+                session = &*self.ctx.session.uri,
+                "failed to store a sub-agent's output; it is not displayed"
+            );
             return;
         }
-        let now = self.host.clock.now_timestamp();
+        let now = self.ctx.host.clock.now_timestamp();
         let title =
             title_from_text(if start.description.is_empty() { start.prompt.expose() } else { &start.description });
         let mut change = SessionChange::default();
         if known.is_none() {
-            let made_in = self.channel_uri(&home);
+            let made_in = self.ctx.channel_uri(&home);
             let summary =
                 sub_agent_chat::sub_agent_chat_summary(&chat, title.clone(), &made_in, &start.call_id, now.clone());
             change = change.session_action(StateAction::SessionChatAdded(SessionChatAddedAction { summary }));
@@ -136,9 +139,9 @@ impl SessionActor {
             meta: None,
         });
         if let Err(error) =
-            self.commit(change.action_on(ActionTarget::SubAgentChat(Arc::clone(&chat)), begun, None)).await
+            self.ctx.commit(change.action_on(ActionTarget::SubAgentChat(Arc::clone(&chat)), begun, None)).await
         {
-            tracing::error!(session = &*self.session.uri, %error, "failed to store the chat of a sub-agent; retrying");
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the chat of a sub-agent; retrying");
             self.sub_agents.unpublished_starts.insert(agent, start);
             return;
         }
@@ -148,7 +151,7 @@ impl SessionActor {
         if let Some(transcript) = self.action_mapper_of(parent.as_deref()) {
             transcript.link_sub_agent(&start.call_id, link, &mut output);
         }
-        self.publish_output_on(&home, &mut output).await;
+        self.ctx.publish_output_on(&home, &mut output).await;
         let transcript = ActionMapper::for_sub_agent(turn);
         let worker = ActiveSubAgent {
             chat_uri: Arc::clone(&chat),
@@ -158,8 +161,8 @@ impl SessionActor {
             is_background: background,
         };
         self.sub_agents.active.insert(agent, worker);
-        self.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
-        self.update_summaries().await;
+        self.ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        self.ctx.update_summaries().await;
     }
 
     async fn handle_sub_agent_output(&mut self, agent: &str, event: DriverEvent) {
@@ -171,7 +174,7 @@ impl SessionActor {
         let home = ActionTarget::SubAgentChat(Arc::clone(&worker.chat_uri));
         let mut output = ActionBuffer::default();
         worker.action_mapper.map_event(event, &mut output);
-        self.publish_output_on(&home, &mut output).await;
+        self.ctx.publish_output_on(&home, &mut output).await;
         if let Some(call) = over {
             self.close_finished_call(&call).await;
         }
@@ -181,7 +184,7 @@ impl SessionActor {
     pub(super) fn action_mapper_of(&mut self, agent: Option<&str>) -> Option<&mut ActionMapper> {
         match agent {
             Some(agent) => self.sub_agents.action_mapper(agent),
-            None => self.action_mapper.as_mut(),
+            None => self.ctx.turn.mapper.as_mut(),
         }
     }
 

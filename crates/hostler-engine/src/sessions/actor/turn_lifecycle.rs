@@ -74,8 +74,8 @@ impl SessionActor {
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
-        let renames = matches!(self.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
-        let untitled = self.session.session.title.is_empty() && !renames;
+        let renames = matches!(self.ctx.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
+        let untitled = self.ctx.session.session.title.is_empty() && !renames;
         let title = (untitled && action.message.origin.kind == MessageKind::User)
             .then(|| SessionTitleChangedAction { title: title_from_message(&action.message) });
         let mut change = SessionChange::default()
@@ -85,16 +85,16 @@ impl SessionActor {
         if let Some(title) = title {
             change = change.session_action(StateAction::SessionTitleChanged(title));
         }
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         self.set_running_turn(ActionMapper::new(turn)).await;
         Ok(())
     }
 
     /// Sets the running turn's mapper after a turn has started or continued.
     pub(super) async fn set_running_turn(&mut self, transcript: ActionMapper) {
-        self.turn_started_at = Instant::now();
-        self.action_mapper = Some(transcript);
-        self.update_summaries().await;
+        self.ctx.turn.started_at = Instant::now();
+        self.ctx.turn.mapper = Some(transcript);
+        self.ctx.update_summaries().await;
     }
 
     /// Starts a turn for work that the agent began by itself.
@@ -102,7 +102,7 @@ impl SessionActor {
         let turn_id = Uuid::new_v4().to_string();
         let action = ChatTurnStartedAction {
             turn_id: turn_id.clone(),
-            started_at: self.host.clock.now_timestamp(),
+            started_at: self.ctx.host.clock.now_timestamp(),
             message: new_message(reason, MessageKind::SystemNotification),
             queued_message_id: None,
             meta: None,
@@ -110,7 +110,7 @@ impl SessionActor {
         match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => TurnInput::AgentTurnAccepted(turn_id),
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "failed to start an agent-initiated turn");
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to start an agent-initiated turn");
                 TurnInput::StartFailed
             }
         }
@@ -119,10 +119,10 @@ impl SessionActor {
     /// Adds a note that the agent does other work before it handles the turn's message.
     async fn note_agent_work(&mut self, reason: String) {
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper.as_mut() {
+        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
             transcript.add_notice(reason, &mut output);
         }
-        self.publish_output(&mut output).await;
+        self.ctx.publish_output(&mut output).await;
     }
 
     // ── End of turns ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,9 +131,9 @@ impl SessionActor {
     pub(super) async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let duration = self.turn_duration_ms();
         let mut output = ActionBuffer::default();
-        let shown = explain_failure(end.clone(), &*self.host.gateway, &self.session.uri, || self.turn_model());
+        let shown = explain_failure(end.clone(), &*self.ctx.host.gateway, &self.ctx.session.uri, || self.turn_model());
         let slot = self.resolve_steering_at_turn_end();
-        let transcript = self.action_mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
+        let transcript = self.ctx.turn.mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
         if let Some(notice) = &slot.notice {
             transcript.add_notice(notice.clone(), &mut output);
         }
@@ -141,19 +141,19 @@ impl SessionActor {
         self.withdraw_turn_requests().await;
         let change = self.remove_turn_input_needed(SessionChange::default().output(output));
         let change = slot.add_actions_to(self.end_foreground_sub_agents(change));
-        match self.commit(change).await {
+        match self.ctx.commit(change).await {
             Ok(()) => {
                 self.forget_foreground_sub_agents();
                 self.clear_running_turn().await;
-                self.mark_unread().await;
-                self.update_summaries().await;
-                self.save_snapshot().await;
+                self.ctx.mark_unread().await;
+                self.ctx.update_summaries().await;
+                self.ctx.save_snapshot().await;
                 true
             }
             Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "failed to store the end of a turn; retrying");
-                let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
-                self.tasks.spawn(async move {
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a turn; retrying");
+                let pause = self.ctx.host.clock.sleep(STORE_RETRY_DELAY);
+                self.ctx.tasks.spawn(async move {
                     pause.await;
                     SessionInput::RetryTurnEnd(turn, end)
                 });
@@ -164,21 +164,21 @@ impl SessionActor {
 
     /// Clears the state of the ended turn.
     pub(super) async fn clear_running_turn(&mut self) {
-        self.action_mapper = None;
-        self.read_git_branch();
+        self.ctx.turn.mapper = None;
+        self.ctx.read_git_branch();
         self.sync_transcript(SyncEvent::TurnEnded).await;
-        self.step_budget(BudgetEvent::TurnEnded).await;
+        self.budget_view.step(BudgetEvent::TurnEnded, &mut self.ctx).await;
     }
 
     /// The model of the turn.
     fn turn_model(&self) -> String {
-        let driver = self.host.drivers.get(&self.session.session.provider);
+        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
         let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
-        AgentSettings::for_new_agent(&self.session, &default).model
+        AgentSettings::for_new_agent(&self.ctx.session, &default).model
     }
 
     pub(super) fn turn_duration_ms(&self) -> i64 {
-        i64::try_from(self.turn_started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
+        i64::try_from(self.ctx.turn.started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
     /// Retries storing the end of a turn.
@@ -194,8 +194,8 @@ impl SessionActor {
 
     /// Schedules a retry after the store failed.
     pub(super) fn schedule_queue_retry(&mut self) {
-        let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
-        self.tasks.spawn(async move {
+        let pause = self.ctx.host.clock.sleep(STORE_RETRY_DELAY);
+        self.ctx.tasks.spawn(async move {
             pause.await;
             SessionInput::RetryQueue
         });
@@ -203,8 +203,8 @@ impl SessionActor {
 
     /// Ends a turn that was running when the host died.
     pub(super) async fn end_interrupted_turn(&mut self) {
-        let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
-            self.update_summaries().await;
+        let Some(turn) = self.ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
+            self.ctx.update_summaries().await;
             return;
         };
         let failure = TurnErrorDetails {
@@ -221,15 +221,15 @@ impl SessionActor {
         }
         let change = SessionChange::default().output(output).chat_action(chat_error_action(turn, 0, failure));
         let change = slot.add_actions_to(self.remove_turn_input_needed(change));
-        if let Err(error) = self.commit(change).await {
+        if let Err(error) = self.ctx.commit(change).await {
             tracing::error!(%error, "failed to end an interrupted turn");
         }
         // The message was acknowledged, so the session is listed, even if its agent never started.
-        if !self.session.is_listed
-            && let Err(error) = self.announce_session().await
+        if !self.ctx.session.is_listed
+            && let Err(error) = self.ctx.announce_session().await
         {
             tracing::error!(%error, "failed to announce an interrupted session");
         }
-        self.update_summaries().await;
+        self.ctx.update_summaries().await;
     }
 }

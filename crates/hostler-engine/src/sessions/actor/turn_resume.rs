@@ -40,11 +40,11 @@ impl SessionActor {
         dispatch: &Dispatch,
         action: ChatTurnResumeAction,
     ) -> Result<(), ActionRejection> {
-        if self.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
+        if self.ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
             return Err(ActionRejection::TurnActive);
         }
         self.check_not_active_elsewhere()?;
-        let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
+        let last = self.ctx.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
         let resumable = match turn.response_parts.last() {
             Some(ResponsePart::Error(error)) => error.resumable == Some(true),
@@ -53,7 +53,7 @@ impl SessionActor {
         if turn.state != TurnState::Error || !resumable {
             return Err(ActionRejection::TurnNotResumable);
         }
-        if self.host.local_command(&turn.message.text).is_some() {
+        if self.ctx.host.local_command(&turn.message.text).is_some() {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
@@ -61,7 +61,7 @@ impl SessionActor {
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(dispatch.origin()))
             .persist_session();
-        self.commit(change).await?;
+        self.ctx.commit(change).await?;
         self.set_running_turn(ActionMapper::resumed(id.clone(), parts)).await;
         let need = self.agent_preparation();
         self.drive(TurnInput::Accepted { turn: id, preparation: need }).await;
@@ -71,12 +71,12 @@ impl SessionActor {
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
     /// when it is opened again. Then the message is sent once more.
     fn recheck_delivered(&mut self, turn: &str) {
-        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message() {
+        if self.ctx.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message() {
             tracing::info!(
-                session = &*self.session.uri,
+                session = &*self.ctx.session.uri,
                 "the message is missing from the transcript; sending it again"
             );
-            self.session.delivered_turn = None;
+            self.ctx.session.delivered_turn = None;
         }
     }
 
@@ -85,17 +85,17 @@ impl SessionActor {
         if self.agent.has_process() {
             return false;
         }
-        if self.session.resume_token.is_none() {
+        if self.ctx.session.resume_token.is_none() {
             // The agent starts a new conversation.
             return true;
         }
         match self.external.delivered_prompt {
-            _ if self.session.delivered_prompt_id.is_none() => false,
+            _ if self.ctx.session.delivered_prompt_id.is_none() => false,
             DeliveredPrompt::NotFound => true,
             DeliveredPrompt::NoTranscript => {
-                if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
+                if self.ctx.session.turn_storage.total_turns(&self.ctx.session.chat) == 1 {
                     // There is no conversation to resume yet.
-                    self.session.resume_token = None;
+                    self.ctx.session.resume_token = None;
                 }
                 true
             }

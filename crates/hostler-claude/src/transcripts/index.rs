@@ -65,6 +65,20 @@ pub struct TranscriptDamage {
 }
 
 impl TranscriptDamage {
+    /// In sentences, with this many lines at most.
+    pub(super) fn describe(&self, max_lines: usize) -> Vec<String> {
+        let lines = self.first_damaged.iter().take(max_lines);
+        let mut sentences: Vec<_> = lines.map(|(number, what)| format!("line {number} {what}")).collect();
+        let unnamed = self.damaged_lines.saturating_sub(sentences.len() as u64);
+        if unnamed > 0 {
+            sentences.push(format!("{unnamed} more lines are damaged"));
+        }
+        if self.partial_line_bytes > 0 {
+            sentences.push(format!("{} bytes at the end are an incomplete record", self.partial_line_bytes));
+        }
+        sentences
+    }
+
     fn report(&mut self, line: u64, what: impl FnOnce() -> String) {
         self.damaged_lines += 1;
         if self.first_damaged.len() < MAX_REPORTED_LINES {

@@ -14,7 +14,7 @@ use hostler_driver::{
 };
 use uuid::Uuid;
 
-use super::open_transcript::{CachePolicy, IndexCache, OpenTranscript};
+use super::open_transcript::{IndexCache, OpenTranscript};
 use super::session_registry::{self, HostAgents};
 use super::{CatalogEntry, ConversationCatalog, UnreadablePath};
 
@@ -53,7 +53,7 @@ impl ClaudeTranscriptStore {
     ) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
         let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            let note = OpenTranscript::open(found, &cache, CachePolicy::Retain)?.leaf_correction_record(conversation);
+            let note = OpenTranscript::open(found, &cache, false)?.leaf_correction_record(conversation);
             note.map_or(Ok(()), |note| append_record(&found.path, &note))
         })
     }
@@ -98,14 +98,14 @@ impl TranscriptStore for ClaudeTranscriptStore {
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
-        self.open_transcript(conversation, CachePolicy::Retain)
+        self.open_transcript(conversation, false)
     }
 
     fn open_for_scan(
         &self,
         conversation: Uuid,
     ) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
-        self.open_transcript(conversation, CachePolicy::Scan)
+        self.open_transcript(conversation, true)
     }
 
     fn external_activity(&self, conversation: Uuid) -> BoxFuture<'static, Option<ExternalActivity>> {
@@ -137,11 +137,11 @@ impl ClaudeTranscriptStore {
     fn open_transcript(
         &self,
         conversation: Uuid,
-        opening: CachePolicy,
+        is_scanned: bool,
     ) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
         let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            Ok(Arc::new(OpenTranscript::open(found, &cache, opening)?) as Arc<dyn Transcript>)
+            Ok(Arc::new(OpenTranscript::open(found, &cache, is_scanned)?) as Arc<dyn Transcript>)
         })
     }
 

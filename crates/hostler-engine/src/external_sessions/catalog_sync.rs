@@ -39,12 +39,6 @@ enum ConversationOwner {
     Hidden,
 }
 
-/// A change of the session list.
-enum ListChange {
-    Put { uri: Arc<str>, conversation: Box<ExternalConversation>, is_listed: bool },
-    Remove(Arc<str>),
-}
-
 impl SessionRegistry {
     fn conversation_owner(&self, conversation: Uuid, uri: &str) -> ConversationOwner {
         match self.conversation_owners.get(&conversation) {
@@ -81,96 +75,95 @@ impl Host {
         found: Vec<ExternalConversation>,
     ) {
         let (show, now) = (self.external_session_filter(), self.clock.now());
-        let (mut steps, mut ours) = (Vec::new(), HashMap::new());
+        let (mut ours, mut there) = (HashMap::new(), HashSet::new());
         let mut uris = HashMap::with_capacity(found.len());
-        let mut there = HashSet::new();
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() {
-            let sessions = self.sessions();
-            for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
-                let known = seen.uris.remove(&conversation.id);
-                let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
-                uris.insert(conversation.id, Arc::clone(&uri));
-                match sessions.conversation_owner(conversation.id, &uri) {
-                    ConversationOwner::Hidden => {}
-                    ConversationOwner::Session(session) => drop(ours.insert(conversation.id, (session, conversation))),
-                    ConversationOwner::Unowned => {
-                        let shown = show.includes(there.len(), conversation.modified, now);
-                        there.insert(Arc::clone(&uri));
-                        let same = sessions.external.get(&uri).is_some_and(|old| old.conversation == conversation);
-                        if !same || self.catalog.contains(&uri) != shown {
-                            steps.push(ListChange::Put { uri, conversation: Box::new(conversation), is_listed: shown });
+            let mut notices = Vec::new();
+            {
+                let mut sessions = self.sessions();
+                for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
+                    let known = seen.uris.remove(&conversation.id);
+                    let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
+                    uris.insert(conversation.id, Arc::clone(&uri));
+                    match sessions.conversation_owner(conversation.id, &uri) {
+                        ConversationOwner::Hidden => {}
+                        ConversationOwner::Session(session) => {
+                            ours.insert(conversation.id, (session, conversation));
+                        }
+                        ConversationOwner::Unowned => {
+                            let is_listed = show.includes(there.len(), conversation.modified, now);
+                            there.insert(Arc::clone(&uri));
+                            notices.extend(self.list_conversation(
+                                &mut sessions,
+                                provider,
+                                uri,
+                                conversation,
+                                is_listed,
+                            ));
                         }
                     }
                 }
             }
+            self.publish_list_changes(notices).await;
         }
         seen.uris = uris;
-        let gone = |(uri, found): (&Arc<str>, &ExternalSession)| {
-            (found.provider == provider && !there.contains(uri)).then(|| ListChange::Remove(Arc::clone(uri)))
+        let notices = {
+            let mut sessions = self.sessions();
+            let is_gone =
+                |uri: &Arc<str>, found: &mut ExternalSession| found.provider == provider && !there.contains(uri);
+            let gone: Vec<_> = sessions.external.extract_if(is_gone).map(|(uri, _)| uri).collect();
+            gone.into_iter().filter(|uri| !sessions.is_local(uri)).filter_map(|uri| self.unlist(uri)).collect()
         };
-        steps.extend(self.sessions().external.iter().filter_map(gone));
-        self.apply_list_changes(provider, steps).await;
+        self.publish_list_changes(notices).await;
         self.notify_sessions(seen, ours);
     }
 
-    async fn apply_list_changes(self: &Arc<Self>, provider: &str, steps: Vec<ListChange>) {
-        let mut steps = steps.into_iter().peekable();
-        while steps.peek().is_some() {
-            let notices: Vec<_> = {
-                let mut sessions = self.sessions();
-                steps
-                    .by_ref()
-                    .take(SCAN_BATCH_CONVERSATIONS)
-                    .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
-                    .collect()
-            };
-            let broadcaster = Arc::clone(&self.broadcaster);
-            let previous = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-                notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-            });
-            if let Err(error) = self.store.sequencer().submit(previous).await {
-                tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
-            }
+    async fn publish_list_changes(&self, notices: Vec<HostNotificationKind>) {
+        if notices.is_empty() {
+            return;
+        }
+        let broadcaster = Arc::clone(&self.broadcaster);
+        let batch = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
+            notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
+        });
+        if let Err(error) = self.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
         }
     }
 
-    /// Applies a change, if the registry still matches; otherwise the next scan repeats it.
-    fn apply_list_change(
+    /// Adds a conversation to the list, or updates it.
+    fn list_conversation(
         &self,
         sessions: &mut SessionRegistry,
         provider: &str,
-        step: ListChange,
+        uri: Arc<str>,
+        conversation: ExternalConversation,
+        is_listed: bool,
     ) -> Option<HostNotificationKind> {
-        match step {
-            ListChange::Remove(uri) => {
-                sessions.external.remove(&uri)?;
-                if sessions.is_local(&uri) {
-                    return None;
-                }
-                self.search_indexer.mark_removed(&uri);
-                let listed = self.catalog.remove(&uri);
-                listed.then_some(HostNotificationKind::SessionRemoved(uri))
-            }
-            ListChange::Put { uri, conversation, is_listed: shown } => {
-                if !matches!(sessions.conversation_owner(conversation.id, &uri), ConversationOwner::Unowned) {
-                    return None;
-                }
-                let line = shown.then(|| external_session_summary(provider, &uri, &conversation));
-                let found = ExternalSession { provider: provider.to_owned(), conversation: *conversation };
-                sessions.external.insert(Arc::clone(&uri), found);
-                self.search_indexer.mark_changed(&uri);
-                let Some(line) = line else {
-                    return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
-                };
-                let previous = self.catalog.summary(&uri);
-                self.catalog.upsert(&uri, &line);
-                let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
-                let changes = Box::new(summary_changes(&previous, &line));
-                (*changes != Default::default())
-                    .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
-            }
+        let is_same = sessions.external.get(&uri).is_some_and(|old| old.conversation == conversation);
+        if is_same && self.catalog.contains(&uri) == is_listed {
+            return None;
         }
+        let line = is_listed.then(|| external_session_summary(provider, &uri, &conversation));
+        let found = ExternalSession { provider: provider.to_owned(), conversation };
+        sessions.external.insert(Arc::clone(&uri), found);
+        self.search_indexer.mark_changed(&uri);
+        let Some(line) = line else {
+            return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
+        };
+        let previous = self.catalog.summary(&uri);
+        self.catalog.upsert(&uri, &line);
+        let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
+        let changes = Box::new(summary_changes(&previous, &line));
+        (*changes != Default::default())
+            .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
+    }
+
+    /// Removes a deleted conversation from the list.
+    fn unlist(&self, uri: Arc<str>) -> Option<HostNotificationKind> {
+        self.search_indexer.mark_removed(&uri);
+        self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri))
     }
 
     /// Notifies sessions of changes of their agents' transcripts.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ahp_types::StateAction;
 use ahp_types::state::PendingMessageKind;
-use hostler_driver::{DriverEvent, LoadedTurn, Transcript, TranscriptStore, TranscriptStoreError, TurnIndexEntry};
+use hostler_driver::{DriverEvent, Transcript, TranscriptStore, TranscriptStoreError};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -74,15 +74,6 @@ pub(super) enum DeliveredPrompt {
     NotFound,
     /// There is no transcript.
     NoTranscript,
-}
-
-/// Turns that are stored together.
-#[derive(Default)]
-struct ExternalTurnBatch {
-    change: SessionChange,
-    /// The last of them that is part of the conversation, by its index entry and its id here.
-    last: Option<(TurnIndexEntry, String)>,
-    turns: usize,
 }
 
 impl SessionActor {
@@ -283,9 +274,9 @@ impl SessionActor {
         PassResult::Partial
     }
 
-    /// Appends external turns. `false` if not all of them could be stored: then a later sync continues.
+    /// Appends external turns, each with the sync position. `false` if not all of them could be stored: then a later
+    /// sync continues.
     async fn append_external_turns(&mut self, turns: Vec<NewTurn>, mut starts_branch: bool) -> bool {
-        let mut batch = ExternalTurnBatch::default();
         for NewTurn { entry, kind, mut loaded } in turns {
             let notice = match kind {
                 NewTurnKind::Active => std::mem::take(&mut starts_branch).then_some(NEW_BRANCH_NOTICE),
@@ -297,56 +288,32 @@ impl SessionActor {
                 }
             };
             loaded.events.splice(0..0, notice.map(|notice| DriverEvent::Notice(notice.to_owned())));
-            // Its sub-agents become chats of the session, which must exist before the next turn is replayed.
-            let is_alone = loaded.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
-            if is_alone && !self.store_external_batch(std::mem::take(&mut batch)).await {
+            let turn = loaded.id.to_string();
+            let replayed = replay_turn(&self.ctx.session, loaded, &self.ctx.host.clock.now_timestamp());
+            let mut change = SessionChange::default().blobs(replayed.blobs);
+            for (channel, action) in replayed.actions {
+                let target = match channel {
+                    channel if channel == self.ctx.session.chat_uri => ActionTarget::Chat,
+                    channel if channel == self.ctx.session.uri => ActionTarget::Session,
+                    channel => ActionTarget::SubAgentChat(channel),
+                };
+                change = change.action_on(target, action, None);
+            }
+            let is_active = kind != NewTurnKind::Abandoned;
+            if is_active {
+                // The agent has the message: if the turn is resumed, it must not receive it twice.
+                let synced = SessionRecord::TranscriptSynced { turn: entry.id, length: Some(entry.record_count) };
+                change = change.record(synced).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
+            }
+            if let Err(error) = self.ctx.commit(change).await {
+                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store external turns; retrying");
                 return false;
             }
-            self.add_to_batch(&mut batch, loaded, (kind != NewTurnKind::Abandoned).then_some(entry));
-            if is_alone && !self.store_external_batch(std::mem::take(&mut batch)).await {
-                return false;
+            if is_active {
+                self.ctx.session.synced_through = Some(entry.id);
+                self.ctx.session.set_delivered(turn, None);
+                self.ctx.session.last_external_turn = Some(ExternalTurn { turn: entry.id, length: entry.record_count });
             }
-        }
-        self.store_external_batch(batch).await
-    }
-
-    /// Adds a turn to a batch, with its index entry if it is part of the conversation.
-    fn add_to_batch(&self, batch: &mut ExternalTurnBatch, loaded: LoadedTurn, entry: Option<TurnIndexEntry>) {
-        let turn = loaded.id.to_string();
-        let replayed = replay_turn(&self.ctx.session, loaded, &self.ctx.host.clock.now_timestamp());
-        let mut change = std::mem::take(&mut batch.change).blobs(replayed.blobs);
-        for (channel, action) in replayed.actions {
-            let target = match channel {
-                channel if channel == self.ctx.session.chat_uri => ActionTarget::Chat,
-                channel if channel == self.ctx.session.uri => ActionTarget::Session,
-                channel => ActionTarget::SubAgentChat(channel),
-            };
-            change = change.action_on(target, action, None);
-        }
-        batch.change = change;
-        batch.last = entry.map(|entry| (entry, turn)).or_else(|| batch.last.take());
-        batch.turns += 1;
-    }
-
-    /// Stores a batch together with the sync position.
-    async fn store_external_batch(&mut self, batch: ExternalTurnBatch) -> bool {
-        let ExternalTurnBatch { mut change, last, turns } = batch;
-        if turns == 0 {
-            return true;
-        }
-        if let Some((entry, turn)) = &last {
-            // The agent has the message: if the turn is resumed, it must not receive it twice.
-            let synced = SessionRecord::TranscriptSynced { turn: entry.id, length: Some(entry.record_count) };
-            change = change.record(synced).record(SessionRecord::Delivered { turn: turn.clone(), prompt_id: None });
-        }
-        if let Err(error) = self.ctx.commit(change).await {
-            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store external turns; retrying");
-            return false;
-        }
-        if let Some((entry, turn)) = last {
-            self.ctx.session.synced_through = Some(entry.id);
-            self.ctx.session.set_delivered(turn, None);
-            self.ctx.session.last_external_turn = Some(ExternalTurn { turn: entry.id, length: entry.record_count });
         }
         self.ctx.host.sub_agent_chats_started.send_modify(|started| *started += 1);
         true

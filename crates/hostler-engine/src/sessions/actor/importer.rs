@@ -130,20 +130,26 @@ impl SessionActor {
         self.resume_import();
     }
 
-    /// Handles a loaded batch, or a read error.
+    /// Handles a loaded batch, or a read error. An error, such as an unavailable disk, is retried, so that no turn is
+    /// lost.
     pub(super) async fn handle_older_turns(&mut self, loaded: Result<Box<ImportBatch>, TranscriptStoreError>) {
         self.importer.is_loading = false;
-        match loaded {
-            Ok(piece) => self.import_batch(piece).await,
-            Err(error) => self.handle_import_error(error).await,
-        }
-    }
-
-    /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
-    async fn handle_import_error(&mut self, error: TranscriptStoreError) {
-        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to load older turns from the transcript; retrying");
-        let missing = error == TranscriptStoreError::Missing;
-        self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, EngineError::ImportIncomplete(error));
+        let missing = matches!(loaded, Err(TranscriptStoreError::Missing));
+        let error = match loaded {
+            Ok(batch) => match self.store_import_batch(&batch).await {
+                Ok(session) => {
+                    self.ctx.session = session;
+                    self.ctx.session.mark_turns_committed();
+                    self.importer.failed_attempts = 0;
+                    self.ctx.host.search_indexer.mark_changed(&self.ctx.session.uri);
+                    return self.import_older_turns(batch.transcript);
+                }
+                Err(error) => error.into(),
+            },
+            Err(error) => EngineError::ImportIncomplete(error),
+        };
+        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to import older turns; retrying");
+        self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, error);
         if self.importer.retry_scheduled {
             return;
         }
@@ -165,31 +171,6 @@ impl SessionActor {
                 pause.await;
                 SessionInput::RetryImport
             });
-        }
-    }
-
-    /// Stores the rows of older turns, and the chats of their sub-agents.
-    async fn import_batch(&mut self, piece: Box<ImportBatch>) {
-        match self.store_import_batch(&piece).await {
-            Ok(session) => {
-                self.ctx.session = session;
-                self.ctx.session.mark_turns_committed();
-                self.importer.failed_attempts = 0;
-                self.ctx.host.search_indexer.mark_changed(&self.ctx.session.uri);
-                self.import_older_turns(piece.transcript);
-            }
-            Err(error) => {
-                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store older turns; retrying");
-                self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, error.into());
-                // The batch stays in progress until it is stored.
-                self.importer.is_loading = true;
-                self.importer.failed_attempts += 1;
-                let pause = self.ctx.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
-                self.ctx.tasks.spawn(async move {
-                    pause.await;
-                    SessionInput::OlderTurnsLoaded(Ok(piece))
-                });
-            }
         }
     }
 

@@ -25,7 +25,7 @@ async fn start_with_clock() -> (Rig, Arc<FakeTranscriptStore>, ManualClock) {
 
 #[tokio::test]
 async fn cancel_and_steer_are_handled_while_the_transcript_is_read() {
-    let (mut rig, transcript_store, clock) = start_with_clock().await;
+    let (mut rig, transcript_store, _clock) = start_with_clock().await;
     let mut listener = rig.listen(EXTERNAL_SESSION).await;
     let agent = start_own_turn(&mut rig, &transcript_store, None, 4).await;
     transcript_store.set_opening_enabled(false);

@@ -4,7 +4,6 @@
 //! retained. Only a deleted file is removed from the list.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::Metadata;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -105,36 +104,20 @@ impl ConversationCatalog {
             let below = self.files.iter().filter(|(path, _)| path.starts_with(&one.path));
             known.extend(below.map(|(path, before)| (path.clone(), Arc::clone(before))));
         }
-        let mut news = Vec::new();
-        for (id, path) in files {
-            let before = self.files.get(&path).cloned();
-            match regular_file_metadata(&path) {
-                Ok(facts) if facts.len() == 0 => drop(known.remove(&path)),
-                Ok(facts) => {
-                    let (modified, size) = (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
-                    match before {
-                        Some(before) if (before.modified, before.size) == (modified, size) => {
-                            known.insert(path, before);
-                        }
-                        before => news.push(ChangedFile { id, path, modified, size, cached: before }),
-                    }
-                }
-                // Deleted in the meantime: nothing to report. A dangling link still exists.
-                Err(error) if is_deleted(&error, &path) => drop(known.remove(&path)),
-                Err(error) => {
-                    known.extend(before.map(|before| (path.clone(), before)));
-                    unreadable.push(UnreadablePath { path, reason: error.to_string() });
-                }
-            }
-        }
-        let read = news.len();
-        for (new, read) in read_in_parallel(news, ChangedFile::read) {
+        let cached = |(id, path): (Uuid, PathBuf)| TranscriptFile { id, cached: self.files.get(&path).cloned(), path };
+        let mut files_read = 0;
+        for (file, read) in read_in_parallel(files.into_iter().map(cached).collect(), TranscriptFile::read) {
             match read {
-                Ok(read) => drop(known.insert(new.path, Arc::new(read))),
-                Err(error) if is_deleted(&error, &new.path) => drop(known.remove(&new.path)),
+                Ok(Some(read)) => {
+                    files_read += usize::from(file.cached.is_none_or(|before| !Arc::ptr_eq(&before, &read)));
+                    known.insert(file.path, read);
+                }
+                Ok(None) => drop(known.remove(&file.path)),
+                // Deleted in the meantime: nothing to report. A dangling link still exists.
+                Err(error) if is_deleted(&error, &file.path) => drop(known.remove(&file.path)),
                 Err(error) => {
-                    known.extend(new.cached.map(|before| (new.path.clone(), before)));
-                    unreadable.push(UnreadablePath { path: new.path, reason: error.to_string() });
+                    known.extend(file.cached.map(|before| (file.path.clone(), before)));
+                    unreadable.push(UnreadablePath { path: file.path, reason: error.to_string() });
                 }
             }
         }
@@ -144,7 +127,7 @@ impl ConversationCatalog {
         });
         unreadable.extend(named);
         self.files = known;
-        CatalogScan { conversations: self.listed(), unreadable, files_read: read }
+        CatalogScan { conversations: self.listed(), unreadable, files_read }
     }
 
     /// The last known state, for a scan that failed.
@@ -248,28 +231,32 @@ fn conversation_id_of(path: &Path) -> Option<Uuid> {
     path.extension().is_some_and(|extension| extension == "jsonl").then_some(id)
 }
 
-fn regular_file_metadata(path: &Path) -> io::Result<Metadata> {
-    let facts = std::fs::metadata(path)?;
-    if facts.is_file() { Ok(facts) } else { Err(regular_file::not_a_file_error()) }
-}
-
 fn is_deleted(error: &io::Error, path: &Path) -> bool {
     let there = || path.symlink_metadata().map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true);
     error.kind() == io::ErrorKind::NotFound && !there()
 }
 
-/// A new or changed file.
-struct ChangedFile {
+/// A file with a transcript's name.
+struct TranscriptFile {
     id: Uuid,
     path: PathBuf,
-    modified: SystemTime,
-    size: u64,
     cached: Option<Arc<CachedFile>>,
 }
 
-impl ChangedFile {
-    fn read(&self) -> io::Result<CachedFile> {
-        let Self { id, modified, size, .. } = *self;
+impl TranscriptFile {
+    /// Reads the file, if it is new or has changed. `None` if it is empty.
+    fn read(&self) -> io::Result<Option<Arc<CachedFile>>> {
+        let facts = std::fs::metadata(&self.path)?;
+        let (id, modified, size) = (self.id, facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
+        if !facts.is_file() {
+            return Err(regular_file::not_a_file_error());
+        }
+        if size == 0 {
+            return Ok(None);
+        }
+        if let Some(cached) = self.cached.as_ref().filter(|cached| (cached.modified, cached.size) == (modified, size)) {
+            return Ok(Some(Arc::clone(cached)));
+        }
         let (file, _) = regular_file::open_regular_file(&self.path)?;
         let listing = ConversationListing::read(&file, size)?;
         let contents = if listing.is_sidechain {
@@ -283,7 +270,7 @@ impl ChangedFile {
         } else {
             FileContents::Empty
         };
-        Ok(CachedFile { modified, size, contents })
+        Ok(Some(Arc::new(CachedFile { modified, size, contents })))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Indexes a transcript in one pass: the position, id, parent and kind of each record, without contents.
 
 use std::io::{self, BufRead};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use serde::Deserialize;
 
@@ -108,10 +108,7 @@ impl TranscriptIndex {
         self.sub_agents.retain(|(at, _)| *at < links);
         self.folded_messages.retain(|(at, _)| *at < links);
         (self.bytes_read, self.damage.partial_line_bytes) = (whole, 0);
-        let rest = lines::for_each_line(file, MAX_TRANSCRIPT_LINE_BYTES, |line, length| {
-            self.add_line(line, length);
-            ControlFlow::Continue(())
-        })?;
+        let rest = lines::for_each_line(file, MAX_TRANSCRIPT_LINE_BYTES, |line, length| self.add_line(line, length))?;
         self.add_partial_line(&rest.start, rest.length);
         Ok(())
     }

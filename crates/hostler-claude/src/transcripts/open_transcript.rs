@@ -17,7 +17,7 @@ use hostler_driver::{
 };
 use uuid::Uuid;
 
-use super::abandoned_turns::{AbandonedSpan, find_abandoned_turns};
+use super::abandoned_turns::find_abandoned_records;
 use super::branch_leaf;
 use super::sub_agent_files::SubAgentFiles;
 use super::{
@@ -85,7 +85,8 @@ pub(super) struct OpenTranscript {
     chain: RecordChain,
     spans: Vec<TurnSpan>,
     turns: Vec<TurnIndexEntry>,
-    abandoned_spans: Vec<AbandonedSpan>,
+    abandoned_chain: RecordChain,
+    abandoned_spans: Vec<TurnSpan>,
     abandoned: Vec<AbandonedTurn>,
     damage: Vec<String>,
     /// The first record that mentions a sub-agent, as a position in the index.
@@ -109,14 +110,15 @@ impl OpenTranscript {
         }
         let chain = RecordChain::from_index(&index);
         let spans = chain.turn_spans(&index);
-        let abandoned = find_abandoned_turns(&index, &chain, &spans);
+        let abandoned_chain = find_abandoned_records(&index, &chain);
         let mut transcript = Self {
             directory: PathBuf::from(found.listing.working_directory.as_deref().unwrap_or("/")),
             sub_agents: SubAgentFiles::for_transcript(&found.path),
             damage: damage(&index, &chain),
             turns: Vec::new(),
             abandoned: Vec::new(),
-            abandoned_spans: abandoned,
+            abandoned_spans: abandoned_chain.turn_spans(&index),
+            abandoned_chain,
             first_mentions: first_sub_agent_mentions(&index, &chain, &spans),
             file,
             index,
@@ -125,9 +127,12 @@ impl OpenTranscript {
         };
         transcript.turns =
             transcript.spans.iter().map(|span| transcript.index_entry(&transcript.chain, span)).collect();
-        let to_turn = |it: &AbandonedSpan| AbandonedTurn {
-            turn: transcript.index_entry(&it.chain, &it.span),
-            turns_before: it.turns_before,
+        let starts = |chain: &RecordChain, span: &TurnSpan| chain.positions.get(span.range.start).copied();
+        let to_turn = |span: &TurnSpan| AbandonedTurn {
+            turn: transcript.index_entry(&transcript.abandoned_chain, span),
+            turns_before: transcript.spans.partition_point(|before| {
+                starts(&transcript.chain, before) < starts(&transcript.abandoned_chain, span)
+            }),
         };
         transcript.abandoned = transcript.abandoned_spans.iter().map(to_turn).collect();
         Ok(transcript)
@@ -159,7 +164,7 @@ impl OpenTranscript {
 
     fn load_turn_range(&self, places: Range<usize>) -> Vec<LoadedTurn> {
         let active = self.spans.iter().map(|span| (&self.chain, span));
-        let abandoned = self.abandoned_spans.iter().map(|abandoned| (&abandoned.chain, &abandoned.span));
+        let abandoned = self.abandoned_spans.iter().map(|span| (&self.abandoned_chain, span));
         let spans = active.chain(abandoned).skip(places.start).take(places.len());
         spans.map(|(chain, span)| self.load_turn(chain, span)).collect()
     }

@@ -152,12 +152,16 @@ impl Host {
         let Some(line) = line else {
             return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
         };
-        let previous = self.catalog.summary(&uri);
-        self.catalog.upsert(&uri, &line);
+        self.update_list_entry(uri, line)
+    }
+
+    /// Adds a session to the list, or updates it, depending on whether it was listed.
+    pub(crate) fn update_list_entry(&self, session: Arc<str>, line: SessionSummary) -> Option<HostNotificationKind> {
+        let previous = self.catalog.summary(&session);
+        self.catalog.upsert(&session, &line);
         let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
         let changes = Box::new(summary_changes(&previous, &line));
-        (*changes != Default::default())
-            .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
+        (*changes != Default::default()).then_some(HostNotificationKind::SessionSummaryChanged { session, changes })
     }
 
     /// Removes a deleted conversation from the list.

@@ -15,8 +15,6 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
 
 use super::turn_lifecycle::STORE_RETRY_DELAY;
 use super::{SessionActor, SessionInput, build_catalog_put};
-use crate::catalog::summary_changes;
-use crate::clients::broadcaster::HostNotificationKind;
 use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
 use crate::host::Host;
 use crate::sessions::session::{Session, clone_without_turns};
@@ -58,7 +56,11 @@ pub(super) async fn import_session(
         .catalog(build_catalog_put(uri, true, &summary)?)
         .conversation(session.conversation.to_string(), Some(uri))
         .snapshot(session.snapshot_row()?)
-        .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
+        .after_publish(move |_| {
+            if let Some(notice) = catalogue_host.update_list_entry(session_uri, line) {
+                catalogue_host.broadcaster.notify(uri::ROOT_CHANNEL_URI, notice);
+            }
+        });
     host.store.sequencer().commit(batch).await?;
     host.resources.session_directories.set(uri, session.session.working_directories.as_deref().unwrap_or_default());
     host.sessions().conversation_owners.insert(session.conversation, Some(Arc::clone(uri)));
@@ -66,20 +68,6 @@ pub(super) async fn import_session(
     session.mark_turns_submitted();
     session.mark_turns_committed();
     Ok((session, transcript))
-}
-
-/// Publishes an imported session: added or changed, depending on whether the external session was listed.
-fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSummary) {
-    let known = host.catalog.summary(&session);
-    host.catalog.upsert(&session, &line);
-    let Some(known) = known else {
-        return host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionAdded(Box::new(line)));
-    };
-    let changes = Box::new(summary_changes(&known, &line));
-    if *changes != Default::default() {
-        host.broadcaster
-            .notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionSummaryChanged { session, changes });
-    }
 }
 
 impl SessionActor {

@@ -197,7 +197,7 @@ impl SyncPassRequest {
     fn is_own_turn(&self, entries: &[TurnIndexEntry], place: usize) -> bool {
         let owner = |(at, entry): (usize, &TurnIndexEntry)| match entry.message_id {
             Some(id) if self.is_own_prompt(id) => Some(true),
-            // A command before the turn does not tell whose it is.
+            // A command before the turn does not identify its owner.
             Some(_) => (at == place || !entry.is_command).then_some(false),
             None => None,
         };

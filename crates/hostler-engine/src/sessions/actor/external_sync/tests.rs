@@ -1,3 +1,5 @@
+//! Tests of the external sync: events in, effects out. A dispatch is a number.
+
 use super::*;
 
 const DONE: SyncEvent<u8> = SyncEvent::PassEnded(PassResult::Complete(None));

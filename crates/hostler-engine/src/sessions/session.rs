@@ -235,6 +235,11 @@ impl Session {
         outcome
     }
 
+    /// Whether a channel belongs to the session.
+    pub(crate) fn has_channel(&self, channel: &str) -> bool {
+        *channel == *self.uri || self.chat_by_uri(channel).is_some() || self.is_annotations_channel(channel)
+    }
+
     /// Whether a channel is the session's annotations channel.
     pub(crate) fn is_annotations_channel(&self, channel: &str) -> bool {
         uri::annotated_session(channel) == Some(&*self.uri)

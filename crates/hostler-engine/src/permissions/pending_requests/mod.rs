@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ahp_types::actions::{ChatInputCompletedAction, ChatToolCallConfirmedAction};
 use ahp_types::state::{ConfirmationOption, ToolCallCancellationReason, ToolCallConfirmationReason};
-use ahp_types::{StringOrMarkdown, state::ChatInputAnswer};
+use ahp_types::{ActionOrigin, StringOrMarkdown, state::ChatInputAnswer};
 use hostler_driver::{AgentRequestId, Answer, PermissionRequest};
 use hostler_rules::Rule;
 use hostler_trust::TrustAssessment;
@@ -34,7 +34,7 @@ const MAX_EDITED_INPUT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_DENIAL_BYTES: usize = 64 * 1024;
 
 /// What the agent receives if a person denies a call without feedback.
-pub(crate) const DEFAULT_DENIAL: &str =
+const DEFAULT_DENIAL: &str =
     "The user did not allow this. Do not try it again in another way; ask what to do instead, or continue without it.";
 
 /// A request that the agent withdrew.
@@ -44,6 +44,15 @@ pub(crate) enum WithdrawnRequest {
     Permission(PendingPermission),
     /// Questions, or a plan.
     Input,
+}
+
+/// What follows if no person answers a request.
+#[derive(Debug)]
+pub(crate) enum UnattendedOutcome {
+    /// The call is decided by the policy.
+    Call(String),
+    /// The form's own outcome, if it has one.
+    Input(Option<FormOutcome>),
 }
 
 /// A tool call that waits for approval.
@@ -81,6 +90,8 @@ pub(crate) struct PendingRequests {
     permissions: BTreeMap<String, PendingPermission>,
     inputs: BTreeMap<String, PendingInput>,
     preparing: BTreeMap<AgentRequestId, PreparingRequest>,
+    /// Requests whose answer is being stored, with the dispatch that answers.
+    answering: BTreeMap<AgentRequestId, Option<ActionOrigin>>,
 }
 
 /// A client's answer to a tool call, after validation.
@@ -175,6 +186,25 @@ impl PendingRequests {
         self.preparing.extract_if(.., |_, open| is_over(open)).map(|(id, _)| id).collect()
     }
 
+    /// Marks that a client's answer is being stored. Until it is applied, no other answer is accepted.
+    pub(crate) fn begin_answer(&mut self, request: AgentRequestId, origin: Option<ActionOrigin>) {
+        self.answering.insert(request, origin);
+    }
+
+    /// Ends the mark: the answer is about to be applied, or storing it failed.
+    pub(crate) fn finish_answer(&mut self, request: &AgentRequestId) {
+        self.answering.remove(request);
+    }
+
+    /// Whether the answer of this dispatch is being stored: a reconnected client repeats it.
+    pub(crate) fn is_storing_answer(&self, origin: &ActionOrigin) -> bool {
+        self.answering.values().flatten().any(|answering| answering == origin)
+    }
+
+    fn can_answer(&self, request: &AgentRequestId) -> bool {
+        !self.answering.contains_key(request)
+    }
+
     pub(crate) fn permission(&self, call: &str) -> Option<&PendingPermission> {
         self.permissions.get(call)
     }
@@ -184,18 +214,29 @@ impl PendingRequests {
         self.permissions.is_empty() && self.inputs.is_empty()
     }
 
-    /// The pending calls.
-    pub(crate) fn permissions(&self) -> impl Iterator<Item = &PendingPermission> {
-        self.permissions.values()
+    /// The calls that wait for an answer.
+    pub(crate) fn unanswered_permissions(&self) -> impl Iterator<Item = &PendingPermission> {
+        self.permissions.values().filter(|open| self.can_answer(&open.request_id))
+    }
+
+    /// The outcome of a request that no person answers; `None` if it is not pending.
+    pub(crate) fn unattended_outcome(&self, request: &AgentRequestId, allowed: bool) -> Option<UnattendedOutcome> {
+        if let Some(open) = self.unanswered_permissions().find(|open| open.request_id == *request) {
+            return Some(UnattendedOutcome::Call(open.call_id.clone()));
+        }
+        let mut inputs = self.inputs.values().filter(|open| self.can_answer(&open.request_id));
+        let open = inputs.find(|open| open.request_id == *request)?;
+        Some(UnattendedOutcome::Input(open.form.unattended_outcome(allowed)))
     }
 
     pub(crate) fn input(&self, id: &str) -> Option<&PendingInput> {
         self.inputs.get(id)
     }
 
-    /// The pending question about a folder, and the folder as it was when the question was created.
+    /// The question about a folder that waits for an answer, and the folder as it was when the question was created.
     pub(crate) fn folder_question(&self) -> Option<(&AgentRequestId, &TrustAssessment)> {
-        self.inputs.values().find_map(|open| Some((&open.request_id, open.form.assessment()?)))
+        let mut inputs = self.inputs.values().filter(|open| self.can_answer(&open.request_id));
+        inputs.find_map(|open| Some((&open.request_id, open.form.assessment()?)))
     }
 
     /// Removes a call when it is answered.
@@ -244,7 +285,8 @@ impl PendingRequests {
         &self,
         said: &ChatToolCallConfirmedAction,
     ) -> Result<ToolCallAnswer, AnswerError> {
-        let open = self.permissions.get(&said.tool_call_id).ok_or(AnswerError::NotPending)?;
+        let open = self.permissions.get(&said.tool_call_id).filter(|open| self.can_answer(&open.request_id));
+        let open = open.ok_or(AnswerError::NotPending)?;
         let choice = said.selected_option_id.as_deref().map(|id| open.options.find(id)).transpose()?;
         if choice.is_some_and(|choice| choice.is_approval() != said.approved) {
             return Err(AnswerError::Contradiction);
@@ -290,7 +332,7 @@ impl PendingRequests {
         said: &ChatInputCompletedAction,
         drafts: impl Fn(&str) -> Option<ChatInputAnswer>,
     ) -> Result<FormOutcome, AnswerError> {
-        let open = self.inputs.get(&said.request_id).ok_or(AnswerError::NotPending)?;
+        let open = self.unanswered_input(&said.request_id)?;
         let answer = |question: &str| {
             let said = said.answers.as_ref().and_then(|answers| answers.get(question)).cloned();
             said.or_else(|| drafts(question))
@@ -299,6 +341,10 @@ impl PendingRequests {
             return Err(AnswerError::UnknownQuestion { question: unknown.0.clone() });
         }
         open.form.evaluate(said.response, answer)
+    }
+
+    fn unanswered_input(&self, id: &str) -> Result<&PendingInput, AnswerError> {
+        self.inputs.get(id).filter(|open| self.can_answer(&open.request_id)).ok_or(AnswerError::NotPending)
     }
 
     /// Validates a draft of answers. Changes nothing.
@@ -311,7 +357,7 @@ impl PendingRequests {
         question: &str,
         answer: Option<&ChatInputAnswer>,
     ) -> Result<(), AnswerError> {
-        let open = self.inputs.get(id).ok_or(AnswerError::NotPending)?;
+        let open = self.unanswered_input(id)?;
         open.form.check_draft(question, answer)
     }
 }

@@ -1,38 +1,38 @@
-//! The session's agent: its state, interrupts, closing and idle timer.
+//! The connection to the session's agent: its state, interrupts, closing and idle timer.
 //!
-//! At most one process exists at a time. Results of its tasks return as [`AgentTaskEvent`]; what
-//! follows from them is decided by the turn machine.
+//! At most one process exists at a time. Results of its tasks return as [`AgentTaskEvent`]; what follows from them is
+//! decided by the turn machine. Starting is in `agent_start`, prompts are in `agent_prompts`, settings and permission
+//! mode are in `agent_settings`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ahp_types::StateAction;
 use futures::future::BoxFuture;
 use hostler_driver::{
     AgentConnection, AgentRequestId, Answer, CloseMode, ConnectionError, DriverEvent, FolderConfiguration, OpenError,
     OpenedConnection, RemoveImagesError, StderrTail,
 };
 use hostler_trust::TrustAssessment;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::agent_prompts::LoadedMessage;
 use super::agent_settings::AgentSettings;
 use super::agent_start::PrewarmSpec;
 use super::background_work::BackgroundEvent;
+use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::folder_trust::{AssessmentPurpose, FolderEvent, FolderSetup};
 use super::idle_timer::{AgentActivity, IdleTimer, IdleTimerEffect, IdleTimerEvent, format_duration};
-use super::image_removal::{ImageRemovalContext, ImageRemovalEffect, ImageRemovalEvent, ImageRemovalResult};
-use super::message_delivery::LoadedMessage;
+use super::image_removal::ImageRemovalEvent;
+use super::input::SessionInput;
 use super::pending_messages::MessageEvent;
-use super::permission_mode::ModeEvent;
-use super::session_change::SessionChange;
-use super::{SessionActor, SessionInput};
-use crate::EngineError;
+use super::permission_mode::{ModeChanges, ModeEvent};
 use crate::agents::model_gateway::ModelLease;
 use crate::agents::pool::AgentSlot;
-use crate::attachments::images_removed_action;
 use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
-use crate::sessions::turn::{AgentPhase, TurnInput};
+use crate::sessions::session::Dispatch;
+use crate::sessions::turn::{TurnInput, TurnMachine};
 
 /// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
 /// nothing.
@@ -84,6 +84,10 @@ pub(super) struct SessionAgent {
     pub(super) prompt_in_flight: bool,
     /// The id of that prompt in the transcript, if the agent stores it.
     pub(super) sent_prompt_id: Option<Uuid>,
+    /// Number of commands that the agent has received and that the transcript did not show yet.
+    pub(super) own_commands: usize,
+    /// Changes of the permission mode.
+    pub(super) mode_changes: ModeChanges<Box<Dispatch>>,
 }
 
 #[derive(Default)]
@@ -256,14 +260,13 @@ impl SessionAgent {
     }
 }
 
-impl SessionActor {
-    pub(super) fn interrupt_agent(&mut self) {
-        let AgentState::Live(live) = &self.agent.state else { return };
-        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        self.agent.interrupt_count += 1;
-        let interrupt = self.agent.interrupt_count;
-        let grace = self.ctx.host.clock.sleep(self.ctx.host.settings.interrupt_grace);
-        self.ctx.tasks.spawn(async move {
+impl SessionAgent {
+    pub(super) fn interrupt(&mut self, ctx: &mut SessionContext) {
+        let Some((connection, attempt)) = self.connection() else { return };
+        self.interrupt_count += 1;
+        let interrupt = self.interrupt_count;
+        let grace = ctx.host.clock.sleep(ctx.host.settings.interrupt_grace);
+        ctx.tasks.spawn(async move {
             // The result does not matter: the turn's end counts, and the timeout covers its absence.
             let asking = async {
                 if let Err(error) = connection.interrupt().await {
@@ -279,94 +282,115 @@ impl SessionActor {
         });
     }
 
-    pub(super) fn close_agent(&mut self, mode: CloseMode) {
-        let attempt = self.agent.attempt;
-        self.ctx.host.unregister_agent(&self.ctx.session.uri);
-        match std::mem::take(&mut self.agent.state) {
+    pub(super) fn close(&mut self, mode: CloseMode, ctx: &mut SessionContext) {
+        let attempt = self.attempt;
+        ctx.host.unregister_agent(&ctx.session.uri);
+        match std::mem::take(&mut self.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
-                self.agent.state = AgentState::Closing(None);
+                self.state = AgentState::Closing(None);
             }
             AgentState::Opening { cancel, lease, .. } => {
                 cancel.cancel();
-                self.agent.state = AgentState::Closing(Some(lease));
+                self.state = AgentState::Closing(Some(lease));
             }
             AgentState::Live(live) => {
-                self.agent.state = AgentState::Closing(Some(live.lease));
-                self.ctx.tasks.spawn(async move {
+                self.state = AgentState::Closing(Some(live.lease));
+                ctx.tasks.spawn(async move {
                     live.connection.close(mode).await;
                     SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
                 });
             }
             other => {
-                self.agent.state = other;
-                self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
+                self.state = other;
+                ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Closed { attempt }) });
             }
         }
     }
 
-    pub(super) async fn handle_agent_task(&mut self, news: AgentTaskEvent) {
-        match news {
-            AgentTaskEvent::SlotAcquired { attempt, slot } => self.handle_slot_acquired(attempt, slot).await,
-            AgentTaskEvent::Opened { attempt, result } => self.handle_agent_opened(attempt, result).await,
+    /// Handles that a task has finished.
+    pub(super) async fn finish_task(
+        &mut self,
+        event: AgentTaskEvent,
+        machine: &TurnMachine,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        match event {
+            AgentTaskEvent::SlotAcquired { attempt, slot } if attempt == self.attempt => self.use_slot(slot, ctx),
+            AgentTaskEvent::Opened { attempt, result } => self.finish_opening(attempt, result, machine, ctx).await,
             AgentTaskEvent::FolderAssessed { attempt, purpose, trust_version: version, assessment } => {
-                self.step_folder_trust(attempt, FolderEvent::Assessed { purpose, version, assessment }).await;
+                vec![SessionEffect::Folder(attempt, FolderEvent::Assessed { purpose, version, assessment })]
             }
-            AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt } => {
-                if attempt == self.agent.attempt {
-                    self.handle_agent_closed().await;
-                }
+            AgentTaskEvent::OpenCancelled { attempt } | AgentTaskEvent::Closed { attempt }
+                if attempt == self.attempt =>
+            {
+                self.finish_closing()
             }
-            AgentTaskEvent::MessageLoaded { attempt, message: loaded } => {
-                self.handle_loaded_message(attempt, loaded).await;
+            AgentTaskEvent::MessageLoaded { attempt, message } => {
+                self.send_loaded(message, attempt == self.attempt, machine, ctx)
             }
             AgentTaskEvent::PromptSent { attempt, result } => {
-                if attempt == self.agent.attempt {
-                    self.agent.prompt_in_flight = false;
-                    self.deliver_steering();
-                }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "failed to write a prompt; the agent is ending");
                 }
+                if attempt != self.attempt {
+                    return Vec::new();
+                }
+                self.prompt_in_flight = false;
+                vec![SessionEffect::Messages(MessageEvent::DeliverSteering)]
             }
-            AgentTaskEvent::SettingsApplied { attempt, settings: facts, result } => {
-                self.handle_settings_applied(attempt, facts, result).await
+            AgentTaskEvent::SettingsApplied { attempt, settings, result } if self.is_live(attempt) => {
+                vec![SessionEffect::Turn(self.finish_applying_settings(settings, result, ctx))]
             }
             AgentTaskEvent::AnswerSent { result } => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "failed to send an answer to the agent");
                 }
+                Vec::new()
             }
             AgentTaskEvent::ImagesRemoved { result } => {
-                self.step_image_removal(ImageRemovalEvent::Removed(result)).await;
+                vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Removed(result))]
             }
             AgentTaskEvent::PermissionModeApplied { attempt, mode, result } => {
-                let is_current = self.agent.is_live(attempt);
-                self.step_modes(ModeEvent::Answered { mode, result, is_current }).await;
+                let is_current = self.is_live(attempt);
+                self.step_modes(ModeEvent::Answered { mode, result, is_current }, ctx).await
             }
-            AgentTaskEvent::InterruptTimedOut { attempt, interrupt } => {
-                if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupt_count) {
-                    self.drive(TurnInput::InterruptTimedOut).await;
-                }
+            AgentTaskEvent::InterruptTimedOut { attempt, interrupt }
+                if (attempt, interrupt) == (self.attempt, self.interrupt_count) =>
+            {
+                vec![SessionEffect::Turn(TurnInput::InterruptTimedOut)]
             }
+            // Results of an earlier agent.
+            AgentTaskEvent::SlotAcquired { .. }
+            | AgentTaskEvent::OpenCancelled { .. }
+            | AgentTaskEvent::Closed { .. }
+            | AgentTaskEvent::SettingsApplied { .. }
+            | AgentTaskEvent::InterruptTimedOut { .. } => Vec::new(),
         }
     }
 
     /// Handles that an agent was closed, or that its start was cancelled, and no process remains.
-    pub(super) async fn handle_agent_closed(&mut self) {
-        self.agent.state = AgentState::None;
-        self.step_background(BackgroundEvent::AgentEnded).await;
-        self.step_agent_messages(MessageEvent::AgentEnded).await;
-        self.step_image_removal(ImageRemovalEvent::AgentEnded).await;
+    pub(super) fn finish_closing(&mut self) -> Vec<SessionEffect> {
+        self.state = AgentState::None;
+        vec![
+            SessionEffect::Background(BackgroundEvent::AgentEnded),
+            SessionEffect::Messages(MessageEvent::AgentEnded),
+            SessionEffect::ImageRemoval(ImageRemovalEvent::AgentEnded),
+        ]
     }
 
     /// Handles that the process ended by itself. The driver has ended its process tree before.
-    pub(super) async fn handle_agent_exited(&mut self, status: String, stderr: &StderrTail) {
-        if !matches!(self.agent.state, AgentState::Live(_)) {
-            return;
+    pub(super) fn finish_exit(
+        &mut self,
+        status: &str,
+        stderr: &StderrTail,
+        ctx: &SessionContext,
+    ) -> Vec<SessionEffect> {
+        if !matches!(self.state, AgentState::Live(_)) {
+            return Vec::new();
         }
-        self.agent.state = AgentState::None;
-        self.ctx.host.unregister_agent(&self.ctx.session.uri);
+        self.state = AgentState::None;
+        ctx.host.unregister_agent(&ctx.session.uri);
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
@@ -374,104 +398,56 @@ impl SessionActor {
             ),
             stderr: Some(stderr.as_str().to_owned()),
         };
-        self.step_background(BackgroundEvent::AgentEnded).await;
-        self.drive(TurnInput::AgentExited(failure)).await;
-        self.step_agent_messages(MessageEvent::AgentEnded).await;
+        vec![
+            SessionEffect::Background(BackgroundEvent::AgentEnded),
+            SessionEffect::Turn(TurnInput::AgentExited(failure)),
+            SessionEffect::Messages(MessageEvent::AgentEnded),
+        ]
     }
 
     /// Sends an answer to the agent. Its effects arrive as events.
-    pub(super) fn answer_agent(&mut self, request: AgentRequestId, answer: Answer) {
-        let Some((connection, _)) = self.agent.connection() else { return };
-        self.ctx.tasks.spawn(async move {
+    pub(super) fn answer(&self, request: AgentRequestId, answer: Answer, ctx: &mut SessionContext) {
+        let Some((connection, _)) = self.connection() else { return };
+        ctx.tasks.spawn(async move {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
     }
 
-    // ── Image removal ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Passes an event to the image removal and carries out the effects, until no event follows.
-    pub(super) async fn step_image_removal(&mut self, event: ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>) {
-        let mut next = Some(event);
-        while let Some(event) = next.take() {
-            let context = ImageRemovalContext {
-                session: &self.ctx.session,
-                machine: &self.machine,
-                has_background_work: !self.background_tasks.is_empty(),
-                has_process: self.agent.has_process(),
-            };
-            for effect in self.image_removal.on(event, context) {
-                match effect {
-                    ImageRemovalEffect::BlockAgent => {
-                        let has_process = self.agent.has_process();
-                        self.drive(if has_process { TurnInput::RetireAgent } else { TurnInput::BlockOpening }).await;
-                        next = Some(ImageRemovalEvent::AgentBlocked);
-                    }
-                    ImageRemovalEffect::Remove(images) => {
-                        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
-                        let changing = match (driver, &self.ctx.session.resume_token) {
-                            (Some(driver), Some(token)) => driver.remove_images(token, images),
-                            _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
-                        };
-                        self.ctx.tasks.spawn(async move {
-                            SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
-                        });
-                    }
-                    ImageRemovalEffect::Record { images, count, requester } => {
-                        let meta = images_removed_action(&self.ctx.session.session, &self.ctx.session.chat, images);
-                        let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
-                        // The transcript is changed even if the commit fails; then only the count of carried images is
-                        // too high.
-                        let result = self.ctx.commit(change).await.map(|()| count).map_err(EngineError::from);
-                        // The requester may have disconnected.
-                        let _ = requester.send(result);
-                    }
-                    ImageRemovalEffect::Refuse(requester, error) => drop(requester.send(Err(error.into()))),
-                    ImageRemovalEffect::UnblockAgent => self.drive(TurnInput::AgentClosed).await,
-                }
-            }
-        }
-    }
-
-    // ── Idle timer ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Reports the agent's activity to its idle timer, after every input.
-    pub(super) async fn update_idle_timer(&mut self, is_activity: bool) {
-        let is_busy = self.machine.agent_phase() == AgentPhase::Busy;
-        let now = self.ctx.host.clock.monotonic();
-        self.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
+    /// What the agent does.
+    pub(super) fn activity(&self, machine: &TurnMachine, has_background: bool, has_requests: bool) -> AgentActivity {
+        AgentActivity::new(machine, self.prewarm_spec().is_some(), has_background, has_requests)
     }
 
     /// Passes an event to the idle timer and carries out the effects.
-    pub(super) async fn step_idle_timer(&mut self, event: IdleTimerEvent) {
-        let config = self.ctx.host.agent_pool.config;
-        let activity = AgentActivity::new(
-            &self.machine,
-            self.agent.prewarm_spec().is_some(),
-            !self.background_tasks.is_empty(),
-            !self.pending_requests.is_empty(),
-        );
-        for effect in self.agent.idle_timer.on(event, activity, &config) {
+    pub(super) async fn step_idle_timer(
+        &mut self,
+        event: IdleTimerEvent,
+        activity: AgentActivity,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let config = ctx.host.agent_pool.config;
+        let mut effects = Vec::new();
+        for effect in self.idle_timer.on(event, activity, &config) {
             match effect {
-                IdleTimerEffect::ReleaseSlot => self.agent.set_slot(None),
-                IdleTimerEffect::ReportUse(usage) => self.agent.slot.iter().for_each(|slot| slot.set_use(usage)),
+                IdleTimerEffect::ReleaseSlot => self.set_slot(None),
+                IdleTimerEffect::ReportUse(usage) => self.slot.iter().for_each(|slot| slot.set_use(usage)),
                 IdleTimerEffect::SetTimer(due) => {
-                    let wait =
-                        due.map(|due| self.ctx.host.clock.sleep(due.saturating_sub(self.ctx.host.clock.monotonic())));
-                    self.agent.idle_wait = wait.map(Mutex::new);
+                    let wait = due.map(|due| ctx.host.clock.sleep(due.saturating_sub(ctx.host.clock.monotonic())));
+                    self.idle_wait = wait.map(Mutex::new);
                 }
-                IdleTimerEffect::Retire => self.drive(TurnInput::RetireAgent).await,
+                IdleTimerEffect::Retire => effects.push(SessionEffect::Turn(TurnInput::RetireAgent)),
                 IdleTimerEffect::RetireIfEvicting => {
-                    if self.agent.slot.as_ref().is_some_and(AgentSlot::is_evicting) {
-                        self.drive(TurnInput::RetireAgent).await;
+                    if self.slot.as_ref().is_some_and(AgentSlot::is_evicting) {
+                        effects.push(SessionEffect::Turn(TurnInput::RetireAgent));
                     }
                 }
                 IdleTimerEffect::RetireWithBackgroundWork => {
                     let time = format_duration(config.max_idle_timeout);
-                    tracing::info!(session = &*self.ctx.session.uri, "closing an idle agent that has background work");
-                    self.drive(TurnInput::RetireAgent).await;
+                    tracing::info!(session = &*ctx.session.uri, "closing an idle agent that has background work");
                     let text = format!("The agent was closed after {time}, and its background work has ended");
-                    self.ctx.publish_output(&mut activity_action(Some(text)).into()).await;
+                    ctx.publish_output(&mut activity_action(Some(text)).into()).await;
+                    effects.push(SessionEffect::Turn(TurnInput::RetireAgent));
                 }
                 IdleTimerEffect::AbortUnanswered => {
                     let time = format_duration(config.max_idle_timeout);
@@ -479,16 +455,17 @@ impl SessionActor {
                         "The agent was closed, because its request was not answered for {time}. Send a message to continue."
                     );
                     let failure = TurnErrorDetails { error_type: "unanswered".to_owned(), message, stderr: None };
-                    self.drive(TurnInput::AbortAndClose(failure)).await;
+                    effects.push(SessionEffect::Turn(TurnInput::AbortAndClose(failure)));
                 }
                 IdleTimerEffect::ReportStall => {
                     let mut output = ActionBuffer::default();
-                    if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
+                    if let Some(transcript) = ctx.turn.mapper.as_mut() {
                         transcript.report_stall(&format_duration(config.stall_timeout), &mut output);
                     }
-                    self.ctx.publish_output(&mut output).await;
+                    ctx.publish_output(&mut output).await;
                 }
             }
         }
+        effects
     }
 }

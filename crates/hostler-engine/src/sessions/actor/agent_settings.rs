@@ -15,10 +15,12 @@ use hostler_driver::{AgentSettingChange, ConnectionError};
 use hostler_rules::PermissionMode;
 use url::Url;
 
-use super::agent::AgentTaskEvent;
+use super::agent::{AgentTaskEvent, SessionAgent};
+use super::context::SessionContext;
+use super::effect::SessionEffect;
+use super::input::SessionInput;
 use super::permission_mode::{ModeContext, ModeEffect, ModeEvent};
 use super::session_change::SessionChange;
-use super::{SessionActor, SessionInput};
 use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::TurnErrorDetails;
 use crate::sessions::config;
@@ -28,6 +30,9 @@ use crate::sessions::turn::{AgentPreparation, TurnInput};
 
 /// Maximum time that an agent may take to apply a setting.
 const SETTINGS_CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+const MODE_NOT_APPLIED: &str =
+    "The agent did not apply the permission mode, so it was stopped. Send the message again to continue.";
 
 /// The settings that a process was started with or has accepted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,31 +71,31 @@ impl AgentSettings {
     }
 }
 
-impl SessionActor {
-    /// What the live agent needs before it can receive the turn's message.
-    pub(super) fn agent_preparation(&self) -> AgentPreparation {
-        let Some((facts, lease)) = self.agent.settings_and_lease() else { return AgentPreparation::None };
-        if self.external.agent_is_stale || self.is_prewarmed_stale() {
+impl SessionAgent {
+    /// What the live agent needs before it can receive the turn's message. A stale agent does not know turns of other
+    /// processes.
+    pub(super) fn preparation(&self, is_stale: bool, ctx: &SessionContext) -> AgentPreparation {
+        let Some((facts, lease)) = self.settings_and_lease() else { return AgentPreparation::None };
+        if is_stale || self.is_prewarmed_stale(ctx) {
             return AgentPreparation::Reopen;
         }
         // A message without a model uses the current one.
-        let wanted = AgentSettings::for_turn(&self.ctx.session, &facts.model);
+        let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         if wanted == *facts {
             return AgentPreparation::None;
         }
         let same_place = wanted.additional_directories == facts.additional_directories;
-        let same_way =
-            wanted.model == facts.model || self.ctx.host.gateway.switch_model(lease, &wanted.model).is_some();
+        let same_way = wanted.model == facts.model || ctx.host.gateway.switch_model(lease, &wanted.model).is_some();
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
     /// Applies the changed settings to the live agent, one after the other.
-    pub(super) fn apply_settings(&mut self) {
-        let Some((facts, lease)) = self.agent.settings_and_lease() else { return };
-        let wanted = AgentSettings::for_turn(&self.ctx.session, &facts.model);
+    pub(super) fn apply_settings(&mut self, ctx: &mut SessionContext) {
+        let Some((facts, lease)) = self.settings_and_lease() else { return };
+        let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
-            && let Some(model) = self.ctx.host.gateway.switch_model(lease, &wanted.model)
+            && let Some(model) = ctx.host.gateway.switch_model(lease, &wanted.model)
         {
             changes.push(AgentSettingChange::Model(model));
         }
@@ -100,11 +105,11 @@ impl SessionActor {
         if wanted.thinking_budget != facts.thinking_budget {
             changes.push(AgentSettingChange::ThinkingBudget(wanted.thinking_budget));
         }
-        let Some((connection, attempt)) = self.agent.connection() else { return };
+        let Some((connection, attempt)) = self.connection() else { return };
         // One build writes a model change as a command.
-        self.external.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
-        let clock = Arc::clone(&self.ctx.host.clock);
-        self.ctx.tasks.spawn(async move {
+        self.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
+        let clock = Arc::clone(&ctx.host.clock);
+        ctx.tasks.spawn(async move {
             let applying = async {
                 for change in changes {
                     connection.apply_setting(change).await?;
@@ -119,39 +124,29 @@ impl SessionActor {
     }
 
     /// Continues with the turn if the settings were applied, or reopens the agent.
-    pub(super) async fn handle_settings_applied(
+    pub(super) fn finish_applying_settings(
         &mut self,
-        attempt: u64,
-        facts: AgentSettings,
+        settings: AgentSettings,
         result: Result<(), ConnectionError>,
-    ) {
-        if !self.agent.is_live(attempt) {
-            return;
-        }
+        ctx: &SessionContext,
+    ) -> TurnInput<TurnErrorDetails> {
         match result {
             Ok(()) => {
-                self.agent.set_settings(facts);
-                self.drive(TurnInput::SettingsApplied).await;
+                self.set_settings(settings);
+                TurnInput::SettingsApplied
             }
             Err(error) => {
-                tracing::info!(session = &*self.ctx.session.uri, %error, "restarting the agent, because it rejected a changed setting");
-                self.drive(TurnInput::SettingsRefused).await;
+                tracing::info!(session = &*ctx.session.uri, %error, "restarting the agent, because it rejected a changed setting");
+                TurnInput::SettingsRefused
             }
         }
     }
 
     // ── Permission mode ───────────────────────────────────────────────────────────────────────────────────────────
 
-    /// The mode of the session's configuration.
-    pub(super) fn configured_mode(&self) -> PermissionMode {
-        let name = self.ctx.session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-        config::parse_mode(name, self.ctx.host.permissions.config.allow_bypass)
-    }
-
     /// The configuration after all pending changes.
-    pub(super) fn pending_config_values(&self) -> JsonObject {
-        let mut values =
-            self.ctx.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
+    pub(super) fn pending_config_values(&self, session: &Session) -> JsonObject {
+        let mut values = session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
         for dispatch in self.mode_changes.pending() {
             if let StateAction::SessionConfigChanged(change) = &dispatch.action {
                 values.extend(change.config.clone());
@@ -161,66 +156,74 @@ impl SessionActor {
     }
 
     /// Handles a client's change of the session's configuration.
-    pub(super) async fn handle_config_changed(
+    pub(super) async fn change_config(
         &mut self,
         dispatch: &Dispatch,
         action: &SessionConfigChangedAction,
-    ) -> Result<(), ActionRejection> {
-        let offer = self.ctx.host.config_choices(None);
-        let now = self.pending_config_values();
+        ctx: &mut SessionContext,
+    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        let offer = ctx.host.config_choices(None);
+        let now = self.pending_config_values(&ctx.session);
         let whole = config::resolve_change(&offer, &now, &action.config, action.replace.unwrap_or(false))?;
         let wanted = whole.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
         let mode = wanted.map(|name| config::parse_mode(name, offer.allow_bypass));
         let change = SessionConfigChangedAction { config: whole, replace: action.replace };
         let dispatch = Dispatch { action: StateAction::SessionConfigChanged(change), ..dispatch.clone() };
         let Some(mode) = mode else {
-            return self.accept_plain_action(&dispatch).await;
+            return ctx.accept_plain_action(&dispatch).await.map(|()| Vec::new());
         };
         if self.mode_changes.is_full() {
             return Err(ActionRejection::TooManyModeChanges);
         }
-        self.step_modes(ModeEvent::Requested { change: Box::new(dispatch), mode }).await;
-        Ok(())
+        Ok(self.step_modes(ModeEvent::Requested { change: Box::new(dispatch), mode }, ctx).await)
     }
 
-    /// Passes an event to the mode changes and carries out the effects, until no event follows.
-    pub(super) async fn step_modes(&mut self, event: ModeEvent<Box<Dispatch>>) {
-        let mut next = Some(event);
-        while let Some(event) = next.take() {
-            let context = ModeContext {
-                agent_mode: self.agent.permission_mode(),
-                is_live: self.agent.connection().is_some(),
-                configured: self.configured_mode(),
-                chosen: self.ctx.gate.chosen_mode(),
-            };
-            for effect in self.mode_changes.on(event, context) {
-                match effect {
-                    ModeEffect::BeginInGate(mode) => self.ctx.gate.begin_mode_change(mode),
-                    ModeEffect::Send(mode) => self.send_mode_to_agent(mode),
-                    ModeEffect::Accept(dispatch) => self.accept_mode_change(dispatch).await,
-                    ModeEffect::Abandon(dispatch, error) => {
-                        self.ctx.gate.abandon_mode_change();
-                        self.ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
-                    }
-                    ModeEffect::SetAgentMode(mode) => self.agent.set_permission_mode(&mode),
-                    ModeEffect::Follow(name, mode) => {
-                        if !self.follow_agent_mode(name, mode).await {
-                            next = Some(ModeEvent::Settled { resync: true, is_current: true });
-                        }
-                    }
-                    ModeEffect::Settle { resync, is_current } => {
-                        next = Some(ModeEvent::Settled { resync, is_current });
-                    }
-                    ModeEffect::CloseAgent(error) => self.close_distrusted_agent(&error).await,
+    /// Passes an event to the mode changes and carries out the effects.
+    pub(super) async fn step_modes(
+        &mut self,
+        event: ModeEvent<Box<Dispatch>>,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let agent_mode = self.permission_mode().map(str::to_owned);
+        let context = ModeContext {
+            agent_mode: agent_mode.as_deref(),
+            is_live: self.connection().is_some(),
+            configured: ctx.configured_mode(),
+            chosen: ctx.gate.chosen_mode(),
+        };
+        let mut next = Vec::new();
+        for effect in self.mode_changes.on(event, context) {
+            match effect {
+                ModeEffect::BeginInGate(mode) => ctx.gate.begin_mode_change(mode),
+                ModeEffect::Send(mode) => self.send_mode(mode, ctx),
+                ModeEffect::Accept(dispatch) => next.push(SessionEffect::AcceptModeChange(dispatch)),
+                ModeEffect::Abandon(dispatch, error) => {
+                    ctx.gate.abandon_mode_change();
+                    ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
+                }
+                ModeEffect::SetAgentMode(mode) => self.set_permission_mode(&mode),
+                ModeEffect::Follow(name, mode) => next.push(self.follow_mode(name, mode, ctx).await),
+                ModeEffect::Settle { resync, is_current } => {
+                    next.push(SessionEffect::Modes(ModeEvent::Settled { resync, is_current }));
+                }
+                ModeEffect::CloseAgent(error) => {
+                    tracing::error!(session = &*ctx.session.uri, %error, "the agent did not apply the permission mode; stopping it");
+                    let failure = TurnErrorDetails {
+                        error_type: "permissionMode".to_owned(),
+                        message: MODE_NOT_APPLIED.to_owned(),
+                        stderr: None,
+                    };
+                    next.push(SessionEffect::Turn(TurnInput::AbortAndClose(failure)));
                 }
             }
         }
+        next
     }
 
-    fn send_mode_to_agent(&mut self, mode: &'static str) {
-        let Some((connection, attempt)) = self.agent.connection() else { return };
-        let clock = Arc::clone(&self.ctx.host.clock);
-        self.ctx.tasks.spawn(async move {
+    fn send_mode(&self, mode: &'static str, ctx: &mut SessionContext) {
+        let Some((connection, attempt)) = self.connection() else { return };
+        let clock = Arc::clone(&ctx.host.clock);
+        ctx.tasks.spawn(async move {
             let applied = connection.apply_setting(AgentSettingChange::PermissionMode(mode.to_owned()));
             let answered = clock.timeout(SETTINGS_CHANGE_TIMEOUT, applied).await;
             let result =
@@ -229,45 +232,35 @@ impl SessionActor {
         });
     }
 
-    /// Accepts a client's change, if it can be stored.
-    async fn accept_mode_change(&mut self, dispatch: Box<Dispatch>) {
+    /// Stores and publishes the mode that the agent changed to. If that fails, the agent is set back.
+    async fn follow_mode(&self, name: &'static str, mode: PermissionMode, ctx: &mut SessionContext) -> SessionEffect {
+        let before = ctx.configured_mode();
+        ctx.gate.follow_agent_mode(mode);
+        let config = config::values_for_mode(name, &self.pending_config_values(&ctx.session));
+        let changed = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
+        if let Err(error) = ctx.commit(SessionChange::default().session_action(changed)).await {
+            tracing::error!(session = &*ctx.session.uri, %error, "failed to store the agent's permission mode");
+            ctx.gate.follow_agent_mode(before);
+            return SessionEffect::Modes(ModeEvent::Settled { resync: true, is_current: true });
+        }
+        ctx.update_summaries().await;
+        SessionEffect::ReevaluateCalls
+    }
+}
+
+impl SessionContext {
+    /// Accepts a client's change of the permission mode, if it can be stored.
+    pub(super) async fn accept_mode_change(&mut self, dispatch: Box<Dispatch>) -> Vec<SessionEffect> {
         match self.accept_plain_action(&dispatch).await {
             Ok(()) => {
-                self.ctx.gate.finish_mode_change();
-                self.reevaluate_pending_calls().await;
+                self.gate.finish_mode_change();
+                vec![SessionEffect::ReevaluateCalls]
             }
             Err(rejection) => {
-                self.ctx.gate.abandon_mode_change();
-                self.ctx.host.reject(*dispatch, rejection).await;
+                self.gate.abandon_mode_change();
+                self.host.reject(*dispatch, rejection).await;
+                Vec::new()
             }
         }
-    }
-
-    /// Stores and publishes the mode that the agent changed to. `false` if it could not be stored.
-    async fn follow_agent_mode(&mut self, name: &'static str, mode: PermissionMode) -> bool {
-        let before = self.configured_mode();
-        self.ctx.gate.follow_agent_mode(mode);
-        let config = config::values_for_mode(name, &self.pending_config_values());
-        let changed = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
-        if let Err(error) = self.ctx.commit(SessionChange::default().session_action(changed)).await {
-            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the agent's permission mode");
-            self.ctx.gate.follow_agent_mode(before);
-            return false;
-        }
-        self.ctx.update_summaries().await;
-        self.reevaluate_pending_calls().await;
-        true
-    }
-
-    async fn close_distrusted_agent(&mut self, error: &ConnectionError) {
-        tracing::error!(session = &*self.ctx.session.uri, %error, "the agent did not apply the permission mode; stopping it");
-        let failure = TurnErrorDetails {
-            error_type: "permissionMode".to_owned(),
-            message:
-                "The agent did not apply the permission mode, so it was stopped. Send the message again to continue."
-                    .to_owned(),
-            stderr: None,
-        };
-        self.drive(TurnInput::AbortAndClose(failure)).await;
     }
 }

@@ -16,17 +16,20 @@ use hostler_driver::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{AgentState, AgentTaskEvent, LiveAgent};
+use super::agent::{AgentState, AgentTaskEvent, LiveAgent, SessionAgent};
 use super::agent_settings::AgentSettings;
+use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::folder_trust::FolderSetup;
+use super::input::SessionInput;
 use super::permission_mode::ModeEvent;
-use super::{SessionActor, SessionInput};
 use crate::agents::model_gateway::AgentStatus;
 use crate::agents::pool::{AgentSlot, SlotAcquisition, SlotWaiter};
 use crate::permissions::session_gate::SessionGate;
 use crate::sessions::action_mapper::{TurnErrorDetails, activity_action};
 use crate::sessions::config;
-use crate::sessions::turn::{AgentPhase, TurnInput, TurnPhase};
+use crate::sessions::session::Session;
+use crate::sessions::turn::{AgentPhase, TurnInput, TurnMachine, TurnPhase};
 
 /// The parts of a prewarmed agent that cannot be changed while it runs. Secrets that are created for each process are
 /// not included.
@@ -38,33 +41,43 @@ pub(super) struct PrewarmSpec {
     settings_fingerprint: String,
 }
 
-impl SessionActor {
+impl PrewarmSpec {
+    fn new(driver: &dyn Driver, session: &Session) -> Self {
+        let working_directory = session.working_directory().unwrap_or_default();
+        Self {
+            conversation: session.conversation_start(),
+            settings_fingerprint: driver.settings_fingerprint(&working_directory),
+            working_directory,
+        }
+    }
+}
+
+impl SessionAgent {
     /// Opens an agent as soon as a slot is free.
-    pub(super) async fn open_agent(&mut self) {
-        self.agent.attempt += 1;
-        self.agent.prompt_in_flight = false;
-        (self.external.agent_is_stale, self.external.own_commands) = (false, 0);
-        if *self.machine.turn_phase() == TurnPhase::None {
+    pub(super) async fn open(&mut self, machine: &TurnMachine, ctx: &mut SessionContext) {
+        self.attempt += 1;
+        self.prompt_in_flight = false;
+        if *machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
-            return self.assess_before_opening();
+            return self.assess_before_opening(ctx);
         }
         // The previous process has ended; its slot goes to the next request in order.
-        self.agent.set_slot(None);
-        match self.ctx.host.agent_pool.acquire() {
+        self.set_slot(None);
+        match ctx.host.agent_pool.acquire() {
             SlotAcquisition::Acquired(slot) => {
-                self.agent.set_slot(Some(slot));
-                self.assess_before_opening();
+                self.set_slot(Some(slot));
+                self.assess_before_opening(ctx);
             }
-            SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting).await,
+            SlotAcquisition::Waiting(waiting) => self.wait_for_slot(waiting, ctx).await,
         }
     }
 
-    async fn wait_for_slot(&mut self, waiting: SlotWaiter) {
-        let attempt = self.agent.attempt;
+    async fn wait_for_slot(&mut self, waiting: SlotWaiter, ctx: &mut SessionContext) {
+        let attempt = self.attempt;
         let text = waiting.status_text();
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
-        self.ctx.tasks.spawn(async move {
+        ctx.tasks.spawn(async move {
             let news = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
@@ -72,63 +85,57 @@ impl SessionActor {
             };
             SessionInput::AgentTask(news)
         });
-        self.agent.state = AgentState::Waiting { cancel };
-        self.ctx.publish_output(&mut activity_action(Some(text)).into()).await;
+        self.state = AgentState::Waiting { cancel };
+        ctx.publish_output(&mut activity_action(Some(text)).into()).await;
     }
 
     /// Continues with the slot, or returns it if opening was cancelled meanwhile.
-    pub(super) async fn handle_slot_acquired(&mut self, attempt: u64, slot: AgentSlot) {
-        if attempt != self.agent.attempt {
-            return;
-        }
-        if let AgentState::Waiting { .. } = self.agent.state {
-            self.agent.slot = Some(slot);
-            self.assess_before_opening();
-        } else {
-            drop(slot);
-            self.handle_agent_closed().await;
-        }
+    pub(super) fn use_slot(&mut self, slot: AgentSlot, ctx: &mut SessionContext) -> Vec<SessionEffect> {
+        let AgentState::Waiting { .. } = self.state else { return self.finish_closing() };
+        self.slot = Some(slot);
+        self.assess_before_opening(ctx);
+        Vec::new()
     }
 
     /// Starts the agent with the folder configuration that applies.
-    pub(super) async fn start_agent(&mut self, folder: FolderSetup) {
-        let attempt = self.agent.attempt;
-        let Some(driver) = self.ctx.host.drivers.get(&self.ctx.session.session.provider).cloned() else {
-            let message = format!("This host does not offer the agent {:?}.", self.ctx.session.session.provider);
+    pub(super) async fn start(&mut self, folder: FolderSetup, machine: &TurnMachine, ctx: &mut SessionContext) {
+        let attempt = self.attempt;
+        let Some(driver) = ctx.host.drivers.get(&ctx.session.session.provider).cloned() else {
+            let message = format!("This host does not offer the agent {:?}.", ctx.session.session.provider);
             let result = Err(OpenError {
                 kind: hostler_driver::OpenErrorKind::ExecutableMissing,
                 message,
                 stderr: StderrTail::default(),
             });
-            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         };
         let info = driver.describe();
-        let facts = AgentSettings::for_new_agent(&self.ctx.session, &info.default_model);
-        let warm = (*self.machine.turn_phase() == TurnPhase::None).then(|| self.prewarm_spec(&*driver));
+        let facts = AgentSettings::for_new_agent(&ctx.session, &info.default_model);
+        let warm = (*machine.turn_phase() == TurnPhase::None).then(|| PrewarmSpec::new(&*driver, &ctx.session));
         let ahead = warm.is_some();
-        if !ahead && let Some(needed) = self.ctx.host.gateway.required_sign_in(&facts.model) {
+        if !ahead && let Some(needed) = ctx.host.gateway.required_sign_in(&facts.model) {
             // Without the sign-in the agent would start and then fail.
             let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
-            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
         let directories =
-            self.ctx.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
-        let checked = directories.map(|directory| self.ctx.host.resources.session_roots.check(&directory));
+            ctx.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
+        let checked = directories.map(|directory| ctx.host.resources.session_roots.check(&directory));
         if let Err(error) = checked.collect::<Result<(), _>>() {
             // The allowed directories have changed since the session was created, or a link has another target now.
             let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
-            self.ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
+            ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
-        let lease = self.ctx.host.gateway.lease(&self.ctx.session.uri, &self.ctx.session.chat_uri, &facts.model);
-        let permission_mode = config::agent_mode_name(self.configured_mode()).to_owned();
+        let lease = ctx.host.gateway.lease(&ctx.session.uri, &ctx.session.chat_uri, &facts.model);
+        let permission_mode = config::agent_mode_name(ctx.configured_mode()).to_owned();
         let spec = OpenSpec {
-            conversation: self.ctx.session.conversation_start(),
-            working_directory: self.ctx.session.working_directory().unwrap_or_default(),
+            conversation: ctx.session.conversation_start(),
+            working_directory: ctx.session.working_directory().unwrap_or_default(),
             model: lease.model.clone(),
             web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
@@ -137,11 +144,11 @@ impl SessionActor {
             additional_directories: facts.additional_directories.clone(),
             folder_configuration: folder.configuration.clone(),
             endpoint: lease.endpoint.clone(),
-            permission_gate: Arc::<SessionGate>::clone(&self.ctx.gate),
+            permission_gate: Arc::<SessionGate>::clone(&ctx.gate),
         };
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
-        self.ctx.tasks.spawn(async move {
+        ctx.tasks.spawn(async move {
             let news = tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentTaskEvent::OpenCancelled { attempt },
@@ -149,7 +156,7 @@ impl SessionActor {
             };
             SessionInput::AgentTask(news)
         });
-        self.agent.state = AgentState::Opening {
+        self.state = AgentState::Opening {
             cancel,
             settings: facts,
             permission_mode,
@@ -158,74 +165,71 @@ impl SessionActor {
             folder_setup: folder,
         };
         // Removes the folder rules of the previous agent.
-        self.ctx.gate.set_folder_rules(&[]);
+        ctx.gate.set_folder_rules(&[]);
         if ahead {
             return;
         }
-        self.ctx.publish_output(&mut activity_action(Some(format!("Starting {}", info.display_name))).into()).await;
+        ctx.publish_output(&mut activity_action(Some(format!("Starting {}", info.display_name))).into()).await;
     }
 
-    pub(super) async fn handle_agent_opened(&mut self, attempt: u64, result: Result<OpenedConnection, OpenError>) {
-        let meant = attempt == self.agent.attempt && self.machine.agent_phase() == AgentPhase::Opening;
+    pub(super) async fn finish_opening(
+        &mut self,
+        attempt: u64,
+        result: Result<OpenedConnection, OpenError>,
+        machine: &TurnMachine,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let meant = attempt == self.attempt && machine.agent_phase() == AgentPhase::Opening;
         let opened = match result {
             Ok(opened) => opened,
             Err(error) => {
                 if meant {
-                    self.agent.state = AgentState::None;
-                    self.clear_activity().await;
-                    self.drive(TurnInput::AgentOpenFailed(failure_from_open_error(error))).await;
-                } else if attempt == self.agent.attempt {
-                    self.handle_agent_closed().await;
+                    self.state = AgentState::None;
+                    ctx.clear_activity().await;
+                    return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(failure_from_open_error(error)))];
                 }
-                return;
+                return if attempt == self.attempt { self.finish_closing() } else { Vec::new() };
             }
         };
         if !meant {
             // Opening was cancelled just before it succeeded: the connection is closed.
-            self.ctx.tasks.spawn(async move {
+            ctx.tasks.spawn(async move {
                 opened.connection.close(CloseMode::Now).await;
                 SessionInput::AgentTask(AgentTaskEvent::Closed { attempt })
             });
-            return;
+            return Vec::new();
         }
         // Registered before it is announced: a client that sees the session may ask for its agent.
         let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
-        let status = AgentStatus { session: self.ctx.session.uri.to_string(), pid, version };
-        self.ctx.host.register_agent(&self.ctx.session.uri, status);
-        self.ctx.session.commands = commands;
+        let status = AgentStatus { session: ctx.session.uri.to_string(), pid, version };
+        ctx.host.register_agent(&ctx.session.uri, status);
+        ctx.session.commands = commands;
         // A prewarmed agent is announced with its first message.
-        let announced =
-            if *self.machine.turn_phase() == TurnPhase::None { Ok(()) } else { self.ctx.announce_session().await };
+        let announced = if *machine.turn_phase() == TurnPhase::None { Ok(()) } else { ctx.announce_session().await };
         if let Err(error) = announced {
-            self.ctx.host.unregister_agent(&self.ctx.session.uri);
+            ctx.host.unregister_agent(&ctx.session.uri);
             opened.connection.close(CloseMode::Now).await;
-            self.agent.state = AgentState::None;
-            self.ctx.publish_output(&mut activity_action(None).into()).await;
+            self.state = AgentState::None;
+            ctx.publish_output(&mut activity_action(None).into()).await;
             let failure = TurnErrorDetails { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
-            self.drive(TurnInput::AgentOpenFailed(failure)).await;
-            return;
+            return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(failure))];
         }
         if let (true, AgentState::Opening { folder_setup: folder, .. }) =
-            (opened.info.applied_configuration, &self.agent.state)
+            (opened.info.applied_configuration, &self.state)
         {
-            self.ctx.gate.set_folder_rules(&folder.rules);
+            ctx.gate.set_folder_rules(&folder.rules);
         }
-        self.set_live_agent(opened);
-        self.step_modes(ModeEvent::AgentOpened).await;
-        self.clear_activity().await;
-        self.drive(TurnInput::AgentOpened).await;
+        self.set_live(opened, ctx);
+        let mut effects = self.step_modes(ModeEvent::AgentOpened, ctx).await;
+        ctx.clear_activity().await;
+        effects.push(SessionEffect::Turn(TurnInput::AgentOpened));
+        effects
     }
 
-    pub(super) async fn clear_activity(&mut self) {
-        if self.ctx.session.chat.activity.is_some() {
-            self.ctx.publish_output(&mut activity_action(None).into()).await;
-        }
-    }
-
-    fn set_live_agent(&mut self, opened: OpenedConnection) {
+    fn set_live(&mut self, opened: OpenedConnection, ctx: &SessionContext) {
         let AgentState::Opening {
             settings: facts, permission_mode, lease, prewarm: warm, folder_setup: folder, ..
-        } = std::mem::take(&mut self.agent.state)
+        } = std::mem::take(&mut self.state)
         else {
             return;
         };
@@ -235,9 +239,9 @@ impl SessionActor {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == self.ctx.host.permissions.trust.version();
+        let assessed = warm.is_none() && as_decided && version == ctx.host.permissions.trust.version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
-        self.agent.state = AgentState::Live(LiveAgent {
+        self.state = AgentState::Live(LiveAgent {
             connection,
             events,
             settings: facts,
@@ -252,48 +256,37 @@ impl SessionActor {
     // ── Prewarmed agents ──────────────────────────────────────────────────────────────────────────────────────────
 
     /// Prewarms an agent when a client opens the session, if a slot is free.
-    pub(super) async fn prewarm_agent(&mut self) {
-        let absent = self.machine.agent_phase() == AgentPhase::Absent && self.machine.can_accept_turn();
-        if !self.ctx.host.agent_pool.config.prewarm || !absent || self.ctx.host.stop.is_cancelled() {
-            return;
+    pub(super) fn prewarm(&mut self, machine: &TurnMachine, ctx: &SessionContext) -> Vec<SessionEffect> {
+        let absent = machine.agent_phase() == AgentPhase::Absent && machine.can_accept_turn();
+        if !ctx.host.agent_pool.config.prewarm || !absent || ctx.host.stop.is_cancelled() {
+            return Vec::new();
         }
-        if let Some(slot) = self.ctx.host.agent_pool.try_acquire_prewarm() {
-            self.agent.set_slot(Some(slot));
-            self.drive(TurnInput::Prewarm).await;
-        }
-    }
-
-    pub(super) fn prewarm_spec(&self, driver: &dyn Driver) -> PrewarmSpec {
-        let working_directory = self.ctx.session.working_directory().unwrap_or_default();
-        let settings = driver.settings_fingerprint(&working_directory);
-        PrewarmSpec {
-            conversation: self.ctx.session.conversation_start(),
-            working_directory,
-            settings_fingerprint: settings,
-        }
+        let Some(slot) = ctx.host.agent_pool.try_acquire_prewarm() else { return Vec::new() };
+        self.set_slot(Some(slot));
+        vec![SessionEffect::Turn(TurnInput::Prewarm)]
     }
 
     /// Whether the agent is prewarmed and differs from one that would be opened now.
-    pub(super) fn is_prewarmed_stale(&self) -> bool {
-        let Some(facts) = self.agent.prewarm_spec() else { return false };
-        let driver = self.ctx.host.drivers.get(&self.ctx.session.session.provider);
-        driver.is_none_or(|driver| self.prewarm_spec(&**driver) != *facts)
+    pub(super) fn is_prewarmed_stale(&self, ctx: &SessionContext) -> bool {
+        let Some(spec) = self.prewarm_spec() else { return false };
+        let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+        driver.is_none_or(|driver| PrewarmSpec::new(&**driver, &ctx.session) != *spec)
     }
 
     /// Announces the session at the first message for a prewarmed agent.
-    pub(super) async fn use_prewarmed_agent(&mut self) -> Result<(), TurnErrorDetails> {
-        if !self.agent.clear_prewarm() {
+    pub(super) async fn use_prewarmed(&mut self, ctx: &mut SessionContext) -> Result<(), TurnErrorDetails> {
+        if !self.clear_prewarm() {
             return Ok(());
         }
-        let announced = self.ctx.announce_session().await;
+        let announced = ctx.announce_session().await;
         announced.map_err(|error| TurnErrorDetails {
             error_type: "store".to_owned(),
             message: error.to_string(),
             stderr: None,
         })?;
         // The resume token that the agent sent before the session was stored.
-        if let Some(token) = self.ctx.session.resume_token.clone() {
-            self.store_resume_token(token).await;
+        if let Some(token) = ctx.session.resume_token.clone() {
+            ctx.store_resume_token(token).await;
         }
         Ok(())
     }

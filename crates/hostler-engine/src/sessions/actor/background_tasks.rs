@@ -5,22 +5,25 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ahp_types::StateAction;
 use ahp_types::actions::ChatInputCompletedAction;
-use hostler_driver::ConnectionError;
+use ahp_types::{ActionOrigin, StateAction};
+use hostler_driver::{AgentConnection, ConnectionError};
 use hostler_files::{FileError, Roots};
 use tokio::sync::oneshot;
 
-use super::SessionActor;
-use super::background_work::{BackgroundContext, BackgroundEffect, BackgroundEvent, stop_question_removed};
+use super::agent::SessionAgent;
+use super::background_work::{
+    BackgroundContext, BackgroundEffect, BackgroundEvent, BackgroundTasks, stop_question_removed,
+};
+use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::session_change::SessionChange;
+use super::sub_agents::SubAgents;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
 use crate::sessions::background_on_stop::BackgroundOnStop;
 use crate::sessions::config;
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::session::Dispatch;
-use crate::sessions::turn::AgentPhase;
 
 /// Maximum size of the returned output, counted from the end.
 const MAX_BACKGROUND_OUTPUT_BYTES: u64 = 64 * 1024;
@@ -37,80 +40,93 @@ pub struct BackgroundOutput {
     pub truncated: bool,
 }
 
-impl SessionActor {
-    /// Passes an event to the background work and carries out the effects.
-    pub(super) async fn step_background(&mut self, event: BackgroundEvent) {
-        for effect in self.background_effects(event) {
+impl BackgroundTasks {
+    /// Passes an event and carries out the effects. `is_interrupting` is whether the agent's turn was just stopped.
+    pub(super) async fn step(
+        &mut self,
+        event: BackgroundEvent,
+        is_interrupting: bool,
+        sub_agents: &mut SubAgents,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let mut next = Vec::new();
+        for effect in self.effects_of(event, is_interrupting, sub_agents, ctx) {
             match effect {
                 BackgroundEffect::PublishInChat(action) => {
-                    self.ctx.publish_output(&mut action.into()).await;
+                    ctx.publish_output(&mut action.into()).await;
                 }
                 BackgroundEffect::PublishInSession(action) => {
-                    self.ctx.publish_session_action(action).await;
-                    self.ctx.update_summaries().await;
+                    ctx.publish_session_action(action).await;
+                    ctx.update_summaries().await;
                 }
-                BackgroundEffect::MoveToBackground(agent) => self.sub_agents.move_to_background(&agent),
-                BackgroundEffect::Stop(ids) => self.stop_background_tasks(ids),
-                BackgroundEffect::EndSubAgents => self.end_all_sub_agents().await,
+                BackgroundEffect::MoveToBackground(agent) => sub_agents.move_to_background(&agent),
+                BackgroundEffect::Stop(ids) => next.push(SessionEffect::StopTasks(ids)),
+                BackgroundEffect::EndSubAgents => next.extend(sub_agents.end_all(ctx).await),
             }
         }
+        next
     }
 
-    fn background_effects(&mut self, event: BackgroundEvent) -> Vec<BackgroundEffect> {
-        let own = self.ctx.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
-        let context = BackgroundContext {
-            session: &self.ctx.session,
-            on_stop: own.unwrap_or(self.ctx.host.settings.background_on_stop),
-            is_interrupting: self.machine.agent_phase() == AgentPhase::Interrupting,
-            now: self.ctx.host.clock.now_timestamp(),
-            sub_agent_chat: &|agent| self.sub_agents.chat_uri(agent).map(ToString::to_string),
-        };
-        self.background_tasks.on(event, &context)
-    }
-
-    /// Handles a person's answer to the session's question. `None` if another request is answered.
-    pub(super) async fn handle_stop_question_answer(
+    fn effects_of(
         &mut self,
-        dispatch: &Dispatch,
+        event: BackgroundEvent,
+        is_interrupting: bool,
+        sub_agents: &SubAgents,
+        ctx: &SessionContext,
+    ) -> Vec<BackgroundEffect> {
+        let own = ctx.session.config_value(config::BACKGROUND_ON_STOP).and_then(BackgroundOnStop::from_name);
+        let context = BackgroundContext {
+            session: &ctx.session,
+            on_stop: own.unwrap_or(ctx.host.settings.background_on_stop),
+            is_interrupting,
+            now: ctx.host.clock.now_timestamp(),
+            sub_agent_chat: &|agent| sub_agents.chat_uri(agent).map(ToString::to_string),
+        };
+        self.on(event, &context)
+    }
+
+    /// Accepts a person's answer to the session's question. `None` if another request is answered.
+    pub(super) async fn answer_stop_question(
+        &mut self,
         said: &ChatInputCompletedAction,
-    ) -> Option<Result<(), ActionRejection>> {
-        let chosen = match self.background_tasks.chosen_tasks(said)? {
+        origin: ActionOrigin,
+        sub_agents: &mut SubAgents,
+        ctx: &mut SessionContext,
+    ) -> Option<Result<Vec<SessionEffect>, ActionRejection>> {
+        let chosen = match self.chosen_tasks(said)? {
             Ok(chosen) => chosen,
             Err(error) => return Some(Err(error.into())),
         };
         let change = SessionChange::default()
-            .client_chat_action(StateAction::ChatInputCompleted(said.clone()), Some(dispatch.origin()))
+            .client_chat_action(StateAction::ChatInputCompleted(said.clone()), Some(origin))
             .session_action(stop_question_removed());
-        if let Err(error) = self.ctx.commit(change).await {
+        if let Err(error) = ctx.commit(change).await {
             return Some(Err(error.into()));
         }
-        self.step_background(BackgroundEvent::Answered(chosen)).await;
-        self.ctx.update_summaries().await;
-        Some(Ok(()))
+        let effects = self.step(BackgroundEvent::Answered(chosen), false, sub_agents, ctx).await;
+        ctx.update_summaries().await;
+        Some(Ok(effects))
     }
 
-    /// Stops pieces of work, one after the other.
-    pub(super) fn stop_background_tasks(&mut self, ids: Vec<String>) {
-        let Some((connection, _)) = self.agent.connection() else { return };
-        let session = Arc::clone(&self.ctx.session.uri);
-        self.ctx.host.tasks.spawn(async move {
-            for id in ids {
-                match connection.stop_task(&id).await {
-                    Ok(()) | Err(ConnectionError::RequestNotOpen) => {}
-                    Err(error) => tracing::warn!(session = &*session, id, %error, "failed to stop background work"),
-                }
-            }
-        });
+    /// The agent's connection, if it has this piece of work.
+    fn connection_of(&self, id: &str, agent: &SessionAgent) -> Result<Arc<dyn AgentConnection>, EngineError> {
+        let connection = agent.connection().filter(|_| self.contains(id));
+        connection.map(|(connection, _)| connection).ok_or_else(|| EngineError::BackgroundWorkNotFound(id.to_owned()))
     }
 
     /// Stops one piece of work on a client's request. Its effects arrive as events.
-    pub(super) fn stop_background_task(&mut self, id: String, reply: oneshot::Sender<StopTaskResult>) {
-        let connection = self.agent.connection().filter(|_| self.background_tasks.contains(&id));
-        let Some((connection, _)) = connection else {
-            let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id)));
-            return;
+    pub(super) fn stop_task(
+        &self,
+        id: String,
+        agent: &SessionAgent,
+        ctx: &SessionContext,
+        reply: oneshot::Sender<StopTaskResult>,
+    ) {
+        let connection = match self.connection_of(&id, agent) {
+            Ok(connection) => connection,
+            Err(error) => return drop(reply.send(Err(error))),
         };
-        self.ctx.host.tasks.spawn(async move {
+        ctx.host.tasks.spawn(async move {
             let stopped = connection.stop_task(&id).await.map_err(|error| match error {
                 ConnectionError::RequestNotOpen => EngineError::BackgroundWorkEnded(id.clone()),
                 other => EngineError::Agent(other),
@@ -121,29 +137,42 @@ impl SessionActor {
     }
 
     /// Reads the output of a piece of work for a client.
-    pub(super) fn read_background_output(
+    pub(super) fn read_output(
         &self,
-        id: &str,
+        id: String,
+        agent: &SessionAgent,
+        ctx: &SessionContext,
         reply: oneshot::Sender<Result<BackgroundOutput, EngineError>>,
     ) {
-        let connection = self.agent.connection().filter(|_| self.background_tasks.contains(id));
-        let Some((connection, _)) = connection else {
-            let _ = reply.send(Err(EngineError::BackgroundWorkNotFound(id.to_owned())));
-            return;
+        let connection = match self.connection_of(&id, agent) {
+            Ok(connection) => connection,
+            Err(error) => return drop(reply.send(Err(error))),
         };
-        let Some(path) = connection.task_output_path(id) else {
+        let Some(path) = connection.task_output_path(&id) else {
             let reason = "the agent did not report an output file".to_owned();
-            let _ = reply.send(Err(EngineError::BackgroundOutputUnavailable { id: id.to_owned(), reason }));
-            return;
+            return drop(reply.send(Err(EngineError::BackgroundOutputUnavailable { id, reason })));
         };
-        let id = id.to_owned();
-        self.ctx.host.tasks.spawn_blocking(move || {
+        ctx.host.tasks.spawn_blocking(move || {
             let output = read_file_tail(&path)
                 .map_err(|error| EngineError::BackgroundOutputUnavailable { id, reason: error.to_string() });
             // The requester may have disconnected.
             let _ = reply.send(output);
         });
     }
+}
+
+/// Stops pieces of work, one after the other.
+pub(super) fn stop_tasks(ids: Vec<String>, agent: &SessionAgent, ctx: &SessionContext) {
+    let Some((connection, _)) = agent.connection() else { return };
+    let session = Arc::clone(&ctx.session.uri);
+    ctx.host.tasks.spawn(async move {
+        for id in ids {
+            match connection.stop_task(&id).await {
+                Ok(()) | Err(ConnectionError::RequestNotOpen) => {}
+                Err(error) => tracing::warn!(session = &*session, id, %error, "failed to stop background work"),
+            }
+        }
+    });
 }
 
 /// The end of a regular file. A link must not point out of its directory or to a file of another name.

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
-use hostler_store::{Batch, BatchDurability, CatalogChange, StoreError};
+use hostler_rules::PermissionMode;
+use hostler_store::{AuditEntry, Batch, BatchDurability, CatalogChange, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::SessionInput;
 use super::publishing::SummaryPublisher;
 use crate::host::Host;
-use crate::permissions::session_gate::SessionGate;
+use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::ActionMapper;
+use crate::sessions::config;
 use crate::sessions::record::SessionRecord;
 use crate::sessions::session::Session;
 
@@ -28,6 +31,8 @@ pub(super) struct SessionContext {
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     pub(super) tasks: JoinSet<SessionInput>,
     pub(super) turn: RunningTurn,
+    /// Decisions of the gate that are not in the audit log yet.
+    pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
 }
 
 /// The running turn.
@@ -39,8 +44,28 @@ pub(super) struct RunningTurn {
     pub(super) started_at: Instant,
 }
 
+impl RunningTurn {
+    pub(super) fn duration_ms(&self) -> i64 {
+        i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
 impl SessionContext {
-    pub(super) fn new(host: Arc<Host>, session: Session, gate: Arc<SessionGate>) -> Self {
+    pub(super) fn new(host: Arc<Host>, session: Session) -> Self {
+        let driver = host.drivers.get(&session.session.provider);
+        let directories = GateDirectories {
+            working_directory: session.working_directory().unwrap_or_default(),
+            home: host.permissions.config.home_directory.clone(),
+            plans_directory: driver.and_then(|driver| driver.describe().plans_directory),
+            host_directories: host.permissions.config.host_directories.clone(),
+        };
+        let (gate, unwritten_decisions) = SessionGate::new(
+            directories,
+            Arc::clone(&host.permissions.rules),
+            configured_mode(&host, &session),
+            session.rules.clone(),
+            Arc::clone(&host.clock),
+        );
         Self {
             host,
             session,
@@ -48,7 +73,13 @@ impl SessionContext {
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
             turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
+            unwritten_decisions,
         }
+    }
+
+    /// The permission mode of the session's configuration.
+    pub(super) fn configured_mode(&self) -> PermissionMode {
+        configured_mode(&self.host, &self.session)
     }
 
     /// A batch of this session; in memory only while the session is provisional.
@@ -73,6 +104,11 @@ impl SessionContext {
             Err(error) => tracing::error!(%error, "failed to encode a host record; skipped"),
         }
     }
+}
+
+fn configured_mode(host: &Host, session: &Session) -> PermissionMode {
+    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+    config::parse_mode(name, host.permissions.config.allow_bypass)
 }
 
 /// The catalog row of a session.

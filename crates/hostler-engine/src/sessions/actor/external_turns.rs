@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::task::AbortHandle;
 use uuid::Uuid;
 
+use super::effect::SessionEffect;
 use super::external_sync::{ExternalSync, PassResult, SyncEffect, SyncEvent};
 use super::session_change::{ActionTarget, SessionChange};
 use super::{SessionActor, SessionInput};
@@ -59,8 +60,6 @@ pub(super) struct SyncedTranscript {
     is_queue_released: bool,
     /// Whether the conversation has continued without the agent.
     pub(super) agent_is_stale: bool,
-    /// Number of commands that the agent has received and that the transcript did not show yet.
-    pub(super) own_commands: usize,
     /// Whether the last delivered prompt was in the transcript at the last sync.
     pub(super) delivered_prompt: DeliveredPrompt,
 }
@@ -108,12 +107,12 @@ impl SessionActor {
                     }
                     if queue {
                         self.external.is_queue_released = true;
-                        let queue = self.queue_changed_input(false);
-                        self.drive(queue).await;
+                        self.perform(vec![SessionEffect::QueueChanged { resume: false }]).await;
                         self.external.is_queue_released = false;
                     }
                     for dispatch in held {
-                        self.accept_dispatch(dispatch).await;
+                        let effects = self.handle_dispatch(dispatch).await;
+                        self.perform(effects).await;
                     }
                 }
             }
@@ -139,7 +138,7 @@ impl SessionActor {
             session: self.ctx.session.clone(),
             transcript_store,
             conversation,
-            own_commands: self.external.own_commands,
+            own_commands: self.agent.own_commands,
         };
         self.ctx.tasks.spawn(async move { SessionInput::SyncPassed(Box::new(request.run(transcript).await)) });
     }
@@ -156,8 +155,8 @@ impl SessionActor {
                 Some(Ok(input)) = self.ctx.tasks.join_next() => input,
             };
             let is_passed = matches!(input, SessionInput::SyncPassed(_));
-            // Only inputs of the mailbox end the session.
-            let _ = self.handle_input(input).await;
+            let effects = self.handle_input(input).await;
+            self.perform(effects).await;
             if is_passed {
                 return;
             }
@@ -213,7 +212,7 @@ impl SessionActor {
     pub(super) async fn retire_stale_agent(&mut self) {
         let waits = matches!(self.machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
         if self.external.agent_is_stale && waits && *self.machine.turn_phase() == TurnPhase::None {
-            self.drive(TurnInput::RetireAgent).await;
+            self.perform(vec![SessionEffect::Turn(TurnInput::RetireAgent)]).await;
         }
     }
 
@@ -258,7 +257,7 @@ impl SessionActor {
             }
             self.ctx.mark_unread().await;
         }
-        (self.ctx.session.synced_through, self.external.own_commands) = (synced_through, own_commands);
+        (self.ctx.session.synced_through, self.agent.own_commands) = (synced_through, own_commands);
         let (abandoned, none) = (Value::from(abandoned), Value::Array(Vec::new()));
         if *self.ctx.session.hostler_meta(ABANDONED_TURNS_KEY).unwrap_or(&none) != abandoned {
             self.ctx.publish_session_meta(ABANDONED_TURNS_KEY, abandoned).await;

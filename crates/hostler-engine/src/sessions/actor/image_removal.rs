@@ -1,13 +1,21 @@
 //! Removes images from a conversation, so that it can continue without them.
 //!
-//! A component like the turn machine: no clock, no I/O, no channels. The transcript is changed while no process runs the
+//! A component like the turn machine: its decisions have no clock, no I/O and no channels. The transcript is changed while no process runs the
 //! conversation: an idle agent is closed first, and a turn that is accepted meanwhile waits, as it waits for any close.
 
+use ahp_types::StateAction;
 use hostler_driver::{ImageSelection, RemoveImagesError};
+use tokio::sync::oneshot;
 
+use super::SessionInput;
+use super::agent::AgentTaskEvent;
+use super::context::SessionContext;
+use super::effect::SessionEffect;
+use super::session_change::SessionChange;
 use crate::EngineError;
+use crate::attachments::images_removed_action;
 use crate::sessions::session::Session;
-use crate::sessions::turn::{AgentPhase, TurnMachine};
+use crate::sessions::turn::{AgentPhase, TurnInput, TurnMachine};
 
 #[cfg(test)]
 mod tests;
@@ -53,10 +61,9 @@ impl ImageRemovalError {
     }
 }
 
-/// What the component reads.
+/// What the component reads besides the session.
 #[derive(Clone, Copy)]
-pub(super) struct ImageRemovalContext<'a> {
-    pub(super) session: &'a Session,
+pub(super) struct ImageRemovalFacts<'a> {
     pub(super) machine: &'a TurnMachine,
     pub(super) has_background_work: bool,
     /// Whether a process of the agent may still exist.
@@ -109,18 +116,19 @@ impl<R> ImageRemoval<R> {
     pub(super) fn on(
         &mut self,
         event: ImageRemovalEvent<R>,
-        context: ImageRemovalContext<'_>,
+        session: &Session,
+        facts: ImageRemovalFacts<'_>,
     ) -> Vec<ImageRemovalEffect<R>> {
         match event {
-            ImageRemovalEvent::Requested { images, requester } => match self.check(context) {
+            ImageRemovalEvent::Requested { images, requester } => match self.check(session, facts) {
                 Ok(()) => {
                     self.pending = Some((images, requester));
                     vec![ImageRemovalEffect::BlockAgent]
                 }
                 Err(error) => vec![ImageRemovalEffect::Refuse(requester, error)],
             },
-            ImageRemovalEvent::AgentBlocked => match context.machine.agent_phase() {
-                AgentPhase::Closing if context.has_process => Vec::new(),
+            ImageRemovalEvent::AgentBlocked => match facts.machine.agent_phase() {
+                AgentPhase::Closing if facts.has_process => Vec::new(),
                 AgentPhase::Closing => self.remove(),
                 _ => self.refuse(ImageRemovalError::AgentBusy),
             },
@@ -139,17 +147,17 @@ impl<R> ImageRemoval<R> {
         }
     }
 
-    fn check(&self, context: ImageRemovalContext<'_>) -> Result<(), ImageRemovalError> {
-        if context.session.chat.active_turn.is_some() || !context.machine.can_accept_turn() {
+    fn check(&self, session: &Session, facts: ImageRemovalFacts<'_>) -> Result<(), ImageRemovalError> {
+        if session.chat.active_turn.is_some() || !facts.machine.can_accept_turn() {
             return Err(ImageRemovalError::TurnActive);
         }
-        if context.has_background_work {
+        if facts.has_background_work {
             return Err(ImageRemovalError::BackgroundWork);
         }
         if self.pending.is_some() {
             return Err(ImageRemovalError::InProgress);
         }
-        if context.session.resume_token.is_none() {
+        if session.resume_token.is_none() {
             return Err(ImageRemovalError::NoConversation);
         }
         Ok(())
@@ -166,5 +174,51 @@ impl<R> ImageRemoval<R> {
     fn refuse(&mut self, error: ImageRemovalError) -> Vec<ImageRemovalEffect<R>> {
         let requester = self.pending.take().map(|(_, requester)| requester);
         requester.map(|requester| ImageRemovalEffect::Refuse(requester, error)).into_iter().collect()
+    }
+}
+
+impl ImageRemoval<oneshot::Sender<ImageRemovalResult>> {
+    /// Passes an event and carries out the effects.
+    pub(super) async fn step(
+        &mut self,
+        event: ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>,
+        ctx: &mut SessionContext,
+        facts: ImageRemovalFacts<'_>,
+    ) -> Vec<SessionEffect> {
+        let mut effects = Vec::new();
+        for effect in self.on(event, &ctx.session, facts) {
+            match effect {
+                ImageRemovalEffect::BlockAgent => effects.extend([
+                    SessionEffect::Turn(if facts.has_process {
+                        TurnInput::RetireAgent
+                    } else {
+                        TurnInput::BlockOpening
+                    }),
+                    SessionEffect::ImageRemoval(ImageRemovalEvent::AgentBlocked),
+                ]),
+                ImageRemovalEffect::Remove(images) => {
+                    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+                    let changing = match (driver, &ctx.session.resume_token) {
+                        (Some(driver), Some(token)) => driver.remove_images(token, images),
+                        _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),
+                    };
+                    ctx.tasks.spawn(async move {
+                        SessionInput::AgentTask(AgentTaskEvent::ImagesRemoved { result: changing.await })
+                    });
+                }
+                ImageRemovalEffect::Record { images, count, requester } => {
+                    let meta = images_removed_action(&ctx.session.session, &ctx.session.chat, images);
+                    let change = SessionChange::default().session_action(StateAction::SessionMetaChanged(meta));
+                    // The transcript is changed even if the commit fails; then only the count of carried images is too
+                    // high.
+                    let result = ctx.commit(change).await.map(|()| count).map_err(EngineError::from);
+                    // The requester may have disconnected.
+                    let _ = requester.send(result);
+                }
+                ImageRemovalEffect::Refuse(requester, error) => drop(requester.send(Err(error.into()))),
+                ImageRemovalEffect::UnblockAgent => effects.push(SessionEffect::Turn(TurnInput::AgentClosed)),
+            }
+        }
+        effects
     }
 }

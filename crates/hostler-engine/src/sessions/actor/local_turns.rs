@@ -12,14 +12,16 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
+use super::context::SessionContext;
 use super::dispatch::MAX_TITLE_BYTES;
-use super::{SessionActor, SessionInput};
+use super::effect::SessionEffect;
+use super::input::SessionInput;
 use crate::clock::ClockExt as _;
 use crate::permissions::session_gate::summarize_input;
-use crate::sessions::action_mapper::{ActionBuffer, LOCAL_COMMAND_TOOL, TurnErrorDetails};
+use crate::sessions::action_mapper::{ActionBuffer, LOCAL_COMMAND_TOOL};
 use crate::sessions::local_command::{self, LocalCommand, OutputTail};
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::turn::{TurnInput, TurnPhase};
+use crate::sessions::turn::{TurnInput, TurnMachine, TurnPhase};
 use crate::terminals::ToolCallTerminal;
 use crate::terminals::command_runner::{CommandExit, CommandProgram, CommandSpec, CommandStartError, RunningCommand};
 
@@ -32,8 +34,11 @@ const MAX_LINES_PER_READ: usize = 10_000;
 /// The decider in the audit log for a queued command, whose client is no longer known.
 const QUEUE_AUDIT_NAME: &str = "queue";
 
-/// A running command.
-pub(super) struct LocalCommandRun {
+/// The running local commands.
+#[derive(Default)]
+pub(super) struct LocalCommands(Vec<LocalCommandRun>);
+
+struct LocalCommandRun {
     turn: String,
     cancel: CancellationToken,
 }
@@ -54,94 +59,69 @@ enum LocalCommandState {
     Stopped,
 }
 
-impl SessionActor {
-    /// Checks whether a local command can be carried out.
-    pub(super) fn check_local_command(&self, message: &Message) -> Result<(), ActionRejection> {
-        local_command::validate(self.ctx.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
+impl LocalCommands {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// The input for an accepted message: a turn of the agent, or a local turn.
-    pub(super) fn build_accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
-        match self.ctx.host.local_command(text) {
-            Some(_) => TurnInput::AcceptedLocal(turn),
-            None => TurnInput::Accepted { turn, preparation: self.agent_preparation() },
-        }
-    }
-
-    /// Starts a local turn. `true` if it ends at once.
-    pub(super) async fn run_local_turn(&mut self, turn: &str) -> bool {
+    /// Starts a local turn.
+    pub(super) async fn run(&mut self, turn: String, ctx: &mut SessionContext) -> Vec<SessionEffect> {
         // A session with a turn is announced, even without an agent.
-        if let Err(error) = self.ctx.announce_session().await {
-            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to announce session");
+        if let Err(error) = ctx.announce_session().await {
+            tracing::error!(session = &*ctx.session.uri, %error, "failed to announce session");
         }
-        let text =
-            self.ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
-        match text.and_then(|text| self.ctx.host.local_command(text)) {
-            Some(LocalCommand::Shell(line)) => self.run_local_command(turn, line).await,
-            Some(LocalCommand::Rename(title)) => {
-                self.rename_session(title).await;
-                true
+        let text = ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
+        match text.and_then(|text| ctx.host.local_command(text)) {
+            Some(LocalCommand::Shell(line)) => {
+                if !self.start(&turn, line, ctx).await {
+                    return Vec::new();
+                }
             }
-            None => true,
+            Some(LocalCommand::Rename(title)) => ctx.rename_session(title).await,
+            None => {}
         }
+        vec![SessionEffect::Turn(TurnInput::LocalFinished(turn))]
     }
 
-    async fn rename_session(&mut self, title: String) {
-        let said = if title.is_empty() {
-            "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
-        } else {
-            match self.set_title(title.clone()).await {
-                Ok(()) => format!("Renamed to {title:?}."),
-                Err(error) => format!("Not renamed: {error}"),
-            }
-        };
-        let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
-            transcript.add_notice(said, &mut output);
-        }
-        self.ctx.publish_output(&mut output).await;
-        self.ctx.update_summaries().await;
-    }
-
-    async fn run_local_command(&mut self, turn: &str, line: String) -> bool {
+    /// Starts a command. `true` if it ends at once.
+    async fn start(&mut self, turn: &str, line: String, ctx: &mut SessionContext) -> bool {
         let call = format!("local-{turn}");
         let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
         let input: Arc<RawValue> = input.into();
-        let denied = self.ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
-        let who = self.ctx.turn.client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
-        self.ctx
-            .write_audit(vec![AuditEntry {
-                at_ms: self.ctx.host.clock.now_ms(),
-                decided_by: if denied.is_some() { "rule".to_owned() } else { who },
-                tool_call_id: call.clone(),
-                tool: LOCAL_COMMAND_TOOL.to_owned(),
-                input: summarize_input(input.get()),
-                sub_agent: None,
-                decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
-                reason: Some(denied.clone().unwrap_or_else(|| "Command of a user.".to_owned())),
-            }])
-            .await;
+        let denied = ctx.gate.user_command_denial(LOCAL_COMMAND_TOOL, input.get());
+        let who = ctx.turn.client_id.take().unwrap_or_else(|| QUEUE_AUDIT_NAME.to_owned());
+        ctx.write_audit(vec![AuditEntry {
+            at_ms: ctx.host.clock.now_ms(),
+            decided_by: if denied.is_some() { "rule".to_owned() } else { who },
+            tool_call_id: call.clone(),
+            tool: LOCAL_COMMAND_TOOL.to_owned(),
+            input: summarize_input(input.get()),
+            sub_agent: None,
+            decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
+            reason: Some(denied.clone().unwrap_or_else(|| "Command of a user.".to_owned())),
+        }])
+        .await;
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
+        if let Some(transcript) = ctx.turn.mapper.as_mut() {
             transcript.start_local_command(&call, &line, input, &mut output);
         }
-        self.ctx.publish_output(&mut output).await;
+        ctx.publish_output(&mut output).await;
         if let Some(why) = denied {
-            self.publish_command_end(turn, None, why, None).await;
+            ctx.publish_command_end(turn, None, why, None).await;
             return true;
         }
-        let directory = self.ctx.session.working_directory().unwrap_or_default();
+        let directory = ctx.session.working_directory().unwrap_or_default();
         let spec = CommandSpec { program: CommandProgram::Shell(line.clone()), directory: directory.clone() };
         let claim = TerminalSessionClaim {
-            session: self.ctx.session.uri.to_string(),
-            chat: self.ctx.session.chat_uri.to_string(),
+            session: ctx.session.uri.to_string(),
+            chat: ctx.session.chat_uri.to_string(),
             turn_id: Some(turn.to_owned()),
             tool_call_id: Some(call),
         };
         let stop = CancellationToken::new();
-        self.local_commands.push(LocalCommandRun { turn: turn.to_owned(), cancel: stop.clone() });
-        let (host, turn) = (Arc::clone(&self.ctx.host), turn.to_owned());
-        self.ctx.tasks.spawn(async move {
+        self.0.push(LocalCommandRun { turn: turn.to_owned(), cancel: stop.clone() });
+        let (host, turn) = (Arc::clone(&ctx.host), turn.to_owned());
+        ctx.tasks.spawn(async move {
             let (printer, state) = match host.command_runner.start(spec).await {
                 Ok(running) => {
                     (host.open_tool_call_terminal(claim, &line, &directory).await, LocalCommandState::Running(running))
@@ -154,40 +134,76 @@ impl SessionActor {
     }
 
     /// Handles output or the end of a command.
-    pub(super) async fn handle_local_command_event(&mut self, news: LocalCommandEvent) {
-        let LocalCommandEvent { turn, output: tail, printer, state } = news;
-        let Some(run) = self.local_commands.iter().find(|run| run.turn == turn) else { return };
+    pub(super) async fn step(
+        &mut self,
+        event: LocalCommandEvent,
+        machine: &TurnMachine,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let LocalCommandEvent { turn, output: tail, printer, state } = event;
+        let Some(run) = self.0.iter().find(|run| run.turn == turn) else { return Vec::new() };
+        let is_shown = matches!(machine.turn_phase(), TurnPhase::Local(running) if *running == turn);
         let stop = run.cancel.clone();
         let (end, printed, terminal) = match state {
             LocalCommandState::Running(running) => {
                 let (text, terminal, of) = (tail.preview(), printer.as_ref().map(ToolCallTerminal::link), turn.clone());
-                self.ctx.tasks.spawn(async move {
+                ctx.tasks.spawn(async move {
                     SessionInput::LocalCommand(read_output(turn, tail, printer, running, stop).await)
                 });
-                return self.publish_command_output(&of, text, terminal).await;
+                if is_shown {
+                    ctx.publish_command_output(&of, text, terminal).await;
+                }
+                return Vec::new();
             }
             LocalCommandState::Ended(end) => (Some(end), tail.into_text(), printer.map(|printer| printer.finish(end))),
             LocalCommandState::NotStarted(error) => (None, error.to_string(), None),
             LocalCommandState::Stopped => (None, String::new(), None),
         };
-        self.local_commands.retain(|run| run.turn != turn);
-        if matches!(self.machine.turn_phase(), TurnPhase::Local(running) if *running == turn) {
-            self.publish_command_end(&turn, end, printed, terminal).await;
-            self.drive(TurnInput::LocalFinished(turn)).await;
+        self.0.retain(|run| run.turn != turn);
+        if !is_shown {
+            return Vec::new();
         }
+        ctx.publish_command_end(&turn, end, printed, terminal).await;
+        vec![SessionEffect::Turn(TurnInput::LocalFinished(turn))]
+    }
+
+    /// Stops all commands and their process trees.
+    pub(super) fn stop(&self) {
+        self.0.iter().for_each(|run| run.cancel.cancel());
+    }
+}
+
+impl SessionContext {
+    /// Checks whether a local command can be carried out.
+    pub(super) fn check_local_command(&self, message: &Message) -> Result<(), ActionRejection> {
+        local_command::validate(self.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
+    }
+
+    async fn rename_session(&mut self, title: String) {
+        let said = if title.is_empty() {
+            "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
+        } else {
+            match self.set_title(title.clone()).await {
+                Ok(()) => format!("Renamed to {title:?}."),
+                Err(error) => format!("Not renamed: {error}"),
+            }
+        };
+        let mut output = ActionBuffer::default();
+        if let Some(transcript) = self.turn.mapper.as_mut() {
+            transcript.add_notice(said, &mut output);
+        }
+        self.publish_output(&mut output).await;
+        self.update_summaries().await;
     }
 
     /// Publishes recent output. It is not stored, because the end of the command repeats it.
     async fn publish_command_output(&mut self, of: &str, text: String, terminal: Option<ToolResultContent>) {
-        if !matches!(self.machine.turn_phase(), TurnPhase::Local(turn) if turn == of) {
-            return;
-        }
         let call = format!("local-{of}");
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.ctx.turn.mapper.as_ref() {
+        if let Some(transcript) = self.turn.mapper.as_ref() {
             transcript.update_local_command(&call, text, terminal, &mut output);
         }
-        self.ctx.publish_transient(output).await;
+        self.publish_transient(output).await;
     }
 
     async fn publish_command_end(
@@ -198,15 +214,10 @@ impl SessionActor {
         terminal: Option<ToolResultContent>,
     ) {
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.ctx.turn.mapper.as_mut() {
+        if let Some(transcript) = self.turn.mapper.as_mut() {
             transcript.end_local_command(&format!("local-{turn}"), end, printed, terminal, &mut output);
         }
-        self.ctx.publish_output(&mut output).await;
-    }
-
-    /// Stops all commands and their process trees.
-    pub(super) fn stop_local_commands(&mut self) {
-        self.local_commands.iter().for_each(|run| run.cancel.cancel());
+        self.publish_output(&mut output).await;
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod agent;
 mod agent_events;
+mod agent_prompts;
 mod agent_requests;
 mod agent_settings;
 mod agent_start;
@@ -29,6 +30,7 @@ mod budget_view;
 mod completion_context;
 mod context;
 mod dispatch;
+mod effect;
 mod external_sync;
 mod external_turns;
 mod folder_assessment;
@@ -36,6 +38,7 @@ mod folder_trust;
 mod idle_timer;
 mod image_removal;
 mod importer;
+mod input;
 mod local_turns;
 mod message_delivery;
 mod pending_messages;
@@ -43,6 +46,7 @@ mod permission_mode;
 mod presence;
 mod publishing;
 mod session_change;
+mod session_handle;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
@@ -51,287 +55,77 @@ mod turn_lifecycle;
 mod turn_resume;
 mod unload;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ahp_types::StateAction;
+use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use futures::StreamExt as _;
-use hostler_driver::{AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, TranscriptStoreError};
-use hostler_store::AuditEntry;
+use hostler_driver::{CloseMode, DriverEvent, Transcript};
 use tokio::sync::{mpsc, oneshot};
 
-use self::agent::{AgentTaskEvent, SessionAgent};
-use self::agent_requests::PreparedRequest;
+use self::agent::{AgentState, SessionAgent};
+use self::agent_events::{MAX_MERGED_EVENTS, route_event};
 pub use self::background_tasks::BackgroundOutput;
-use self::background_tasks::StopTaskResult;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
 use self::context::SessionContext;
 pub(crate) use self::context::build_catalog_put;
+use self::effect::SessionEffect;
 pub(crate) use self::external_sync::EXTERNAL_SYNC_POLL_INTERVAL;
 use self::external_sync::SyncEvent;
 use self::external_turns::SyncedTranscript;
-use self::folder_trust::FolderTrust;
+use self::folder_assessment::FolderFacts;
+use self::folder_trust::{FolderEvent, FolderTrust};
 use self::idle_timer::IdleTimerEvent;
 pub use self::image_removal::ImageRemovalError;
-use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalResult};
+use self::image_removal::{ImageRemoval, ImageRemovalEvent, ImageRemovalFacts, ImageRemovalResult};
 use self::importer::Importer;
-use self::local_turns::{LocalCommandEvent, LocalCommandRun};
-use self::pending_messages::PendingMessages;
-use self::permission_mode::ModeChanges;
-use self::sub_agents::ActiveSubAgents;
+pub(crate) use self::input::{SessionInput, SubscribeOutcome, SubscribeRequest};
+use self::local_turns::LocalCommands;
+use self::pending_messages::{MessageEvent, PendingMessages};
+pub(crate) use self::session_handle::{SessionHandle, SessionSource};
+use self::sub_agents::SubAgents;
 use self::unload::Quiescence;
-pub(crate) use self::unload::{DisposeFailure, DisposeResult, DisposedSession};
-use crate::EngineError;
-use crate::attachments::ChatView;
-use crate::clients::broadcaster::Subscriber;
+pub(crate) use self::unload::{DisposeFailure, DisposedSession};
 use crate::clients::completion::CompletionContext;
-use crate::external_sessions::{ExternalSession, ImportBatch, SyncPass};
 use crate::host::Host;
 use crate::permissions::pending_requests::PendingRequests;
-use crate::permissions::session_gate::{GateDirectories, SessionGate};
-use crate::sessions::action_mapper::TurnErrorDetails;
-use crate::sessions::config;
-use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
-use crate::sessions::restore;
+use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails};
+use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::{Dispatch, Session};
-use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
-
-/// Maximum number of inputs that wait for one session.
-const MAILBOX_CAPACITY: usize = 256;
+use crate::sessions::turn::{AgentPhase, TurnEffect, TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 
 /// How often a stopping session tries to store the end of its turn.
 const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
-/// Inputs of a session's actor.
-pub(crate) enum SessionInput {
-    /// A client's action.
-    Dispatch(Box<Dispatch>),
-    /// A client subscribes to a channel.
-    Subscribe(SubscribeRequest),
-    /// Asks whether a channel belongs to this session.
-    HasChannel(String, oneshot::Sender<bool>),
-    /// Asks for the current state of a chat.
-    ViewChat(String, oneshot::Sender<Option<ChatView>>),
-    /// The session summary is due for publication.
-    PublishSummary,
-    /// The time for a client to reconnect is over.
-    ClientReconnectTimeout(String),
-    /// A client has left the session.
-    ClientLeft(String),
-    /// An event of the agent.
-    AgentEvent(DriverEvent),
-    /// A task for the agent has finished.
-    AgentTask(AgentTaskEvent),
-    /// The gate has made a decision.
-    GateDecided(AuditEntry),
-    /// The host's rules have changed.
-    RulesChanged,
-    /// A trust decision was made.
-    TrustChanged,
-    /// The idle window has ended, or the pool needs the agent's slot.
-    IdleTimer(IdleTimerEvent),
-    /// What is displayed with a request was read, or its time limit is over.
-    RequestPrepared(Box<PreparedRequest>),
-    /// The unattended policy answers a request.
-    RequestTimedOut(AgentRequestId),
-    /// Usage, limits or waits for limits have changed.
-    BudgetChanged,
-    /// The totals are due for publication.
-    PublishBudget,
-    /// Starting a queued message failed; try again.
-    RetryQueue,
-    /// Storing the turn's end failed; try again.
-    RetryTurnEnd(String, TurnEndReason<TurnErrorDetails>),
-    /// Storing the ends of sub-agents failed; try again.
-    RetrySubAgentEnds,
-    /// Stops a piece of background work.
-    StopBackgroundTask(String, oneshot::Sender<StopTaskResult>),
-    /// Reads the output of a piece of background work.
-    ReadBackgroundOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
-    /// Removes images from the conversation.
-    RemoveImages(ImageSelection, oneshot::Sender<ImageRemovalResult>),
-    /// Asks for the completion context of a chat.
-    CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
-    /// Output or end of a local command.
-    LocalCommand(LocalCommandEvent),
-    /// A timer of the transcript sync has elapsed.
-    Sync(Box<SyncEvent<Dispatch>>),
-    /// A pass of the transcript sync has ended, or failed.
-    SyncPassed(Box<Result<SyncPass, TranscriptStoreError>>),
-    /// Older turns were loaded from the transcript, or loading failed.
-    OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
-    /// Retries the import of older turns.
-    RetryImport,
-    /// The transcript has changed; its current metadata.
-    TranscriptChanged(Box<ExternalConversation>),
-    /// A person sets or removes the session's tag.
-    SetTag(Option<String>, oneshot::Sender<Result<(), EngineError>>),
-    /// The git branch of the directory was read.
-    GitBranchRead(Option<String>),
-    /// Deletes the session.
-    Dispose(oneshot::Sender<DisposeResult>),
-    /// The host is shutting down.
-    Shutdown(oneshot::Sender<()>),
-}
-
-/// A subscription request for the actor.
-pub(crate) struct SubscribeRequest {
-    pub(crate) channel: String,
-    pub(crate) extent: SnapshotTurns,
-    pub(crate) subscriber: Subscriber,
-    pub(crate) token: u64,
-    /// What was read from the store for the snapshot.
-    pub(crate) prepared: PreparedTurns,
-    pub(crate) reply: oneshot::Sender<Result<SubscribeOutcome, EngineError>>,
-}
-
-/// Result of a subscription request.
-pub(crate) enum SubscribeOutcome {
-    /// The snapshot is in the subscriber's queue.
-    Subscribed,
-    /// This part has to be read from the store first; then the request is repeated.
-    ReadFirst(StoredPart, PreparedTurns),
-}
-
-/// The source of a session.
-#[derive(Clone)]
-pub(crate) enum SessionSource {
-    /// Newly created.
-    Provisional(Box<Session>),
-    /// In the store.
-    Stored { uri: Arc<str>, listed: bool },
-    /// Only in an agent's transcripts.
-    External { uri: Arc<str>, external: Box<ExternalSession> },
-}
-
-impl SessionInput {
-    /// Whether the input comes from the agent or a person; it restarts the window of an agent with a pending request.
-    fn is_activity(&self) -> bool {
-        matches!(self, Self::Dispatch(_) | Self::AgentEvent(_))
-    }
-}
-
-impl SessionSource {
-    fn uri(&self) -> &Arc<str> {
-        match self {
-            Self::Provisional(session) => &session.uri,
-            Self::Stored { uri, .. } | Self::External { uri, .. } => uri,
-        }
-    }
-}
-
-/// A handle to a session's actor.
-#[derive(Clone)]
-pub(crate) struct SessionHandle {
-    mailbox: mpsc::Sender<SessionInput>,
-}
-
-impl SessionHandle {
-    /// Starts an actor. It ends after a dispose, an unload or a shutdown.
-    pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
-        let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
-        let task_host = Arc::clone(host);
-        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
-        Self { mailbox }
-    }
-
-    /// Sends without waiting. `false` if the mailbox is full or the actor has ended.
-    pub(crate) fn try_send(&self, input: SessionInput) -> bool {
-        self.mailbox.try_send(input).is_ok()
-    }
-
-    /// Whether no other handle can send inputs.
-    fn is_last_handle(&self) -> bool {
-        self.mailbox.strong_count() == 1
-    }
-
-    pub(crate) async fn send(&self, input: SessionInput) -> Result<(), EngineError> {
-        self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
-    }
-}
-
 async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
-    let (session, restored, transcript) = match origin {
-        SessionSource::Provisional(session) => (*session, false, None),
-        SessionSource::Stored { uri, listed } => match load_session(&host, &uri, listed).await {
-            Ok(session) => (session, true, None),
-            Err(error) => {
-                return unload::unload_unopened(&host, inputs, SessionSource::Stored { uri, listed }, &error).await;
-            }
-        },
-        SessionSource::External { uri, external: found } => match importer::import_session(&host, &uri, &found).await {
-            Ok((session, transcript)) => (session, true, Some(transcript)),
-            Err(error) => {
-                return unload::unload_unopened(
-                    &host,
-                    inputs,
-                    SessionSource::External { uri, external: found },
-                    &error,
-                )
-                .await;
-            }
-        },
+    let (session, transcript) = match origin.open(&host).await {
+        Ok(opened) => opened,
+        Err(error) => return unload::unload_unopened(&host, inputs, origin, &error).await,
     };
-    let provider = host.drivers.get(&session.session.provider);
-    let places = GateDirectories {
-        working_directory: session.working_directory().unwrap_or_default(),
-        home: host.permissions.config.home_directory.clone(),
-        plans_directory: provider.and_then(|driver| driver.describe().plans_directory),
-        host_directories: host.permissions.config.host_directories.clone(),
-    };
-    let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    let mode = config::parse_mode(name, host.permissions.config.allow_bypass);
-    let (gate, decisions) = SessionGate::new(
-        places,
-        Arc::clone(&host.permissions.rules),
-        mode,
-        session.rules.clone(),
-        Arc::clone(&host.clock),
-    );
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
-    let head = session.queued_messages().first().map(|message| message.id.clone());
-    let mut actor = SessionActor {
-        ctx: SessionContext::new(host, session, gate),
-        unwritten_decisions: decisions,
-        pending_requests: PendingRequests::default(),
-        background_tasks: BackgroundTasks::default(),
-        sub_agents: ActiveSubAgents::default(),
-        folder_trust: FolderTrust::default(),
-        pending_messages: PendingMessages::default(),
-        image_removal: ImageRemoval::default(),
-        external: SyncedTranscript::default(),
-        importer: Importer::default(),
-        mode_changes: ModeChanges::default(),
-        machine: TurnMachine::restored(head),
-        agent: SessionAgent::default(),
-        local_commands: Vec::new(),
-        budget_view: BudgetView::default(),
-    };
-    if restored {
-        actor.ctx.summary.published = Some(actor.ctx.session.summary());
-        actor.step_background(BackgroundEvent::AgentEnded).await;
-        actor.end_interrupted_sub_agents().await;
-        actor.end_interrupted_turn().await;
-        actor.sync_on_open(transcript.clone()).await;
-        actor.publish_queue_paused().await;
-        actor.start_reconnect_timeouts().await;
+    let mut actor = SessionActor::new(host, session);
+    if !matches!(origin, SessionSource::Provisional(_)) {
+        actor.restore(transcript.clone()).await;
     }
     actor.budget_view.start(&mut actor.ctx).await;
     actor.ctx.read_git_branch();
     actor.import_older_turns(transcript);
     let mut calm = Quiescence::default();
-    calm.record_input(&actor);
+    calm.record_input(actor.has_agent(), &actor.ctx);
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
             input = actor.agent.next_input() => input,
-            Some(entry) = actor.unwritten_decisions.recv() => SessionInput::GateDecided(entry),
+            Some(entry) = actor.ctx.unwritten_decisions.recv() => SessionInput::GateDecided(entry),
             Ok(()) = rules.changed() => SessionInput::RulesChanged,
             Ok(()) = trust.changed() => SessionInput::TrustChanged,
             Some(()) = budget_changes.next() => SessionInput::BudgetChanged,
             () = calm.elapsed() => {
-                if calm.restart_if_quiet(&actor) && actor.try_unload(&inputs).await {
+                if calm.restart_if_quiet(&actor.ctx) && actor.is_quiescent() && actor.ctx.try_unload(&inputs).await {
                     break;
                 }
                 continue;
@@ -346,134 +140,548 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
             },
             else => break,
         };
-        let moved = input.is_activity();
-        if actor.handle_input(input).await.is_break() {
-            break;
+        let is_activity = input.is_activity();
+        match input {
+            SessionInput::Dispose(reply) => {
+                let began = actor.agent.has_process();
+                actor.stop().await;
+                let _ = reply.send(actor.ctx.dispose_session(began).await);
+                break;
+            }
+            SessionInput::Shutdown(reply) => {
+                actor.stop().await;
+                let _ = reply.send(());
+                break;
+            }
+            input => {
+                let effects = actor.handle_input(input).await;
+                actor.perform(effects).await;
+            }
         }
         actor.retire_stale_agent().await;
-        actor.update_idle_timer(moved).await;
-        calm.record_input(&actor);
+        let now = actor.ctx.host.clock.monotonic();
+        let is_busy = actor.machine.agent_phase() == AgentPhase::Busy;
+        let effects = actor.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
+        actor.perform(effects).await;
+        calm.record_input(actor.has_agent(), &actor.ctx);
     }
     // Readers that wait for missing turns need not wait any longer.
     actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
-}
-
-async fn load_session(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
-    let stored = host.store.load_session(uri).await?;
-    let session = restore::restore_session(uri, listed, stored);
-    let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
-    session.evict_turns(host.settings.turns_in_memory);
-    Ok(session)
 }
 
 pub(super) struct SessionActor {
     ctx: SessionContext,
     machine: TurnMachine,
     agent: SessionAgent,
-    /// Decisions of the gate that are not in the audit log yet.
-    unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// Requests that wait for a person.
     pending_requests: PendingRequests,
     /// The agent's background work, and the question about it after a turn was stopped.
     background_tasks: BackgroundTasks,
     /// The running sub-agents.
-    sub_agents: ActiveSubAgents,
+    sub_agents: SubAgents,
     /// Trust in the session's folder.
     folder_trust: FolderTrust,
     /// The queue and the steering slot.
     pending_messages: PendingMessages,
     /// The removal of images from the transcript.
     image_removal: ImageRemoval<oneshot::Sender<ImageRemovalResult>>,
-    /// Changes of the permission mode.
-    mode_changes: ModeChanges<Box<Dispatch>>,
     /// The sync with turns of other processes.
     external: SyncedTranscript,
     /// The import of older turns.
     importer: Importer,
-    /// The running local commands.
-    local_commands: Vec<LocalCommandRun>,
+    local_commands: LocalCommands,
     budget_view: BudgetView,
 }
 
-type LoopControl = std::ops::ControlFlow<()>;
-
 impl SessionActor {
-    async fn handle_input(&mut self, input: SessionInput) -> LoopControl {
+    fn new(host: Arc<Host>, session: Session) -> Self {
+        let head = session.queued_messages().first().map(|message| message.id.clone());
+        Self {
+            ctx: SessionContext::new(host, session),
+            machine: TurnMachine::restored(head),
+            agent: SessionAgent::default(),
+            pending_requests: PendingRequests::default(),
+            background_tasks: BackgroundTasks::default(),
+            sub_agents: SubAgents::default(),
+            folder_trust: FolderTrust::default(),
+            pending_messages: PendingMessages::default(),
+            image_removal: ImageRemoval::default(),
+            external: SyncedTranscript::default(),
+            importer: Importer::default(),
+            local_commands: LocalCommands::default(),
+            budget_view: BudgetView::default(),
+        }
+    }
+
+    /// Ends what was running when the host stopped, and syncs with the transcript.
+    async fn restore(&mut self, transcript: Option<Arc<dyn Transcript>>) {
+        self.ctx.summary.published = Some(self.ctx.session.summary());
+        self.perform(vec![SessionEffect::Background(BackgroundEvent::AgentEnded)]).await;
+        self.sub_agents.end_interrupted(&mut self.ctx).await;
+        self.end_interrupted_turn().await;
+        self.sync_on_open(transcript).await;
+        self.ctx.publish_queue_paused(self.machine.is_queue_paused()).await;
+        self.ctx.start_reconnect_timeouts().await;
+    }
+
+    // ── Inputs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async fn handle_input(&mut self, input: SessionInput) -> Vec<SessionEffect> {
         match input {
-            SessionInput::Dispatch(dispatch) => self.handle_dispatch(*dispatch).await,
+            SessionInput::Dispatch(dispatch) => {
+                if let Some(dispatch) = self.hold_for_sync(*dispatch).await {
+                    return self.handle_dispatch(dispatch).await;
+                }
+            }
             SessionInput::Subscribe(subscribe) => {
                 self.resume_import();
                 self.sync_transcript(SyncEvent::Opened).await;
-                self.handle_subscribe(subscribe).await;
+                if self.ctx.subscribe_client(subscribe).await {
+                    return self.agent.prewarm(&self.machine, &self.ctx);
+                }
             }
-            SessionInput::HasChannel(channel, reply) => {
-                let chat = self.ctx.session.chat_by_uri(&channel).is_some();
-                let _ = reply.send(
-                    chat || channel == *self.ctx.session.uri || self.ctx.session.is_annotations_channel(&channel),
-                );
-            }
+            SessionInput::HasChannel(channel, reply) => drop(reply.send(self.ctx.session.has_channel(&channel))),
             SessionInput::ViewChat(channel, reply) => {
                 self.resume_import();
-                let _ = reply.send(self.view_chat(&channel));
-            }
-            SessionInput::PublishSummary => self.ctx.publish_summary().await,
-            SessionInput::ClientReconnectTimeout(client) => self.handle_reconnect_timeout(&client).await,
-            SessionInput::ClientLeft(client) => self.remove_active_client(&client).await,
-            SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
-            SessionInput::AgentTask(news) => self.handle_agent_task(news).await,
-            SessionInput::GateDecided(entry) => self.write_gate_decisions(entry).await,
-            SessionInput::RulesChanged => self.reevaluate_pending_calls().await,
-            SessionInput::TrustChanged => self.handle_trust_changed().await,
-            SessionInput::IdleTimer(event) => self.step_idle_timer(event).await,
-            SessionInput::RequestPrepared(prepared) => self.handle_request_prepared(*prepared).await,
-            SessionInput::RequestTimedOut(request) => self.handle_unanswered(&request).await,
-            SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
-            SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
-            SessionInput::RetryQueue => {
-                let queue = self.queue_changed_input(false);
-                self.drive(queue).await;
-            }
-            SessionInput::RetryTurnEnd(turn, end) => self.retry_turn_end(turn, end).await,
-            SessionInput::RetrySubAgentEnds => self.retry_sub_agent_ends().await,
-            SessionInput::StopBackgroundTask(id, reply) => self.stop_background_task(id, reply),
-            SessionInput::ReadBackgroundOutput(id, reply) => self.read_background_output(&id, reply),
-            SessionInput::RemoveImages(images, requester) => {
-                self.step_image_removal(ImageRemovalEvent::Requested { images, requester }).await;
+                let _ = reply.send(self.ctx.view_chat(&channel));
             }
             SessionInput::CompletionContext(channel, reply) => {
                 drop(reply.send(CompletionContext::new(&self.ctx.session, &channel)));
             }
-            SessionInput::LocalCommand(news) => self.handle_local_command_event(news).await,
+            SessionInput::PublishSummary => self.ctx.publish_summary().await,
+            SessionInput::ClientReconnectTimeout(client) => self.ctx.handle_reconnect_timeout(client).await,
+            SessionInput::ClientLeft(client) => self.ctx.remove_active_client(client).await,
+            SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
+            SessionInput::AgentTask(event) => {
+                return self.agent.finish_task(event, &self.machine, &mut self.ctx).await;
+            }
+            SessionInput::IdleTimer(event) => return self.step_idle_timer(event).await,
+            SessionInput::GateDecided(entry) => self.ctx.write_gate_decisions(entry).await,
+            SessionInput::RulesChanged => return vec![SessionEffect::ReevaluateCalls],
+            SessionInput::TrustChanged => {
+                return vec![SessionEffect::Folder(self.agent.attempt, FolderEvent::TrustChanged)];
+            }
+            SessionInput::RequestPrepared(prepared) => {
+                return self.pending_requests.display_prepared(*prepared, &mut self.sub_agents, &mut self.ctx).await;
+            }
+            SessionInput::RequestTimedOut(request) => {
+                let config = self.agent.pending_config_values(&self.ctx.session);
+                let Self { pending_requests, sub_agents, ctx, .. } = self;
+                return pending_requests.answer_unattended(&request, &config, sub_agents, ctx).await;
+            }
+            SessionInput::AnswerRulesStored(stored) => {
+                return self.pending_requests.apply_stored_answer(*stored, &mut self.sub_agents, &mut self.ctx).await;
+            }
+            SessionInput::FolderDecisionStored(stored) => {
+                return self.folder_trust.apply_stored(*stored, &mut self.pending_requests, &mut self.ctx).await;
+            }
+            SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
+            SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
+            SessionInput::RetryQueue => return vec![SessionEffect::QueueChanged { resume: false }],
+            SessionInput::RetryTurnEnd(turn, end) => {
+                if matches!(self.machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn) {
+                    return self.end_turn(turn, end).await;
+                }
+            }
+            SessionInput::RetrySubAgentEnds => self.sub_agents.retry_ends(&mut self.ctx).await,
+            SessionInput::StopBackgroundTask(id, reply) => {
+                self.background_tasks.stop_task(id, &self.agent, &self.ctx, reply);
+            }
+            SessionInput::ReadBackgroundOutput(id, reply) => {
+                self.background_tasks.read_output(id, &self.agent, &self.ctx, reply);
+            }
+            SessionInput::RemoveImages(images, requester) => {
+                return vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Requested { images, requester })];
+            }
+            SessionInput::LocalCommand(event) => {
+                return self.local_commands.step(event, &self.machine, &mut self.ctx).await;
+            }
             SessionInput::Sync(event) => self.step_sync(*event).await,
             SessionInput::SyncPassed(pass) => self.handle_sync_passed(*pass).await,
             SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
             SessionInput::RetryImport => self.retry_import(),
             SessionInput::TranscriptChanged(record) => self.handle_transcript_changed(*record).await,
             SessionInput::SetTag(tag, reply) => {
-                self.set_tag(tag).await;
+                self.ctx.set_tag(tag).await;
                 let _ = reply.send(Ok(()));
             }
             SessionInput::GitBranchRead(branch) => self.ctx.publish_git_branch(branch).await,
-            SessionInput::Dispose(reply) => {
-                let began = self.agent.has_process();
-                self.stop_session().await;
-                let _ = reply.send(self.dispose_session(began).await);
-                return LoopControl::Break(());
-            }
-            SessionInput::Shutdown(reply) => {
-                self.stop_session().await;
-                let _ = reply.send(());
-                return LoopControl::Break(());
-            }
+            // The loop ends with these.
+            SessionInput::Dispose(_) | SessionInput::Shutdown(_) => {}
         }
-        LoopControl::Continue(())
+        Vec::new()
     }
 
-    // ── Shutdown ──────────────────────────────────────────────────────────────────────────────────────────────────
+    /// Handles an event of the agent and all events that are available already. It does not wait for events in order to
+    /// merge them.
+    async fn handle_agent_events(&mut self, first: DriverEvent) {
+        let mut output = ActionBuffer::default();
+        let mut next = Some(first);
+        let mut remaining = MAX_MERGED_EVENTS;
+        while let Some(event) = next {
+            match route_event(event, &self.ctx) {
+                Ok(effects) => {
+                    self.ctx.publish_output(&mut output).await;
+                    self.perform(effects).await;
+                }
+                Err(event) => {
+                    let finished = match &event {
+                        DriverEvent::ToolFinished { id, .. } if self.pending_requests.has_call(id) => Some(id.clone()),
+                        _ => None,
+                    };
+                    if self.machine.is_output_visible()
+                        && let Some(mapper) = self.ctx.turn.mapper.as_mut()
+                    {
+                        mapper.map_event(event, &mut output);
+                    }
+                    if let Some(call) = finished {
+                        self.ctx.publish_output(&mut output).await;
+                        self.perform(vec![SessionEffect::CloseFinishedCall(call)]).await;
+                    }
+                }
+            }
+            remaining -= 1;
+            next = if remaining > 0 { self.agent.try_next_event() } else { None };
+        }
+        self.ctx.publish_output(&mut output).await;
+    }
+
+    async fn step_idle_timer(&mut self, event: IdleTimerEvent) -> Vec<SessionEffect> {
+        let (background, requests) = (!self.background_tasks.is_empty(), !self.pending_requests.is_empty());
+        let activity = self.agent.activity(&self.machine, background, requests);
+        self.agent.step_idle_timer(event, activity, &mut self.ctx).await
+    }
+
+    // ── Clients' actions ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async fn handle_dispatch(&mut self, dispatch: Dispatch) -> Vec<SessionEffect> {
+        // Checked in the session's single writer, so that a repetition cannot overtake the original.
+        if self.ctx.host.answer_repeated_dispatch(&dispatch)
+            || self.pending_requests.is_storing_answer(&dispatch.origin())
+        {
+            return Vec::new();
+        }
+        match self.route_dispatch(&dispatch).await {
+            Ok(effects) => effects,
+            Err(rejection) => {
+                self.ctx.host.reject(dispatch, rejection).await;
+                Vec::new()
+            }
+        }
+    }
+
+    async fn route_dispatch(&mut self, dispatch: &Dispatch) -> Result<Vec<SessionEffect>, ActionRejection> {
+        let Self { ctx, pending_requests, sub_agents, background_tasks, .. } = self;
+        let is_chat = ctx.is_default_chat(dispatch);
+        let is_sub_agent = ctx.is_sub_agent_chat(dispatch)?;
+        match &dispatch.action {
+            StateAction::ChatToolCallConfirmed(action) if is_chat || is_sub_agent => {
+                pending_requests.confirm_call(dispatch, action, sub_agents, ctx).await
+            }
+            StateAction::ChatTurnCancelled(action) if is_sub_agent => {
+                sub_agents.cancel(dispatch, action.clone(), background_tasks, ctx).await
+            }
+            _ if is_sub_agent => ctx.handle_sub_agent_action(dispatch).await.map(|()| Vec::new()),
+            StateAction::ChatTurnStarted(action) if is_chat => self.start_turn(dispatch, action.clone()).await,
+            StateAction::ChatTurnCancelled(action) if is_chat => self.cancel_turn(dispatch, action.clone()).await,
+            StateAction::ChatTurnResume(action) if is_chat => {
+                if ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
+                    return Err(ActionRejection::TurnActive);
+                }
+                self.check_not_active_elsewhere()?;
+                let delivered = (!self.agent.has_process()).then_some(self.external.delivered_prompt);
+                let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), delivered).await?;
+                let preparation = self.agent.preparation(self.external.agent_is_stale, &self.ctx);
+                Ok(vec![SessionEffect::Turn(TurnInput::Accepted { turn, preparation })])
+            }
+            StateAction::ChatPendingMessageSet(action) if is_chat => {
+                ctx.check_pending_message(dispatch, action)?;
+                let is_active_elsewhere = self.check_not_active_elsewhere().is_err();
+                let event = self.ctx.pending_message_event(dispatch, action.clone(), is_active_elsewhere);
+                self.step_messages(event).await
+            }
+            StateAction::ChatPendingMessageRemoved(action) if is_chat => {
+                let action = action.clone();
+                self.step_messages(MessageEvent::Removed { action, origin: dispatch.origin() }).await
+            }
+            StateAction::ChatQueuedMessagesReordered(action) if is_chat => {
+                let action = action.clone();
+                self.step_messages(MessageEvent::Reordered { action, origin: dispatch.origin() }).await
+            }
+            StateAction::ChatInputAnswerChanged(action) if is_chat => {
+                pending_requests.change_draft(action.clone(), dispatch.origin(), ctx).await.map(|()| Vec::new())
+            }
+            StateAction::ChatInputCompleted(action) if is_chat => {
+                match background_tasks.answer_stop_question(action, dispatch.origin(), sub_agents, ctx).await {
+                    Some(answered) => answered,
+                    None => {
+                        let config = self.agent.pending_config_values(&ctx.session);
+                        pending_requests.complete_input(dispatch, action.clone(), &config, ctx).await
+                    }
+                }
+            }
+            StateAction::SessionConfigChanged(action) if !is_chat => {
+                self.agent.change_config(dispatch, action, ctx).await
+            }
+            StateAction::SessionTitleChanged(action) => {
+                ctx.change_title(dispatch, action.title.clone()).await.map(|()| Vec::new())
+            }
+            _ => ctx.handle_plain_action(dispatch).await.map(|()| Vec::new()),
+        }
+    }
+
+    async fn start_turn(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatTurnStartedAction,
+    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        self.ctx.check_turn_start(dispatch, &action, &self.machine).await?;
+        self.check_not_active_elsewhere()?;
+        let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
+        self.ctx.begin_client_turn(dispatch, action).await?;
+        let accepted = SessionEffect::Turn(self.accepted_input(turn, &text));
+        Ok(vec![accepted, SessionEffect::QueueChanged { resume: false }])
+    }
+
+    async fn cancel_turn(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatTurnCancelledAction,
+    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        let turn = action.turn_id.clone();
+        turn_lifecycle::check_cancel(&self.machine, &turn)?;
+        let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
+        let change = self.ctx.cancel_turn_change(action, dispatch.origin(), &steering);
+        let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
+        let committed = self.ctx.commit(change).await;
+        self.pending_messages.deliver_steering(&mut self.ctx, &self.machine, &self.agent);
+        committed?;
+        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
+        self.clear_turn().await;
+        self.ctx.clear_activity().await;
+        self.ctx.update_summaries().await;
+        self.ctx.save_snapshot().await;
+        Ok(vec![
+            SessionEffect::Turn(TurnInput::Cancelled(turn)),
+            SessionEffect::Background(BackgroundEvent::TurnStopped),
+            SessionEffect::QueueChanged { resume: false },
+        ])
+    }
+
+    /// The input for an accepted message: a turn of the agent, or a local turn.
+    fn accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
+        match self.ctx.host.local_command(text) {
+            Some(_) => TurnInput::AcceptedLocal(turn),
+            None => {
+                let preparation = self.agent.preparation(self.external.agent_is_stale, &self.ctx);
+                TurnInput::Accepted { turn, preparation }
+            }
+        }
+    }
+
+    async fn step_messages(&mut self, event: MessageEvent) -> Result<Vec<SessionEffect>, ActionRejection> {
+        self.pending_messages.step(event, &mut self.ctx, &self.machine, &self.agent).await
+    }
+
+    // ── Effects ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Carries out effects and what follows from them, until none remains.
+    async fn perform(&mut self, effects: Vec<SessionEffect>) {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            let is_followed = queue
+                .front()
+                .is_some_and(|next| next.is_turn_input() || matches!(next, SessionEffect::PublishQueuePaused));
+            if effect.is_turn_input() && !is_followed {
+                queue.push_front(SessionEffect::PublishQueuePaused);
+            }
+            for next in self.carry_out(effect).await.into_iter().rev() {
+                queue.push_front(next);
+            }
+        }
+    }
+
+    /// Carries out an effect, and returns what follows from it.
+    async fn carry_out(&mut self, effect: SessionEffect) -> Vec<SessionEffect> {
+        let Self { ctx, machine, agent, pending_requests, background_tasks, sub_agents, folder_trust, .. } = self;
+        match effect {
+            SessionEffect::Turn(input) => {
+                let mut next = Vec::new();
+                for effect in machine.step(input) {
+                    next.extend(self.carry_out_turn_effect(effect).await);
+                }
+                return next;
+            }
+            SessionEffect::QueueChanged { resume } => {
+                let head = ctx.session.queued_messages().first().map(|message| message.id.clone());
+                return vec![SessionEffect::Turn(TurnInput::QueueChanged { head, resume })];
+            }
+            SessionEffect::PublishQueuePaused => ctx.publish_queue_paused(machine.is_queue_paused()).await,
+            SessionEffect::Messages(event) => match self.step_messages(event).await {
+                Ok(next) => return next,
+                Err(error) => {
+                    let session = &*self.ctx.session.uri;
+                    tracing::error!(session, %error, "failed to store a change of the steering message");
+                }
+            },
+            SessionEffect::UpdateSummaries => ctx.update_summaries().await,
+            SessionEffect::AgentExited { status, stderr } => return agent.finish_exit(&status, &stderr, ctx),
+            SessionEffect::MarkDelivered => agent.mark_delivered(machine, ctx).await,
+            SessionEffect::ResumeToken(token) => ctx.update_resume_token(token).await,
+            SessionEffect::AnswerAgent(request, answer) => agent.answer(request, answer, ctx),
+            SessionEffect::SetAgentMode(mode) => agent.set_permission_mode(mode),
+            SessionEffect::Modes(event) => return agent.step_modes(event, ctx).await,
+            SessionEffect::AcceptModeChange(dispatch) => return ctx.accept_mode_change(dispatch).await,
+            SessionEffect::ImageRemoval(event) => {
+                let has_background_work = !background_tasks.is_empty();
+                let facts = ImageRemovalFacts { machine, has_background_work, has_process: agent.has_process() };
+                return self.image_removal.step(event, ctx, facts).await;
+            }
+            SessionEffect::Folder(attempt, event) => {
+                let facts = FolderFacts { turn: machine.turn_phase(), agent, attempt };
+                return folder_trust.step(event, facts, pending_requests, ctx).await;
+            }
+            SessionEffect::DecideFolder(answer) => return folder_trust.answer(answer, pending_requests, ctx).await,
+            SessionEffect::AssessBeforeOpening => agent.assess_before_opening(ctx),
+            SessionEffect::StartAgent(folder) => agent.start(folder, machine, ctx).await,
+            SessionEffect::AbandonPrewarm => {
+                agent.state = AgentState::None;
+                return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(TurnErrorDetails::abandoned()))];
+            }
+            SessionEffect::AwaitTrustDecision => agent.await_trust_decision(ctx),
+            SessionEffect::RestartOpening => {
+                if let AgentState::Waiting { cancel } = &agent.state {
+                    cancel.cancel();
+                    self.open_agent().await;
+                }
+            }
+            SessionEffect::FinishClosing => return agent.finish_closing(),
+            SessionEffect::SendPrompt(turn) => agent.send_prompt(turn, ctx),
+            SessionEffect::DropPrompt(turn) => return agent.drop_prompt(turn, TurnErrorDetails::abandoned()),
+            SessionEffect::DisplayRequest(request) => {
+                return pending_requests.display_request(request, machine.is_output_visible(), sub_agents, ctx).await;
+            }
+            SessionEffect::WithdrawRequest(request) => {
+                pending_requests.withdraw_request(&request, sub_agents, ctx).await
+            }
+            SessionEffect::ReevaluateCalls => return pending_requests.reevaluate(sub_agents, ctx).await,
+            SessionEffect::CloseFinishedCall(call) => return pending_requests.close_finished_call(&call, ctx).await,
+            SessionEffect::WithdrawSubAgentRequests(agent) => {
+                return pending_requests.withdraw_sub_agent(&agent, ctx).await;
+            }
+            SessionEffect::Background(event) => {
+                let is_interrupting = machine.agent_phase() == AgentPhase::Interrupting;
+                return background_tasks.step(event, is_interrupting, sub_agents, ctx).await;
+            }
+            SessionEffect::StopTasks(ids) => background_tasks::stop_tasks(ids, agent, ctx),
+            SessionEffect::SubAgent(id, event) => {
+                return sub_agents.step(id, event, machine.is_output_visible(), ctx).await;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Carries out an effect of the turn machine.
+    async fn carry_out_turn_effect(&mut self, effect: TurnEffect<TurnErrorDetails>) -> Vec<SessionEffect> {
+        let Self { ctx, agent, local_commands, .. } = self;
+        match effect {
+            TurnEffect::StartQueued(message) => return self.start_queued_turn(&message).await,
+            TurnEffect::StartAgentTurn(reason) => return vec![SessionEffect::Turn(ctx.start_agent_turn(reason).await)],
+            TurnEffect::NoteAgentWork(reason) => ctx.note_agent_work(reason).await,
+            TurnEffect::OpenAgent => self.open_agent().await,
+            TurnEffect::ApplySettings => agent.apply_settings(ctx),
+            TurnEffect::SendPrompt(turn) => match agent.use_prewarmed(ctx).await {
+                Ok(()) if agent.assess_before_prompt(&turn, ctx) => {}
+                Ok(()) => agent.send_prompt(turn, ctx),
+                Err(failure) => return vec![SessionEffect::Turn(TurnInput::AbortAndClose(failure))],
+            },
+            TurnEffect::RunLocal(turn) => return local_commands.run(turn, ctx).await,
+            TurnEffect::StopLocal => local_commands.stop(),
+            TurnEffect::PublishOutput | TurnEffect::DiscardOutput => {}
+            TurnEffect::Interrupt => agent.interrupt(ctx),
+            TurnEffect::CloseNow => agent.close(CloseMode::Now, ctx),
+            TurnEffect::CloseGracefully => agent.close(CloseMode::Graceful, ctx),
+            TurnEffect::EndTurn(turn, end) => return self.end_turn(turn, end).await,
+        }
+        Vec::new()
+    }
+
+    /// An agent that is opened now reads the current transcript.
+    async fn open_agent(&mut self) {
+        (self.external.agent_is_stale, self.agent.own_commands) = (false, 0);
+        self.agent.open(&self.machine, &mut self.ctx).await;
+    }
+
+    /// Starts a turn with the head of the queue. It waits until the transcript is synced and no other process runs a turn.
+    async fn start_queued_turn(&mut self, message: &str) -> Vec<SessionEffect> {
+        if self.can_start_queued_turn().await
+            && let Some((turn, text)) = self.ctx.begin_queued_turn(message).await
+        {
+            // The machine starts no other turn until this one is accepted.
+            let accepted = SessionEffect::Turn(self.accepted_input(turn, &text));
+            return vec![SessionEffect::QueueChanged { resume: false }, accepted];
+        }
+        vec![SessionEffect::Turn(TurnInput::StartFailed)]
+    }
+
+    /// Stores and publishes a turn's end. If the store fails, it is retried later.
+    async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> Vec<SessionEffect> {
+        let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
+        let change = self.ctx.end_turn_change(&turn, end.clone(), &steering);
+        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
+        let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
+        if let Err(error) = self.ctx.commit(change).await {
+            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a turn; retrying");
+            self.ctx.schedule_turn_end(turn, end);
+            return Vec::new();
+        }
+        self.clear_turn().await;
+        self.ctx.finish_turn().await;
+        vec![SessionEffect::QueueChanged { resume: false }, SessionEffect::Turn(TurnInput::EndStored)]
+    }
+
+    /// Clears the state of a turn whose end is stored.
+    async fn clear_turn(&mut self) {
+        self.sub_agents.forget_foreground();
+        self.ctx.turn.mapper = None;
+        self.ctx.read_git_branch();
+        self.sync_transcript(SyncEvent::TurnEnded).await;
+        self.budget_view.step(BudgetEvent::TurnEnded, &mut self.ctx).await;
+    }
+
+    /// Ends a turn that was running when the host died.
+    async fn end_interrupted_turn(&mut self) {
+        if let Some(turn) = self.ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
+            let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
+            let change = self.ctx.interrupted_turn_change(turn, &steering);
+            let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
+            if let Err(error) = self.ctx.commit(change).await {
+                tracing::error!(%error, "failed to end an interrupted turn");
+            }
+            self.ctx.announce_interrupted().await;
+        }
+        self.ctx.update_summaries().await;
+    }
+
+    // ── Unload and shutdown ───────────────────────────────────────────────────────────────────────────────────────
+
+    fn has_agent(&self) -> bool {
+        self.machine.agent_phase() != AgentPhase::Absent
+    }
+
+    /// Whether the actor has neither work nor users.
+    fn is_quiescent(&self) -> bool {
+        let is_idle = self.external.sync.is_idle()
+            && self.pending_requests.is_empty()
+            && self.background_tasks.is_empty()
+            && self.local_commands.is_empty();
+        let is_working = self.has_agent() || self.agent.has_process() || *self.machine.turn_phase() != TurnPhase::None;
+        is_idle && !is_working && self.ctx.is_quiescent()
+    }
 
     /// Ends the turn as cancelled, and the agent with its whole process tree.
-    async fn stop_session(&mut self) {
-        self.drive(TurnInput::Stop).await;
+    async fn stop(&mut self) {
+        self.perform(vec![SessionEffect::Turn(TurnInput::Stop)]).await;
         if self.ctx.summary.is_scheduled {
             self.ctx.publish_summary().await;
         }
@@ -483,20 +691,19 @@ impl SessionActor {
             || (tries > 0 && matches!(self.machine.turn_phase(), TurnPhase::Ending(_)))
         {
             let Some(done) = self.ctx.tasks.join_next().await else { break };
-            match done {
-                Ok(SessionInput::AgentTask(news)) => self.handle_agent_task(news).await,
-                Ok(SessionInput::LocalCommand(news)) => self.handle_local_command_event(news).await,
-                Ok(SessionInput::RetryTurnEnd(turn, end)) => {
-                    tries = tries.saturating_sub(1);
-                    self.retry_turn_end(turn, end).await;
-                }
-                _ => {}
+            let Ok(input) = done else { continue };
+            if matches!(input, SessionInput::RetryTurnEnd(..)) {
+                tries = tries.saturating_sub(1);
+            } else if !matches!(input, SessionInput::AgentTask(_) | SessionInput::LocalCommand(_)) {
+                continue;
             }
+            let effects = self.handle_input(input).await;
+            self.perform(effects).await;
         }
-        self.retry_sub_agent_ends().await;
+        self.sub_agents.retry_ends(&mut self.ctx).await;
         self.ctx.tasks.shutdown().await;
-        if let Ok(entry) = self.unwritten_decisions.try_recv() {
-            self.write_gate_decisions(entry).await;
+        if let Ok(entry) = self.ctx.unwritten_decisions.try_recv() {
+            self.ctx.write_gate_decisions(entry).await;
         }
     }
 }

@@ -54,7 +54,14 @@ impl MessageContext<'_> {
 #[derive(Debug)]
 pub(super) enum MessageEvent {
     /// A client adds or replaces a message; its form is checked.
-    Set { action: ChatPendingMessageSetAction, origin: ActionOrigin, blobs: Vec<Blob>, is_local_command: bool },
+    Set {
+        action: ChatPendingMessageSetAction,
+        origin: ActionOrigin,
+        blobs: Vec<Blob>,
+        is_local_command: bool,
+        /// Whether another process is running a turn; then no message is queued.
+        is_active_elsewhere: bool,
+    },
     /// A client removes a message.
     Removed { action: ChatPendingMessageRemovedAction, origin: ActionOrigin },
     /// A client reorders the queue.
@@ -77,8 +84,6 @@ pub(super) enum MessageEvent {
 /// carried out.
 #[derive(Debug, PartialEq)]
 pub(super) enum MessageEffect {
-    /// Fail if another process is running a turn.
-    CheckNotActiveElsewhere,
     /// Store and publish the change.
     Commit(SessionChange),
     /// Pass the queue to the turn machine; `resume` if a person continues it.
@@ -130,9 +135,9 @@ impl PendingMessages {
         context: &MessageContext<'_>,
     ) -> Result<Vec<MessageEffect>, ActionRejection> {
         Ok(match event {
-            MessageEvent::Set { action, origin, blobs, is_local_command } => {
+            MessageEvent::Set { action, origin, blobs, is_local_command, is_active_elsewhere } => {
                 let steers = action.kind == PendingMessageKind::Steering && !is_local_command;
-                return self.set(action, steers, origin, blobs, context);
+                return self.set(action, steers, is_active_elsewhere, origin, blobs, context);
             }
             MessageEvent::Removed { action, origin } => return self.remove(action, origin, context),
             MessageEvent::Reordered { action, origin } => {
@@ -168,7 +173,8 @@ impl PendingMessages {
                 if context.can_steer() { Vec::new() } else { requeue(context.session) }
             }
             MessageEvent::AnswerStarted => {
-                let injected = context.session.steering_message().filter(|(_, injected)| *injected);
+                let injected = context.session.steering_message();
+                let injected = injected.filter(|(_, injected)| *injected && context.machine.is_output_visible());
                 injected.map(|(message, _)| MessageEffect::SplitTurn(message.clone())).into_iter().collect()
             }
             // The receipt does not arrive any more.
@@ -198,6 +204,7 @@ impl PendingMessages {
         &mut self,
         action: ChatPendingMessageSetAction,
         steers: bool,
+        is_active_elsewhere: bool,
         origin: ActionOrigin,
         blobs: Vec<Blob>,
         context: &MessageContext<'_>,
@@ -228,16 +235,15 @@ impl PendingMessages {
         if !is_queued && session.queued_messages().len() >= context.max_queued {
             return Err(ActionRejection::QueueFull { max: context.max_queued });
         }
+        if is_active_elsewhere {
+            return Err(ActionRejection::ActiveElsewhere);
+        }
         let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatPendingMessageSet(action), Some(origin))
             .blobs(blobs);
         let change = if session.is_stored { change } else { change.persist_session() };
-        Ok(vec![
-            MessageEffect::CheckNotActiveElsewhere,
-            MessageEffect::Commit(change),
-            MessageEffect::QueueChanged { resume: !is_queued },
-        ])
+        Ok(vec![MessageEffect::Commit(change), MessageEffect::QueueChanged { resume: !is_queued }])
     }
 
     fn remove(

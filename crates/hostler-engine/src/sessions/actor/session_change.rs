@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use ahp_types::state::SessionStatus;
+use ahp_types::state::{SessionInputRequest, SessionStatus};
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, StoreError};
 
+use super::agent_requests::input_needed_removed;
 use super::context::{SessionContext, build_catalog_put};
 use crate::attachments::named_in_draft;
+use crate::permissions::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::sessions::action_mapper::ActionBuffer;
+use crate::sessions::background_on_stop;
 use crate::sessions::record::SessionRecord;
+use crate::sessions::session::Session;
 
 /// The channel of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +69,18 @@ impl SessionChange {
     pub(super) fn session_action(mut self, action: StateAction) -> Self {
         self.actions.push((ActionTarget::Session, action, None));
         self
+    }
+
+    /// Adds the removal of pending requests from the session's `inputNeeded`: those of the chats that `is_over` selects.
+    pub(super) fn remove_input_needed(self, session: &Session, is_over: impl Fn(&str) -> bool) -> Self {
+        let open = session.session.input_needed.iter().flatten().filter_map(|request| match request {
+            SessionInputRequest::ChatInput(request) => Some((&request.id, &request.chat)),
+            SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
+            _ => None,
+        });
+        // The session's own question belongs to no turn.
+        let open = open.filter(|(id, chat)| *id != background_on_stop::STOP_QUESTION_REQUEST_ID && is_over(chat));
+        open.fold(self, |change, (id, _)| change.session_action(input_needed_removed(id.clone())))
     }
 
     /// Marks that the change starts a turn or queues a message. A provisional session is stored together with it.
@@ -217,5 +233,16 @@ impl SessionContext {
             let batch = self.new_batch(BatchDurability::Stream).audit(entries);
             self.submit(batch).await;
         }
+    }
+
+    /// Writes a decision of the gate to the audit log, with all decisions that are available already.
+    pub(super) async fn write_gate_decisions(&mut self, first: AuditEntry) {
+        let mut entries = vec![first];
+        while entries.len() < MAX_UNWRITTEN_DECISIONS
+            && let Ok(entry) = self.unwritten_decisions.try_recv()
+        {
+            entries.push(entry);
+        }
+        self.write_audit(entries).await;
     }
 }

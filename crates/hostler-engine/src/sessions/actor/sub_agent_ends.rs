@@ -10,32 +10,37 @@ use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnCancelledAction;
 use hostler_driver::{SubAgentOutcome, TurnOutcome};
 
+use super::SessionInput;
+use super::background_work::BackgroundTasks;
+use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::session_change::{ActionTarget, SessionChange};
-use super::sub_agents::ActiveSubAgent;
+use super::sub_agents::{ActiveSubAgent, SubAgents};
 use super::turn_lifecycle::STORE_RETRY_DELAY;
-use super::{SessionActor, SessionInput};
 use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails, chat_error_action, mark_not_resumable};
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::session::Dispatch;
+use crate::sessions::session::{Dispatch, Session};
 use crate::sessions::turn::TurnEndReason;
 
 /// The notice in the parent's chat about a sub-agent whose chat could not be stored.
 const UNSTORED_SUB_AGENT_NOTICE: &str =
     "The work of a sub-agent is not displayed, because the host could not store it.";
 
-impl SessionActor {
-    pub(super) async fn handle_sub_agent_finished(&mut self, agent: &str, outcome: SubAgentOutcome) {
-        if let Some(start) = self.sub_agents.unpublished_starts.remove(agent) {
-            self.handle_sub_agent_started(agent.to_owned(), start).await;
-        }
-        if let Some(start) = self.sub_agents.unpublished_starts.remove(agent) {
+impl SubAgents {
+    pub(super) async fn finish(
+        &mut self,
+        agent: &str,
+        outcome: SubAgentOutcome,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        if let Some(start) = self.unpublished_starts.remove(agent) {
             let parent = start.parent_id.as_ref().map(|parent| parent.0.as_str());
             let home = self.target_of(parent);
             let mut output = ActionBuffer::default();
-            if let Some(transcript) = self.action_mapper_of(parent) {
+            if let Some(transcript) = self.action_mapper(parent, ctx) {
                 transcript.add_notice(UNSTORED_SUB_AGENT_NOTICE.to_owned(), &mut output);
             }
-            self.ctx.publish_output_on(&home, &mut output).await;
+            ctx.publish_output_on(&home, &mut output).await;
         }
         let end = match outcome {
             SubAgentOutcome::Completed => TurnEndReason::AgentOutcome(TurnOutcome::Completed { empty: false }),
@@ -44,40 +49,41 @@ impl SessionActor {
         };
         let mut ends = self.descendant_ends(agent);
         ends.push((agent.to_owned(), end));
-        self.end_sub_agents(ends).await;
+        self.end(ends, ctx).await
     }
 
-    /// Adds the ends of the sub-agents that the turn waits for to the turn's end. They are removed once it is stored.
-    pub(super) fn end_foreground_sub_agents(&mut self, mut change: SessionChange) -> SessionChange {
-        let waited_for = self.sub_agents.active.values_mut().filter(|worker| !worker.is_background);
-        for worker in waited_for {
-            change = worker.add_end_to(TurnEndReason::Cancelled, change);
+    /// Adds to the turn's end what ends with it: its pending requests, and the sub-agents that it waited for. They are
+    /// removed once the end is stored.
+    pub(super) fn add_turn_end(&mut self, session: &Session, mut change: SessionChange) -> SessionChange {
+        let stays = |chat: &str| self.agent_in_chat(chat).is_some_and(|agent| self.is_background(agent));
+        change = change.remove_input_needed(session, |chat| !stays(chat));
+        for worker in self.active.values_mut().filter(|worker| !worker.is_background) {
+            let home = ActionTarget::SubAgentChat(Arc::clone(&worker.chat_uri));
+            for action in worker.end_actions(TurnEndReason::Cancelled) {
+                change = change.action_on(home.clone(), action, None);
+            }
         }
         change
     }
 
-    /// Removes them after the turn's end is stored.
-    pub(super) fn forget_foreground_sub_agents(&mut self) {
-        self.sub_agents.active.retain(|_, worker| worker.is_background);
+    /// Removes the sub-agents that the turn waited for, after the turn's end is stored.
+    pub(super) fn forget_foreground(&mut self) {
+        self.active.retain(|_, worker| worker.is_background);
     }
 
     /// Ends all sub-agents after the process has ended.
-    pub(super) async fn end_all_sub_agents(&mut self) {
-        self.sub_agents.unpublished_starts.clear();
-        let ends = self
-            .sub_agents
-            .active
-            .keys()
-            .map(|agent| (agent.clone(), TurnEndReason::Failed(interrupted_failure())))
-            .collect();
-        self.end_sub_agents(ends).await;
+    pub(super) async fn end_all(&mut self, ctx: &mut SessionContext) -> Vec<SessionEffect> {
+        self.unpublished_starts.clear();
+        let ends =
+            self.active.keys().map(|agent| (agent.clone(), TurnEndReason::Failed(interrupted_failure()))).collect();
+        self.end(ends, ctx).await
     }
 
     /// Ends the turns of sub-agents that were running when the host died.
-    pub(super) async fn end_interrupted_sub_agents(&mut self) {
+    pub(super) async fn end_interrupted(&mut self, ctx: &mut SessionContext) {
         let mut change = SessionChange::default();
         let mut any = false;
-        for worker in &self.ctx.session.sub_agent_chats {
+        for worker in &ctx.session.sub_agent_chats {
             if let Some(turn) = &worker.state.active_turn {
                 any = true;
                 let end = mark_not_resumable(chat_error_action(turn.id.clone(), 0, interrupted_failure()));
@@ -87,51 +93,50 @@ impl SessionActor {
         if !any {
             return;
         }
-        let change = self.remove_turn_input_needed(change);
-        if let Err(error) = self.ctx.commit(change).await {
+        let change = self.add_turn_end(&ctx.session, change);
+        if let Err(error) = ctx.commit(change).await {
             tracing::error!(%error, "failed to end interrupted sub-agents");
         }
     }
 
-    /// Ends sub-agents and withdraws their pending requests.
-    async fn end_sub_agents(&mut self, ends: Vec<(String, TurnEndReason<TurnErrorDetails>)>) {
-        let mut said = Vec::new();
+    /// Ends sub-agents. Their pending requests are withdrawn.
+    async fn end(
+        &mut self,
+        ends: Vec<(String, TurnEndReason<TurnErrorDetails>)>,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let waiting = !self.unstored_ends.is_empty();
         let mut ended = Vec::new();
         for (agent, end) in ends {
-            if let Some(mut worker) = self.sub_agents.active.remove(&agent) {
-                said.push((Arc::clone(&worker.chat_uri), worker.end_actions(end)));
-                ended.push(agent);
+            if let Some(mut worker) = self.active.remove(&agent) {
+                self.unstored_ends.push((Arc::clone(&worker.chat_uri), worker.end_actions(end)));
+                ended.push(SessionEffect::WithdrawSubAgentRequests(agent));
             }
         }
-        if ended.is_empty() {
-            return;
+        if !ended.is_empty() {
+            // Ends are stored in order: a failed one is retried soon, together with these.
+            if !waiting {
+                self.store_ends(ctx).await;
+            }
+            ctx.update_summaries().await;
         }
-        let waiting = !self.sub_agents.unstored_ends.is_empty();
-        self.sub_agents.unstored_ends.extend(said);
-        // Ends are stored in order: a failed one is retried soon, together with these.
-        if !waiting {
-            self.store_sub_agent_ends().await;
-        }
-        for agent in &ended {
-            self.withdraw_sub_agent_requests(agent).await;
-        }
-        self.ctx.update_summaries().await;
+        ended
     }
 
     /// Stores and publishes ends. If the store fails, they are retried like a turn's end.
-    pub(super) async fn store_sub_agent_ends(&mut self) {
+    async fn store_ends(&mut self, ctx: &mut SessionContext) {
         let mut change = SessionChange::default();
-        for (chat, said) in &self.sub_agents.unstored_ends {
+        for (chat, actions) in &self.unstored_ends {
             let home = ActionTarget::SubAgentChat(Arc::clone(chat));
-            change = said.iter().fold(change, |change, action| change.action_on(home.clone(), action.clone(), None));
-            change = self.remove_chat_input_needed(chat, change);
+            change = actions.iter().fold(change, |change, action| change.action_on(home.clone(), action.clone(), None));
+            change = change.remove_input_needed(&ctx.session, |of| *of == **chat);
         }
-        match self.ctx.commit(change).await {
-            Ok(()) => self.sub_agents.unstored_ends.clear(),
+        match ctx.commit(change).await {
+            Ok(()) => self.unstored_ends.clear(),
             Err(error) => {
-                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a sub-agent; retrying");
-                let pause = self.ctx.host.clock.sleep(STORE_RETRY_DELAY);
-                self.ctx.tasks.spawn(async move {
+                tracing::error!(session = &*ctx.session.uri, %error, "failed to store the end of a sub-agent; retrying");
+                let pause = ctx.host.clock.sleep(STORE_RETRY_DELAY);
+                ctx.tasks.spawn(async move {
                     pause.await;
                     SessionInput::RetrySubAgentEnds
                 });
@@ -140,64 +145,56 @@ impl SessionActor {
     }
 
     /// Retries ends that could not be stored.
-    pub(super) async fn retry_sub_agent_ends(&mut self) {
-        if !self.sub_agents.unstored_ends.is_empty() {
-            self.store_sub_agent_ends().await;
-            self.ctx.update_summaries().await;
+    pub(super) async fn retry_ends(&mut self, ctx: &mut SessionContext) {
+        if !self.unstored_ends.is_empty() {
+            self.store_ends(ctx).await;
+            ctx.update_summaries().await;
         }
     }
 
     /// The ends of a sub-agent's direct and indirect children: they end with it.
     fn descendant_ends(&self, agent: &str) -> Vec<(String, TurnEndReason<TurnErrorDetails>)> {
-        let all = self.sub_agents.with_descendants(agent).into_iter();
+        let all = self.with_descendants(agent).into_iter();
         all.filter(|id| id != agent).map(|id| (id, TurnEndReason::Cancelled)).collect()
     }
 
-    // ── Cancelled by a client ─────────────────────────────────────────────────────────────────────────────────────
-
-    /// Handles a client's cancellation of a sub-agent's turn. Only background sub-agents can be cancelled.
-    pub(super) async fn handle_sub_agent_cancelled(
+    /// Carries out a client's cancellation of a sub-agent's turn. Only background sub-agents can be cancelled.
+    pub(super) async fn cancel(
         &mut self,
         dispatch: &Dispatch,
         action: ChatTurnCancelledAction,
-    ) -> Result<(), ActionRejection> {
-        let Some(agent) = self.sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned) else {
+        background_tasks: &BackgroundTasks,
+        ctx: &mut SessionContext,
+    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        let Some(agent) = self.agent_in_chat(&dispatch.channel).map(str::to_owned) else {
             return Err(ActionRejection::NoActiveTurn);
         };
-        let Some(worker) = self.sub_agents.active.get(&agent).filter(|at| at.action_mapper.turn() == action.turn_id)
-        else {
+        let Some(worker) = self.active.get(&agent).filter(|at| at.action_mapper.turn() == action.turn_id) else {
             return Err(ActionRejection::OtherTurnActive);
         };
-        if !self.background_tasks.contains(&agent) {
-            let parent = self.target_of(worker.parent.as_deref());
-            let chat = self.ctx.channel_uri(&parent);
-            let turn = self.ctx.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
+        if !background_tasks.contains(&agent) {
+            let chat = ctx.channel_uri(&self.target_of(worker.parent.as_deref()));
+            let turn = ctx.session.chat_by_uri(&chat).and_then(|chat| chat.active_turn.as_ref());
             return Err(match turn {
                 Some(turn) => ActionRejection::SubAgentInForeground { turn: turn.id.clone(), chat: chat.to_string() },
                 None => ActionRejection::SubAgentEnding { chat: chat.to_string() },
             });
         }
-        let below = self.descendant_ends(&agent);
         let home = ActionTarget::SubAgentChat(Arc::clone(&worker.chat_uri));
-        let cancelled = StateAction::ChatTurnCancelled(action);
-        let change = SessionChange::default().action_on(home, cancelled, Some(dispatch.origin()));
-        let change = self.remove_chat_input_needed(&dispatch.channel, change);
-        self.ctx.commit(change).await?;
-        self.sub_agents.active.remove(&agent);
-        self.withdraw_sub_agent_requests(&agent).await;
-        self.end_sub_agents(below).await;
-        self.stop_background_tasks(vec![agent]);
-        self.ctx.update_summaries().await;
-        Ok(())
+        let change = SessionChange::default()
+            .action_on(home, StateAction::ChatTurnCancelled(action), Some(dispatch.origin()))
+            .remove_input_needed(&ctx.session, |chat| *chat == dispatch.channel);
+        ctx.commit(change).await?;
+        self.active.remove(&agent);
+        let mut effects = vec![SessionEffect::WithdrawSubAgentRequests(agent.clone())];
+        effects.extend(self.end(self.descendant_ends(&agent), ctx).await);
+        effects.push(SessionEffect::StopTasks(vec![agent]));
+        ctx.update_summaries().await;
+        Ok(effects)
     }
 }
 
 impl ActiveSubAgent {
-    fn add_end_to(&mut self, end: TurnEndReason<TurnErrorDetails>, change: SessionChange) -> SessionChange {
-        let home = ActionTarget::SubAgentChat(Arc::clone(&self.chat_uri));
-        self.end_actions(end).into_iter().fold(change, |change, action| change.action_on(home.clone(), action, None))
-    }
-
     /// The actions that end its chat's turn.
     fn end_actions(&mut self, end: TurnEndReason<TurnErrorDetails>) -> Vec<StateAction> {
         let duration = i64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(i64::MAX);

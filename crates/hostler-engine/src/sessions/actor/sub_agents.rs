@@ -15,18 +15,18 @@ use ahp_types::state::MessageKind;
 use hostler_driver::{DriverEvent, SubAgentEvent, SubAgentId, SubAgentStart};
 use uuid::Uuid;
 
-use super::SessionActor;
+use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::session_change::{ActionTarget, SessionChange};
 use crate::clock::ClockExt as _;
-use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, SubAgentLink, TurnErrorDetails};
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, SubAgentLink};
 use crate::sessions::session::{new_message, title_from_text};
 use crate::sessions::sub_agent_chat;
-use crate::sessions::turn::{TurnEffect, TurnInput};
 use crate::uri;
 
-/// The running sub-agents, by the driver's ids.
+/// The component: the running sub-agents, by the driver's ids.
 #[derive(Debug, Default)]
-pub(super) struct ActiveSubAgents {
+pub(super) struct SubAgents {
     pub(super) active: BTreeMap<String, ActiveSubAgent>,
     /// Sub-agents whose start could not be stored yet.
     pub(super) unpublished_starts: BTreeMap<String, SubAgentStart>,
@@ -45,10 +45,15 @@ pub(super) struct ActiveSubAgent {
     pub(super) is_background: bool,
 }
 
-impl ActiveSubAgents {
+impl SubAgents {
     /// The chat of a running sub-agent.
     pub(super) fn chat_uri(&self, agent: &str) -> Option<&Arc<str>> {
         self.active.get(agent).map(|worker| &worker.chat_uri)
+    }
+
+    /// The sub-agent, if it has a chat of its own.
+    pub(super) fn with_chat(&self, agent: Option<&str>) -> Option<String> {
+        agent.filter(|agent| self.active.contains_key(*agent)).map(str::to_owned)
     }
 
     /// The sub-agent that works in a chat.
@@ -56,9 +61,22 @@ impl ActiveSubAgents {
         self.active.iter().find(|(_, worker)| *worker.chat_uri == *chat).map(|(agent, _)| agent.as_str())
     }
 
-    /// The mapper of a sub-agent's running turn.
-    pub(super) fn action_mapper(&mut self, agent: &str) -> Option<&mut ActionMapper> {
-        self.active.get_mut(agent).map(|worker| &mut worker.action_mapper)
+    /// The mapper of the running turn of a sub-agent, or of the chat itself.
+    pub(super) fn action_mapper<'a>(
+        &'a mut self,
+        agent: Option<&str>,
+        ctx: &'a mut SessionContext,
+    ) -> Option<&'a mut ActionMapper> {
+        match agent {
+            Some(agent) => self.active.get_mut(agent).map(|worker| &mut worker.action_mapper),
+            None => ctx.turn.mapper.as_mut(),
+        }
+    }
+
+    /// The chat of a sub-agent, or of the agent itself.
+    pub(super) fn target_of(&self, agent: Option<&str>) -> ActionTarget {
+        let chat = agent.and_then(|agent| self.chat_uri(agent));
+        chat.map_or(ActionTarget::Chat, |chat| ActionTarget::SubAgentChat(Arc::clone(chat)))
     }
 
     /// Whether a sub-agent outlives the turn.
@@ -90,42 +108,51 @@ impl ActiveSubAgents {
     }
 }
 
-impl SessionActor {
-    pub(super) async fn handle_sub_agent_event(&mut self, agent: SubAgentId, event: SubAgentEvent) {
+impl SubAgents {
+    /// Passes an event of the driver. `is_output_visible` is whether the agent's output belongs to the chat now.
+    pub(super) async fn step(
+        &mut self,
+        SubAgentId(agent): SubAgentId,
+        event: SubAgentEvent,
+        is_output_visible: bool,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        // The start could not be stored before.
+        if let Some(start) = self.unpublished_starts.remove(&agent) {
+            self.start(agent.clone(), start, is_output_visible, ctx).await;
+        }
         match event {
-            SubAgentEvent::Started(start) => self.handle_sub_agent_started(agent.0, start).await,
-            SubAgentEvent::Activity(event) => self.handle_sub_agent_output(&agent.0, *event).await,
-            SubAgentEvent::Finished(outcome) => self.handle_sub_agent_finished(&agent.0, outcome).await,
+            SubAgentEvent::Started(start) => {
+                self.start(agent, start, is_output_visible, ctx).await;
+                Vec::new()
+            }
+            SubAgentEvent::Activity(event) => self.publish_output(&agent, *event, ctx).await,
+            SubAgentEvent::Finished(outcome) => self.finish(&agent, outcome, ctx).await,
         }
     }
 
-    pub(super) async fn handle_sub_agent_started(&mut self, agent: String, start: SubAgentStart) {
-        let (home, background) = match &start.parent_id {
-            Some(parent) => match self.sub_agents.active.get(&parent.0) {
+    async fn start(&mut self, agent: String, start: SubAgentStart, is_output_visible: bool, ctx: &mut SessionContext) {
+        let (home, is_background) = match &start.parent_id {
+            Some(parent) => match self.active.get(&parent.0) {
                 Some(parent) => (ActionTarget::SubAgentChat(Arc::clone(&parent.chat_uri)), parent.is_background),
                 None => return,
             },
+            None if is_output_visible => (ActionTarget::Chat, false),
             // A sub-agent that starts after the turn's end belongs to the cancelled work and is ignored.
-            None if self.machine.step::<TurnErrorDetails>(TurnInput::Output).contains(&TurnEffect::PublishOutput) => {
-                (ActionTarget::Chat, false)
-            }
             None => return,
         };
-        let chat: Arc<str> = uri::sub_agent_chat_uri(&self.ctx.session.uri, &start.call_id).into();
-        let known = self.ctx.session.sub_agent_chat(&chat).map(|worker| worker.state.active_turn.is_some());
-        if known == Some(true) || self.ctx.session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS {
-            tracing::warn!(
-                session = &*self.ctx.session.uri,
-                "failed to store a sub-agent's output; it is not displayed"
-            );
+        let chat: Arc<str> = uri::sub_agent_chat_uri(&ctx.session.uri, &start.call_id).into();
+        let known = ctx.session.sub_agent_chat(&chat).map(|worker| worker.state.active_turn.is_some());
+        if known == Some(true) || ctx.session.sub_agent_chats.len() >= sub_agent_chat::MAX_SUB_AGENT_CHATS {
+            tracing::warn!(session = &*ctx.session.uri, "failed to store a sub-agent's output; it is not displayed");
             return;
         }
-        let now = self.ctx.host.clock.now_timestamp();
+        let now = ctx.host.clock.now_timestamp();
         let title =
             title_from_text(if start.description.is_empty() { start.prompt.expose() } else { &start.description });
         let mut change = SessionChange::default();
         if known.is_none() {
-            let made_in = self.ctx.channel_uri(&home);
+            let made_in = ctx.channel_uri(&home);
             let summary =
                 sub_agent_chat::sub_agent_chat_summary(&chat, title.clone(), &made_in, &start.call_id, now.clone());
             change = change.session_action(StateAction::SessionChatAdded(SessionChatAddedAction { summary }));
@@ -138,59 +165,46 @@ impl SessionActor {
             queued_message_id: None,
             meta: None,
         });
-        if let Err(error) =
-            self.ctx.commit(change.action_on(ActionTarget::SubAgentChat(Arc::clone(&chat)), begun, None)).await
-        {
-            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the chat of a sub-agent; retrying");
-            self.sub_agents.unpublished_starts.insert(agent, start);
+        let change = change.action_on(ActionTarget::SubAgentChat(Arc::clone(&chat)), begun, None);
+        if let Err(error) = ctx.commit(change).await {
+            tracing::error!(session = &*ctx.session.uri, %error, "failed to store the chat of a sub-agent; retrying");
+            self.unpublished_starts.insert(agent, start);
             return;
         }
         let link = SubAgentLink { chat: chat.to_string(), description: title, kind: start.kind };
         let parent = start.parent_id.map(|parent| parent.0);
         let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.action_mapper_of(parent.as_deref()) {
+        if let Some(transcript) = self.action_mapper(parent.as_deref(), ctx) {
             transcript.link_sub_agent(&start.call_id, link, &mut output);
         }
-        self.ctx.publish_output_on(&home, &mut output).await;
-        let transcript = ActionMapper::for_sub_agent(turn);
+        ctx.publish_output_on(&home, &mut output).await;
         let worker = ActiveSubAgent {
             chat_uri: Arc::clone(&chat),
             parent,
-            action_mapper: transcript,
+            action_mapper: ActionMapper::for_sub_agent(turn),
             started_at: Instant::now(),
-            is_background: background,
+            is_background,
         };
-        self.sub_agents.active.insert(agent, worker);
-        self.ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
-        self.ctx.update_summaries().await;
+        self.active.insert(agent, worker);
+        ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        ctx.update_summaries().await;
     }
 
-    async fn handle_sub_agent_output(&mut self, agent: &str, event: DriverEvent) {
-        if let Some(start) = self.sub_agents.unpublished_starts.remove(agent) {
-            self.handle_sub_agent_started(agent.to_owned(), start).await;
-        }
-        let over = self.finished_pending_call(&event);
-        let Some(worker) = self.sub_agents.active.get_mut(agent) else { return };
+    async fn publish_output(
+        &mut self,
+        agent: &str,
+        event: DriverEvent,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        let Some(worker) = self.active.get_mut(agent) else { return Vec::new() };
         let home = ActionTarget::SubAgentChat(Arc::clone(&worker.chat_uri));
+        let finished = match &event {
+            DriverEvent::ToolFinished { id, .. } => vec![SessionEffect::CloseFinishedCall(id.clone())],
+            _ => Vec::new(),
+        };
         let mut output = ActionBuffer::default();
         worker.action_mapper.map_event(event, &mut output);
-        self.ctx.publish_output_on(&home, &mut output).await;
-        if let Some(call) = over {
-            self.close_finished_call(&call).await;
-        }
-    }
-
-    /// The mapper of the running turn of a sub-agent, or of the chat itself.
-    pub(super) fn action_mapper_of(&mut self, agent: Option<&str>) -> Option<&mut ActionMapper> {
-        match agent {
-            Some(agent) => self.sub_agents.action_mapper(agent),
-            None => self.ctx.turn.mapper.as_mut(),
-        }
-    }
-
-    /// The chat of a sub-agent, or of the agent itself.
-    pub(super) fn target_of(&self, agent: Option<&str>) -> ActionTarget {
-        let chat = agent.and_then(|agent| self.sub_agents.chat_uri(agent));
-        chat.map_or(ActionTarget::Chat, |chat| ActionTarget::SubAgentChat(Arc::clone(chat)))
+        ctx.publish_output_on(&home, &mut output).await;
+        finished
     }
 }

@@ -10,43 +10,19 @@ use hostler_store::{BatchDurability, StoreError};
 use uuid::Uuid;
 
 use super::SessionActor;
+use super::context::SessionContext;
 use super::external_sync::SyncEvent;
 use super::session_change::SessionChange;
 use crate::external_sessions::{TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
 
 impl SessionActor {
-    /// The id of the agent's current conversation.
-    pub(super) fn current_conversation(&self) -> Uuid {
-        let token = self.ctx.session.resume_token.as_ref();
-        token.and_then(|token| self.conversation_of_token(token)).unwrap_or(self.ctx.session.conversation)
-    }
-
-    fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
-        self.ctx.host.transcript_store(&self.ctx.session.session.provider)?.conversation_id(token)
-    }
-
-    /// Stores the resume token, and the conversation's owner.
-    pub(super) async fn store_resume_token(&mut self, token: ResumeToken) {
-        let conversation = self.conversation_of_token(&token);
-        let record = match (SessionRecord::Resume { token }).to_host_record(&self.ctx.session.chat_uri) {
-            Ok(record) => record,
-            Err(error) => return tracing::error!(%error, "failed to encode a host record; skipped"),
-        };
-        let mut batch = self.ctx.new_batch(BatchDurability::Stream).record(record);
-        if let Some(id) = conversation {
-            batch = batch.conversation(id.to_string(), Some(&self.ctx.session.uri));
-            self.ctx.host.sessions().conversation_owners.insert(id, Some(self.ctx.session.uri.clone()));
-        }
-        self.ctx.submit(batch).await;
-    }
-
     /// Handles a change of the transcript.
     pub(super) async fn handle_transcript_changed(&mut self, conversation: ExternalConversation) {
         if conversation.id == self.ctx.session.conversation {
             self.restart_import();
         }
-        if conversation.id != self.current_conversation() {
+        if conversation.id != self.ctx.current_conversation() {
             return;
         }
         self.sync_transcript(SyncEvent::Changed).await;
@@ -54,22 +30,49 @@ impl SessionActor {
         let transcript_title = conversation.custom_title.or_else(|| known.transcript_title.clone());
         let transcript_tag = conversation.tag.or_else(|| known.transcript_tag.clone());
         if let Some(title) = transcript_title.clone().filter(|_| transcript_title != known.transcript_title) {
-            if let Err(error) = self.set_title(title).await {
+            if let Err(error) = self.ctx.set_title(title).await {
                 return tracing::warn!(%error, "failed to store a session's new title");
             }
             self.ctx.update_summaries().await;
         }
         if let Some(tag) = transcript_tag.clone().filter(|_| transcript_tag != known.transcript_tag) {
-            self.publish_tag(tag).await;
+            self.ctx.publish_tag(tag).await;
         }
-        self.store_metadata_sync(MetadataSync { transcript_title, transcript_tag }).await;
+        self.ctx.store_metadata_sync(MetadataSync { transcript_title, transcript_tag }).await;
+    }
+}
+
+impl SessionContext {
+    /// The id of the agent's current conversation.
+    pub(super) fn current_conversation(&self) -> Uuid {
+        let token = self.session.resume_token.as_ref();
+        token.and_then(|token| self.conversation_of_token(token)).unwrap_or(self.session.conversation)
+    }
+
+    fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
+        self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
+    }
+
+    /// Stores the resume token, and the conversation's owner.
+    pub(super) async fn store_resume_token(&mut self, token: ResumeToken) {
+        let conversation = self.conversation_of_token(&token);
+        let record = match (SessionRecord::Resume { token }).to_host_record(&self.session.chat_uri) {
+            Ok(record) => record,
+            Err(error) => return tracing::error!(%error, "failed to encode a host record; skipped"),
+        };
+        let mut batch = self.new_batch(BatchDurability::Stream).record(record);
+        if let Some(id) = conversation {
+            batch = batch.conversation(id.to_string(), Some(&self.session.uri));
+            self.host.sessions().conversation_owners.insert(id, Some(self.session.uri.clone()));
+        }
+        self.submit(batch).await;
     }
 
     /// Handles that a person has set or removed the tag.
     pub(super) async fn set_tag(&mut self, tag: Option<String>) {
         // Earlier versions wrote tags to the transcript, where this one is no change.
-        let before = session_tag(self.ctx.session.session.meta.as_ref()).unwrap_or_default().to_owned();
-        let mut known = self.ctx.session.metadata_sync.clone();
+        let before = session_tag(self.session.session.meta.as_ref()).unwrap_or_default().to_owned();
+        let mut known = self.session.metadata_sync.clone();
         known.transcript_tag.get_or_insert(before);
         self.store_metadata_sync(known).await;
         self.publish_tag(tag.unwrap_or_default()).await;
@@ -77,16 +80,16 @@ impl SessionActor {
 
     /// Stores what is known about the transcript's metadata.
     async fn store_metadata_sync(&mut self, metadata_sync: MetadataSync) {
-        if self.ctx.session.metadata_sync != metadata_sync {
-            self.ctx.session.metadata_sync = metadata_sync.clone();
-            self.ctx.append_record(&SessionRecord::MetadataSynced { metadata_sync }).await;
+        if self.session.metadata_sync != metadata_sync {
+            self.session.metadata_sync = metadata_sync.clone();
+            self.append_record(&SessionRecord::MetadataSynced { metadata_sync }).await;
         }
     }
 
     async fn publish_tag(&mut self, tag: String) {
-        if session_tag(self.ctx.session.session.meta.as_ref()).unwrap_or_default() != tag {
-            self.ctx.publish_session_meta(TAG_META_KEY, (!tag.is_empty()).then_some(tag).into()).await;
-            self.ctx.update_summaries().await;
+        if session_tag(self.session.session.meta.as_ref()).unwrap_or_default() != tag {
+            self.publish_session_meta(TAG_META_KEY, (!tag.is_empty()).then_some(tag).into()).await;
+            self.update_summaries().await;
         }
     }
 
@@ -94,11 +97,20 @@ impl SessionActor {
     pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
         let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
         let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-        let line = SessionChatUpdatedAction { chat: self.ctx.session.chat_uri.to_string(), changes };
+        let line = SessionChatUpdatedAction { chat: self.session.chat_uri.to_string(), changes };
         let change = SessionChange::default()
             .chat_action(titled())
             .session_action(StateAction::SessionChatUpdated(line))
             .session_action(titled());
-        self.ctx.commit(change).await
+        self.commit(change).await
+    }
+
+    /// Handles that the agent reports a resume token.
+    pub(super) async fn update_resume_token(&mut self, token: ResumeToken) {
+        if self.session.resume_token.as_ref() == Some(&token) {
+            return;
+        }
+        self.session.resume_token = Some(token.clone());
+        self.store_resume_token(token).await;
     }
 }

@@ -11,12 +11,13 @@ use futures::future::BoxFuture;
 use hostler_store::{Batch, BatchDurability, CatalogChange};
 use tokio::sync::mpsc;
 
-use super::{SessionActor, SessionHandle, SessionInput, SessionSource};
+use super::context::SessionContext;
+use super::input::SessionInput;
+use super::session_handle::{SessionHandle, SessionSource};
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::host::Host;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Session;
-use crate::sessions::turn::{AgentPhase, TurnPhase};
 use crate::{EngineError, uri};
 
 /// Result of a dispose.
@@ -117,13 +118,13 @@ pub(super) struct Quiescence {
 }
 
 impl Quiescence {
-    /// Records an input.
-    pub(super) fn record_input(&mut self, actor: &SessionActor) {
+    /// Records an input. `has_agent` also if an agent is about to run.
+    pub(super) fn record_input(&mut self, has_agent: bool, ctx: &SessionContext) {
         self.had_input = true;
-        if actor.machine.agent_phase() != AgentPhase::Absent || !actor.ctx.session.is_stored {
+        if has_agent || !ctx.session.is_stored {
             self.interval = None;
         } else if self.interval.is_none() {
-            self.interval = Some(actor.ctx.host.clock.sleep(QUIESCENCE_INTERVAL));
+            self.interval = Some(ctx.host.clock.sleep(QUIESCENCE_INTERVAL));
         }
     }
 
@@ -136,92 +137,73 @@ impl Quiescence {
     }
 
     /// Starts another interval. Returns whether no input arrived during the last one.
-    pub(super) fn restart_if_quiet(&mut self, actor: &SessionActor) -> bool {
-        self.interval = Some(actor.ctx.host.clock.sleep(QUIESCENCE_INTERVAL));
+    pub(super) fn restart_if_quiet(&mut self, ctx: &SessionContext) -> bool {
+        self.interval = Some(ctx.host.clock.sleep(QUIESCENCE_INTERVAL));
         !std::mem::take(&mut self.had_input)
     }
 }
 
-impl SessionActor {
-    /// Whether the actor has neither work nor users.
-    fn is_quiescent(&self) -> bool {
-        let Session { is_stored: stored, unimported_turns: unimported, session, chat, .. } = &self.ctx.session;
-        let quiet = self.ctx.tasks.is_empty()
-            && self.unwritten_decisions.is_empty()
-            && self.external.sync.is_idle()
-            && !self.ctx.summary.is_scheduled;
-        let waits = !self.pending_requests.is_empty()
-            || !self.background_tasks.is_empty()
-            || !self.local_commands.is_empty()
-            || *unimported > 0;
-        let works =
-            chat.active_turn.is_some() || self.machine.agent_phase() != AgentPhase::Absent || self.agent.has_process();
-        let wanted = !self.ctx.session.queued_messages().is_empty()
+impl SessionContext {
+    /// Whether the session is stored, has no task or publication, and no person or client needs it.
+    pub(super) fn is_quiescent(&self) -> bool {
+        let Session { is_stored, unimported_turns, session, chat, .. } = &self.session;
+        let is_quiet = self.tasks.is_empty() && self.unwritten_decisions.is_empty() && !self.summary.is_scheduled;
+        let is_needed = chat.active_turn.is_some()
+            || *unimported_turns > 0
+            || !self.session.queued_messages().is_empty()
             || chat.steering_message.is_some()
             || !session.active_clients.is_empty()
             || self.has_subscribers();
-        *stored && quiet && !waits && !works && *self.machine.turn_phase() == TurnPhase::None && !wanted
+        *is_stored && is_quiet && !is_needed
     }
 
     fn has_subscribers(&self) -> bool {
-        let broadcaster = &self.ctx.host.broadcaster;
-        self.ctx.session.chats().any(|(chat, ..)| broadcaster.has_subscribers(chat))
-            || broadcaster.has_subscribers(&self.ctx.session.uri)
-            || broadcaster.has_subscribers(&uri::annotations_uri(&self.ctx.session.uri))
+        let broadcaster = &self.host.broadcaster;
+        self.session.chats().any(|(chat, ..)| broadcaster.has_subscribers(chat))
+            || broadcaster.has_subscribers(&self.session.uri)
+            || broadcaster.has_subscribers(&uri::annotations_uri(&self.session.uri))
     }
 
     /// Returns the session to the store, if it is quiescent. No request can be lost: a handle is obtained under the
     /// lock, and kept until its input is in the mailbox.
     pub(super) async fn try_unload(&self, inputs: &mpsc::Receiver<SessionInput>) -> bool {
-        if !self.is_quiescent() {
-            return false;
-        }
         // Commits earlier stream batches, so that the next load reads all of them.
-        if self.ctx.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
+        if self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
             return false;
         }
-        let mut sessions = self.ctx.host.sessions();
-        let alone = sessions.live.get(&self.ctx.session.uri).is_some_and(SessionHandle::is_last_handle);
+        let mut sessions = self.host.sessions();
+        let alone = sessions.live.get(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
         if !alone || !inputs.is_empty() || !self.is_quiescent() {
             return false;
         }
-        sessions.live.remove(&self.ctx.session.uri);
+        sessions.live.remove(&self.session.uri);
         sessions.restore_entry(SessionSource::Stored {
-            uri: Arc::clone(&self.ctx.session.uri),
-            listed: self.ctx.session.is_listed,
+            uri: Arc::clone(&self.session.uri),
+            listed: self.session.is_listed,
         });
         true
     }
 
     /// Removes the session from the store and the list. `began` is whether its agent was running until now.
     pub(super) async fn dispose_session(&mut self, began: bool) -> DisposeResult {
-        let session = Arc::clone(&self.ctx.session.uri);
-        let chats = self.ctx.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
+        let session = Arc::clone(&self.session.uri);
+        let chats = self.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
         // An agent creates its transcript before it reports a resume token.
-        let has_conversation =
-            began || self.ctx.session.resume_token.is_some() || self.ctx.session.delivered_turn.is_some();
-        let has_conversation = has_conversation && self.ctx.session.is_listed;
-        let mut batch = self.ctx.new_batch(BatchDurability::Durable);
-        if self.ctx.session.is_stored {
-            batch = with_session_removal(&self.ctx.host, batch, &session, has_conversation);
+        let has_conversation = began || self.session.resume_token.is_some() || self.session.delivered_turn.is_some();
+        let has_conversation = has_conversation && self.session.is_listed;
+        let mut batch = self.new_batch(BatchDurability::Durable);
+        if self.session.is_stored {
+            batch = with_session_removal(&self.host, batch, &session, has_conversation);
         }
-        match self
-            .ctx
-            .host
-            .store
-            .sequencer()
-            .commit(batch.after_publish(after_session_removed(&self.ctx.host, session, chats)))
-            .await
-        {
+        let batch = batch.after_publish(after_session_removed(&self.host, session, chats));
+        match self.host.store.sequencer().commit(batch).await {
             Ok(_) => {
-                self.ctx.host.gateway.forget_session(&self.ctx.session.uri);
+                self.host.gateway.forget_session(&self.session.uri);
                 Ok(DisposedSession { has_conversation })
             }
             Err(error) => {
-                let origin = SessionSource::Stored {
-                    uri: Arc::clone(&self.ctx.session.uri),
-                    listed: self.ctx.session.is_listed,
-                };
+                let origin =
+                    SessionSource::Stored { uri: Arc::clone(&self.session.uri), listed: self.session.is_listed };
                 Err(DisposeFailure { source: origin, error: error.into() })
             }
         }

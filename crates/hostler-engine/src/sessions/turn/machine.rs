@@ -307,8 +307,10 @@ impl TurnMachine {
     }
 
     /// Whether the agent's output belongs to a turn that clients see.
-    fn is_output_visible(&self) -> bool {
+    /// Whether the agent's output belongs to the chat now; otherwise its turn is over.
+    pub fn is_output_visible(&self) -> bool {
         match (&self.turn, self.agent) {
+            _ if self.stopped => false,
             (TurnPhase::Running { .. }, AgentPhase::Busy) => true,
             (TurnPhase::Pending(_) | TurnPhase::Local(_), AgentPhase::Busy) => self.is_agent_initiated,
             _ => false,

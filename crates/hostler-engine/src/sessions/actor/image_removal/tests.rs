@@ -40,7 +40,7 @@ impl Fixture {
     fn on(&mut self, event: ImageRemovalEvent<&'static str>) -> Vec<ImageRemovalEffect<&'static str>> {
         let Self { removal, session, machine, has_background_work, has_process } = self;
         let (has_background_work, has_process) = (*has_background_work, *has_process);
-        removal.on(event, ImageRemovalContext { session, machine, has_background_work, has_process })
+        removal.on(event, session, ImageRemovalFacts { machine, has_background_work, has_process })
     }
 
     fn request(&mut self, requester: &'static str) -> Vec<ImageRemovalEffect<&'static str>> {

@@ -103,7 +103,13 @@ fn origin() -> ActionOrigin {
 fn set(kind: PendingMessageKind, id: &str) -> MessageEvent {
     let message = new_message(format!("text of {id}"), MessageKind::User);
     let action = ChatPendingMessageSetAction { kind, id: id.to_owned(), message };
-    MessageEvent::Set { action, origin: origin(), blobs: Vec::new(), is_local_command: false }
+    MessageEvent::Set {
+        action,
+        origin: origin(),
+        blobs: Vec::new(),
+        is_local_command: false,
+        is_active_elsewhere: false,
+    }
 }
 
 fn removed(kind: PendingMessageKind, id: &str) -> MessageEvent {
@@ -122,7 +128,7 @@ fn queued_message_resumes_the_queue_and_an_edit_does_not() {
     let mut fixture = Fixture::idle();
     for resume in [true, false] {
         let effects = fixture.apply(set(QUEUED, "a"));
-        assert_eq!(effects, [MessageEffect::CheckNotActiveElsewhere, MessageEffect::QueueChanged { resume }]);
+        assert_eq!(effects, [MessageEffect::QueueChanged { resume }]);
     }
     assert_eq!(fixture.queue(), ["a"]);
 }
@@ -135,6 +141,18 @@ fn full_queue_accepts_edits_only() {
     assert_eq!(fixture.on(set(QUEUED, "c")), Err("queueFull"));
     fixture.apply(set(QUEUED, "b"));
     assert_eq!(fixture.queue(), ["a", "b"]);
+}
+
+#[test]
+fn message_is_not_queued_while_another_process_runs_a_turn() {
+    let set_elsewhere = |kind| {
+        let MessageEvent::Set { action, origin, blobs, is_local_command, .. } = set(kind, "a") else { panic!() };
+        MessageEvent::Set { action, origin, blobs, is_local_command, is_active_elsewhere: true }
+    };
+    assert_eq!(Fixture::idle().on(set_elsewhere(QUEUED)), Err("activeElsewhere"));
+    let mut fixture = Fixture::running();
+    fixture.apply(set_elsewhere(STEERING));
+    assert!(fixture.session.steering_message().is_some(), "a running turn is steered");
 }
 
 #[test]
@@ -171,10 +189,11 @@ fn steer_without_a_turn_is_queued() {
 fn local_command_and_long_text_are_queued_instead_of_steered() {
     let mut fixture = Fixture::running();
     let MessageEvent::Set { action, origin, blobs, .. } = set(STEERING, "a") else { panic!() };
-    fixture.apply(MessageEvent::Set { action, origin, blobs, is_local_command: true });
+    let is_active_elsewhere = false;
+    fixture.apply(MessageEvent::Set { action, origin, blobs, is_local_command: true, is_active_elsewhere });
     let MessageEvent::Set { mut action, origin, blobs, .. } = set(STEERING, "b") else { panic!() };
     action.message.text = "x".repeat(1 << 20);
-    fixture.apply(MessageEvent::Set { action, origin, blobs, is_local_command: false });
+    fixture.apply(MessageEvent::Set { action, origin, blobs, is_local_command: false, is_active_elsewhere });
     assert_eq!((fixture.queue(), fixture.session.steering_message()), (vec!["a", "b"], None));
 }
 
@@ -248,7 +267,7 @@ fn contents_of_a_replaced_steer_are_ignored() {
             meta: None,
         };
         action.message.attachments = Some(vec![MessageAttachment::Simple(attachment)]);
-        MessageEvent::Set { action, origin, blobs, is_local_command: false }
+        MessageEvent::Set { action, origin, blobs, is_local_command: false, is_active_elsewhere: false }
     };
     fixture.apply(with_contents("a"));
     let load = |effects: Vec<MessageEffect>| match effects.as_slice() {

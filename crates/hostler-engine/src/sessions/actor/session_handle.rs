@@ -1,0 +1,85 @@
+//! Handles to a session's actor, and where its session comes from.
+
+use std::sync::Arc;
+
+use hostler_driver::Transcript;
+use tokio::sync::mpsc;
+
+use super::input::SessionInput;
+use super::{importer, run_session};
+use crate::EngineError;
+use crate::external_sessions::ExternalSession;
+use crate::host::Host;
+use crate::sessions::restore;
+use crate::sessions::session::Session;
+
+/// Maximum number of inputs that wait for one session.
+const MAILBOX_CAPACITY: usize = 256;
+
+/// The source of a session.
+#[derive(Clone)]
+pub(crate) enum SessionSource {
+    /// Newly created.
+    Provisional(Box<Session>),
+    /// In the store.
+    Stored { uri: Arc<str>, listed: bool },
+    /// Only in an agent's transcripts.
+    External { uri: Arc<str>, external: Box<ExternalSession> },
+}
+
+impl SessionSource {
+    pub(super) fn uri(&self) -> &Arc<str> {
+        match self {
+            Self::Provisional(session) => &session.uri,
+            Self::Stored { uri, .. } | Self::External { uri, .. } => uri,
+        }
+    }
+
+    /// Loads the session, with its transcript if it is imported now.
+    pub(super) async fn open(&self, host: &Arc<Host>) -> Result<(Session, Option<Arc<dyn Transcript>>), EngineError> {
+        match self {
+            Self::Provisional(session) => Ok(((**session).clone(), None)),
+            Self::Stored { uri, listed } => {
+                let stored = host.store.load_session(uri).await?;
+                let session = restore::restore_session(uri, *listed, stored);
+                let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
+                session.evict_turns(host.settings.turns_in_memory);
+                Ok((session, None))
+            }
+            Self::External { uri, external } => {
+                let (session, transcript) = importer::import_session(host, uri, external).await?;
+                Ok((session, Some(transcript)))
+            }
+        }
+    }
+}
+
+/// A handle to a session's actor.
+#[derive(Clone)]
+pub(crate) struct SessionHandle {
+    mailbox: mpsc::Sender<SessionInput>,
+}
+
+impl SessionHandle {
+    /// Starts an actor. It ends after a dispose, an unload or a shutdown.
+    pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
+        let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
+        let task_host = Arc::clone(host);
+        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
+        Self { mailbox }
+    }
+
+    /// Sends without waiting. `false` if the mailbox is full or the actor has ended.
+    pub(crate) fn try_send(&self, input: SessionInput) -> bool {
+        self.mailbox.try_send(input).is_ok()
+    }
+
+    /// Whether no other handle can send inputs.
+    pub(super) fn is_last_handle(&self) -> bool {
+        self.mailbox.strong_count() == 1
+    }
+
+    pub(crate) async fn send(&self, input: SessionInput) -> Result<(), EngineError> {
+        self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
+    }
+}

@@ -11,7 +11,6 @@ use ahp_types::actions::{
 use hostler_store::{ActionEntry, Batch, BatchDurability};
 
 use super::context::SessionContext;
-use super::effect::SessionEffect;
 use super::pending_messages::{MessageEvent, check_message};
 use crate::error::InvalidParams;
 use crate::host::MAX_SESSION_DIRECTORIES;

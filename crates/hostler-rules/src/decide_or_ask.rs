@@ -41,12 +41,13 @@ pub fn decide_or_ask(
     plans: Option<&Path>,
     resolver: &dyn PathResolver,
 ) -> Decision {
+    tracing::trace!(tool = call.tool, "evaluating a tool call");
     let scene = DecisionContext::new(call, resolver);
     let decision = decide_in_context(rules, mode, &scene);
     if mode == PermissionMode::Plan
         && !decision.is_by_rule()
         && matches!(decision.outcome, DecisionOutcome::Allow | DecisionOutcome::Deny)
-        && plans.is_some_and(|plans| find_plan_file(call, plans, resolver).is_some())
+        && plans.is_some_and(|plans| find_plan_file(call, plans, &scene.resolver).is_some())
     {
         let because = "it is the agent's plan file";
         return Decision {
@@ -126,7 +127,7 @@ fn find_reason_to_ask_about_path(
         Some(Value::String(glob)) if !may_match_git_directory(glob) => SearchExclusion::GitDirectory,
         Some(_) => SearchExclusion::Nothing,
     };
-    let guarded = below && has_protected_below(spot, scene.host_directories(), scene.home(), skips, scene.resolver);
+    let guarded = below && has_protected_below(spot, scene.host_directories(), scene.home(), skips, &scene.resolver);
     find_read_protection(spot, scene.host_directories())
         .or(guarded.then_some("it searches files that require approval"))
 }

@@ -1,6 +1,8 @@
 //! Paths as written and as resolved: the file access that decisions need, as a trait.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -85,6 +87,44 @@ impl PathResolver for DiskResolver {
             (found.len() < limit).then(|| found.push((entry.path(), kind)))?;
         }
         Some(found)
+    }
+}
+
+/// Resolves each path once, for one decision; the next decision reads the disk again. Several rules and parts of a line
+/// name the same paths.
+pub(crate) struct OneTimeResolver<'a> {
+    inner: &'a dyn PathResolver,
+    /// By the path as written; `None` if it cannot be resolved.
+    resolved: RefCell<HashMap<OsString, Option<PathBuf>>>,
+}
+
+impl<'a> OneTimeResolver<'a> {
+    pub(crate) fn new(inner: &'a dyn PathResolver) -> Self {
+        Self { inner, resolved: RefCell::default() }
+    }
+}
+
+impl PathResolver for OneTimeResolver<'_> {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        let known = self.resolved.borrow().get(path.as_os_str()).cloned();
+        let resolved = known.unwrap_or_else(|| {
+            let resolved = self.inner.resolve(path).ok();
+            self.resolved.borrow_mut().insert(path.into(), resolved.clone());
+            resolved
+        });
+        resolved.ok_or_else(|| io::Error::other("the path cannot be resolved"))
+    }
+
+    fn path_kind(&self, path: &Path) -> PathKind {
+        self.inner.path_kind(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
+        self.inner.read(path, limit)
+    }
+
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, PathKind)>> {
+        self.inner.list(path, limit)
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use self::arguments::{PathWord, UnclearArgument, is_unbundled, parse_arguments};
 use self::program_table::{DefaultInput as Without, OperandKind, READ_ONLY_PROGRAMS, ReadOnlyProgram};
-use crate::path::{CandidatePaths, PathKind, normalize_path};
+use crate::path::{CandidatePaths, PathKind, PathResolver as _, normalize_path};
 use crate::protected_paths::{SearchExclusion, find_read_protection, has_protected_below};
 use crate::shell::{
     CommandKind, CommandLine, FileRedirection, ShellCommand, ShellWord, is_output_device_path, is_plain_printf,
@@ -219,7 +219,7 @@ impl<'s> ReadAnalyzer<'s> {
         // A quoted tilde is an ordinary character.
         let plain = name.text.starts_with('~') && !name.has_tilde;
         let text = if plain { format!("./{}", name.text) } else { name.text.to_owned() };
-        CandidatePaths::new(&text, directory, self.scene.call.home.as_deref(), self.scene.resolver)
+        CandidatePaths::new(&text, directory, self.scene.call.home.as_deref(), &self.scene.resolver)
     }
 
     fn resolve_name(&self, name: PathWord<'_>) -> Result<Vec<CandidatePaths>, &'static str> {
@@ -245,7 +245,7 @@ impl<'s> ReadAnalyzer<'s> {
 
     fn has_protected_below(&self, reach: &ReadPath) -> bool {
         let (own, home) = (self.scene.host_directories(), self.scene.home());
-        reach.recursive && has_protected_below(&reach.candidates, own, home, reach.exclusion, self.scene.resolver)
+        reach.recursive && has_protected_below(&reach.candidates, own, home, reach.exclusion, &self.scene.resolver)
     }
 
     /// Classifies a read-only command by the paths that it reads.
@@ -446,7 +446,7 @@ impl<'s> ReadAnalyzer<'s> {
         reaches.clear();
         let mut unknown = None;
         for directory in directories {
-            let top = repository::find_harmless_repository(directory, self.scene.resolver).unwrap_or_else(|why| {
+            let top = repository::find_harmless_repository(directory, &self.scene.resolver).unwrap_or_else(|why| {
                 unknown = Some(why);
                 PathBuf::from("/")
             });

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::path::{CandidatePaths, PathResolver, normalize_path};
+use crate::path::{CandidatePaths, OneTimeResolver, PathResolver, normalize_path};
 use crate::path_pattern::PatternBases;
 use crate::read_only::{self, ReadAnalysis};
 use crate::shell::{self, CommandLine};
@@ -184,7 +184,7 @@ pub(crate) enum ToolTarget<'a> {
 pub(crate) struct DecisionContext<'a> {
     pub call: &'a ToolUse,
     pub target: ToolTarget<'a>,
-    pub resolver: &'a dyn PathResolver,
+    pub resolver: OneTimeResolver<'a>,
     workspace: Vec<PathBuf>,
     home: Vec<PathBuf>,
     host_directories: Vec<PathBuf>,
@@ -193,6 +193,7 @@ pub(crate) struct DecisionContext<'a> {
 
 impl<'a> DecisionContext<'a> {
     pub(crate) fn new(call: &'a ToolUse, resolver: &'a dyn PathResolver) -> Self {
+        let resolver = OneTimeResolver::new(resolver);
         let both = |path: &Path| {
             let plain = normalize_path(path);
             let mut paths = vec![plain.clone()];
@@ -203,7 +204,7 @@ impl<'a> DecisionContext<'a> {
         let home = call.home.as_deref().map(both).unwrap_or_default();
         let host_directories = call.host_directories.iter().flat_map(|path| both(path)).collect();
         Self {
-            target: find_target(call, resolver),
+            target: find_target(call, &resolver),
             call,
             resolver,
             workspace,
@@ -233,7 +234,7 @@ impl<'a> DecisionContext<'a> {
 
     /// The candidate paths of a name in the current directory.
     pub(crate) fn resolve_path(&self, name: &str) -> Result<CandidatePaths, &'static str> {
-        CandidatePaths::new(name, &self.call.cwd, self.call.home.as_deref(), self.resolver)
+        CandidatePaths::new(name, &self.call.cwd, self.call.home.as_deref(), &self.resolver)
     }
 
     /// Are all candidate paths within the workspace?

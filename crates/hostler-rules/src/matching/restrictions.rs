@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{matches_command_name, matches_tool};
-use crate::path::{CandidatePaths, PathKind};
+use crate::path::{CandidatePaths, PathKind, PathResolver as _};
 use crate::path_pattern::PathPattern;
 use crate::read_only::{CommandReads, ReadPath, resolve_word};
 use crate::rule::{CommandPattern, DomainPattern, Effect, Matcher, Rule, covers_tool};

@@ -1,9 +1,16 @@
 //! Path rules: links, `..`, and files that do not exist yet.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use hostler_rules::{DecisionOutcome, DiskResolver, Effect, PermissionMode, Rule, RuleScope, RuleSet, ToolUse, decide};
+use hostler_rules::{
+    DecisionOutcome, DiskResolver, Effect, PathKind, PathResolver, PermissionMode, Rule, RuleScope, RuleSet, ToolUse,
+    decide, decide_or_ask, suggest_rules,
+};
 use serde_json::json;
 
 struct Bed {
@@ -196,4 +203,54 @@ fn every_path_of_an_input_is_checked() {
     let call = ToolUse::new("Edit", json!({ "file_path": "src/a", "notebook_path": "other" }), bed.path("w"));
     assert_eq!(bed.call(&RULES, &call), DecisionOutcome::Undecided);
     assert!(Path::new(&bed.path("w")).is_absolute());
+}
+
+/// The real file system, with the number of times that each path, as it is written, is resolved.
+#[derive(Default)]
+struct CountingResolver(RefCell<BTreeMap<OsString, usize>>);
+
+impl PathResolver for CountingResolver {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        *self.0.borrow_mut().entry(path.into()).or_default() += 1;
+        DiskResolver.resolve(path)
+    }
+
+    fn path_kind(&self, path: &Path) -> PathKind {
+        DiskResolver.path_kind(path)
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
+        DiskResolver.read(path, limit)
+    }
+
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, PathKind)>> {
+        DiskResolver.list(path, limit)
+    }
+}
+
+#[test]
+fn decision_resolves_each_path_once_and_the_next_decision_resolves_it_again() {
+    let bed = Bed::new();
+    bed.link("w/loop", "loop");
+    let mut rules = RuleSet::default();
+    for (effect, text) in RULES.into_iter().chain([(Effect::Ask, "Read(asked/**)"), (Effect::Deny, "Edit(src/x)")]) {
+        rules.add(Rule::parse(effect, RuleScope::Workspace, text).unwrap()).unwrap();
+    }
+    let line = "cd src && cat a.txt loop a.txt ../loop | timeout 5 tool src/a.txt . > out";
+    let call = ToolUse::shell(line, bed.path("w")).with_home(bed.path("outside"));
+    let resolver = CountingResolver::default();
+    let decisions: [fn(&RuleSet, &ToolUse, &CountingResolver); 3] = [
+        |rules, call, resolver| {
+            let decision = decide_or_ask(rules, PermissionMode::Default, call, None, resolver);
+            assert_eq!(decision.outcome, DecisionOutcome::Ask);
+        },
+        |rules, call, resolver| drop(decide(rules, PermissionMode::Plan, call, resolver)),
+        |_, call, resolver| drop(suggest_rules(call, RuleScope::Session, resolver)),
+    ];
+    for (number, decide) in decisions.into_iter().enumerate() {
+        decide(&rules, &call, &resolver);
+        let counts = resolver.0.borrow();
+        assert!(counts.values().all(|count| *count <= number + 1), "{counts:?}");
+        assert_eq!(counts.get(OsStr::new(&bed.path("w"))), Some(&(number + 1)), "the disk is read for each decision");
+    }
 }

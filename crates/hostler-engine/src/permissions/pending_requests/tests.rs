@@ -1,13 +1,16 @@
-//! Property test: no call runs without an approval of exactly that call, in any order of client and agent events.
+//! No call runs without an approval of exactly that call, in any order of client and agent events, and each request is
+//! answered once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ahp_types::ActionOrigin;
 use ahp_types::actions::ChatToolCallConfirmedAction;
-use hostler_driver::{AgentRequestId, Answer, PermissionRequest, ToolDisplay};
+use hostler_driver::{AgentRequestId, Answer, PermissionRequest, ToolDisplay, WorkspaceConfiguration};
+use hostler_trust::{TrustAssessment, TrustState};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::{PendingRequests, ToolCallOptions};
+use super::{AnswerError, FormOutcome, InputForm, PendingInput, PendingRequests, ToolCallOptions, UnattendedOutcome};
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -30,6 +33,18 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn raw(text: &str) -> std::sync::Arc<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap().into()
+}
+
+fn permission_request(n: usize, input: &str) -> PermissionRequest {
+    PermissionRequest {
+        request_id: AgentRequestId(format!("r{n}")),
+        call_id: format!("c{n}"),
+        tool: "Bash".into(),
+        input: raw(input),
+        sub_agent: None,
+        reason: None,
+        display: ToolDisplay::default(),
+    }
 }
 
 fn confirmation_action(call: u8, approved: bool, option: u8, edited: u8) -> ChatToolCallConfirmedAction {
@@ -65,11 +80,7 @@ proptest! {
                     let asked = PermissionRequest {
                         request_id: AgentRequestId(request.clone()),
                         call_id: call.clone(),
-                        tool: "Bash".into(),
-                        input: raw(&input),
-                        sub_agent: None,
-                        reason: None,
-                        display: ToolDisplay::default(),
+                        ..permission_request(0, &input)
                     };
                     let taken = requests.add_permission(asked, None, ToolCallOptions::new(&[])).is_some();
                     let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
@@ -119,18 +130,62 @@ proptest! {
 fn pending_requests_are_bounded() {
     let mut requests = PendingRequests::default();
     for n in 0..super::MAX_PENDING_REQUESTS + 1 {
-        let asked = PermissionRequest {
-            request_id: AgentRequestId(format!("r{n}")),
-            call_id: format!("c{n}"),
-            tool: "Bash".into(),
-            input: raw("{}"),
-            sub_agent: None,
-            reason: None,
-            display: ToolDisplay::default(),
-        };
+        let asked = permission_request(n, "{}");
         assert_eq!(
             requests.add_permission(asked, None, ToolCallOptions::default()).is_some(),
             n < super::MAX_PENDING_REQUESTS
         );
     }
+}
+
+#[test]
+fn no_other_answer_is_accepted_while_an_answer_is_stored() {
+    let mut requests = PendingRequests::default();
+    requests.add_permission(permission_request(0, "{}"), None, ToolCallOptions::new(&[]));
+    let (request, said) = (AgentRequestId("r0".to_owned()), confirmation_action(0, true, 1, 0));
+    let origin = ActionOrigin { client_id: "client".to_owned(), client_seq: 7 };
+    assert!(requests.evaluate_confirmation(&said).is_ok());
+    requests.begin_answer(request.clone(), Some(origin.clone()));
+    assert!(!requests.is_empty(), "the agent still waits");
+    assert!(matches!(requests.evaluate_confirmation(&said), Err(AnswerError::NotPending)));
+    assert_eq!(requests.unanswered_permissions().count(), 0, "rules do not decide it meanwhile");
+    assert!(requests.unattended_outcome(&request, true).is_none(), "neither does the unattended policy");
+    assert!(requests.is_storing_answer(&origin), "a repetition of the same dispatch is recognized");
+    requests.finish_answer(&request);
+    assert!(requests.evaluate_confirmation(&said).is_ok(), "the rules could not be stored");
+    assert!(matches!(requests.unattended_outcome(&request, true), Some(UnattendedOutcome::Call(call)) if call == "c0"));
+}
+
+#[test]
+fn request_that_is_withdrawn_while_its_answer_is_stored_is_gone() {
+    let mut requests = PendingRequests::default();
+    requests.add_permission(permission_request(0, "{}"), None, ToolCallOptions::new(&[]));
+    let request = AgentRequestId("r0".to_owned());
+    requests.begin_answer(request.clone(), None);
+    assert!(requests.withdraw(&request).is_some());
+    requests.finish_answer(&request);
+    assert!(requests.is_empty() && requests.permission("c0").is_none());
+}
+
+#[test]
+fn folder_question_without_a_person_is_skipped_and_a_plan_follows_the_policy() {
+    let mut requests = PendingRequests::default();
+    let request = |id: &str| AgentRequestId(id.to_owned());
+    let assessment = TrustAssessment {
+        directory: "/work".into(),
+        configuration: WorkspaceConfiguration::default(),
+        state: TrustState::Undecided,
+    };
+    for (id, form) in [("folder", InputForm::for_folder(assessment)), ("plan", InputForm::for_plan(None))] {
+        requests.add_input(id.to_owned(), PendingInput { request_id: request(id), call_id: None, form });
+    }
+    let outcome = |id: &str, allowed| requests.unattended_outcome(&request(id), allowed);
+    for allowed in [true, false] {
+        let skipped = outcome("folder", allowed);
+        assert!(matches!(skipped, Some(UnattendedOutcome::Input(Some(FormOutcome::DecideFolder(None))))));
+    }
+    assert!(matches!(outcome("plan", true), Some(UnattendedOutcome::Input(Some(FormOutcome::AcceptPlan("default"))))));
+    assert!(matches!(outcome("plan", false), Some(UnattendedOutcome::Input(None))));
+    requests.begin_answer(request("folder"), None);
+    assert!(requests.folder_question().is_none(), "the question is not withdrawn while its answer is stored");
 }

@@ -3,18 +3,22 @@
 //!
 //! The gate decides at once and never waits for a person, because hooks time out and one build runs the tool after a
 //! timeout. Tool calls of sub-agents pass it as well. Each decision is written to the audit log; if the log cannot be
-//! written, the call is refused. A permission request asks the gate again, because the rules may have changed since the
-//! hook. A deny rule overrides a person's approval.
+//! written, the call is refused. A deny rule overrides a person's approval.
 //!
 //! A change of rules or mode applies from the next call. While a mode change is in progress, the strictest of the old
 //! and new modes applies.
+//!
+//! A call is evaluated once for its hook, its permission request and its display, unless rules, mode, folder trust,
+//! input or directory change meanwhile. The rules file's modification time is read each time. Links, Git
+//! configurations and other files are read again only if the earlier decision was an approval, so that a link that was
+//! replaced since is noticed, and when a person approves the call, because any time may have passed.
 
 mod input_summary;
 mod recent_calls;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hostler_driver::{Clock, FolderRule, GateDecision, GatedCall, PermissionGate};
 use hostler_rules::{
@@ -48,8 +52,35 @@ struct GatePolicy {
     session_rules: RuleSet,
     /// The folder's rules, if its configuration applies.
     folder_rules: Result<RuleSet, RuleSetError>,
-    /// All rules that apply, with the revision of the rule store that they were merged from.
+    /// All rules that apply, with the version of the rule store that they were merged from.
     merged_rules: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
+    /// Increases with every change of the above.
+    revision: u64,
+}
+
+impl GatePolicy {
+    fn merge_rules(&self, stored: &RuleStoreSnapshot, directory: &Path) -> Result<Arc<RuleSet>, RuleSetError> {
+        let mut rules = stored.rules_for(directory)?;
+        rules.merge(self.folder_rules.as_ref().map_err(Clone::clone)?)?;
+        rules.merge(&self.session_rules)?;
+        Ok(Arc::new(rules))
+    }
+}
+
+/// Rules and modes at one moment.
+struct AppliedPolicy {
+    rules: Result<Arc<RuleSet>, RuleSetError>,
+    modes: Vec<PermissionMode>,
+    version: PolicyVersion,
+    /// Why the stored rules cannot be read.
+    read_error: Option<String>,
+}
+
+/// Identifies the rules and modes that a decision was made by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PolicyVersion {
+    gate: u64,
+    rule_store: u64,
 }
 
 /// Directories of a session.
@@ -70,7 +101,7 @@ pub(crate) struct GateDirectories {
 pub(crate) struct SessionGate {
     gate_directories: GateDirectories,
     rule_store: Arc<RuleStore>,
-    policy: RwLock<GatePolicy>,
+    policy: Mutex<GatePolicy>,
     audit_log: mpsc::Sender<AuditEntry>,
     clock: Arc<dyn Clock>,
     recent_calls: Mutex<RecentCalls>,
@@ -99,13 +130,14 @@ impl SessionGate {
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(MAX_UNWRITTEN_DECISIONS);
         let folder = Ok(RuleSet::default());
-        let policy = RwLock::new(GatePolicy {
+        let policy = Mutex::new(GatePolicy {
             mode,
             chosen_mode: mode,
             pending_modes: VecDeque::new(),
             session_rules: rules,
             folder_rules: folder,
             merged_rules: None,
+            revision: 0,
         });
         (
             Arc::new(Self {
@@ -121,8 +153,14 @@ impl SessionGate {
         )
     }
 
+    fn policy(&self) -> MutexGuard<'_, GatePolicy> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn update_policy<T>(&self, change: impl FnOnce(&mut GatePolicy) -> T) -> T {
-        change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
+        let mut policy = self.policy();
+        policy.revision += 1;
+        change(&mut policy)
     }
 
     /// Sets the mode that a person chose. Mode changes in progress continue.
@@ -137,7 +175,7 @@ impl SessionGate {
 
     /// The mode that a person chose last.
     pub(crate) fn chosen_mode(&self) -> PermissionMode {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).chosen_mode
+        self.policy().chosen_mode
     }
 
     /// Starts a mode change: from now on the strictest of the current mode and all pending ones applies.
@@ -187,28 +225,43 @@ impl SessionGate {
         self.update_policy(|policy| (policy.folder_rules, policy.merged_rules) = (folder, None));
     }
 
-    /// Evaluates a call without writing to the audit log. A call without an id runs in the session's directory.
-    pub(crate) fn evaluate(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
-        self.evaluate_readable(self.find_call(id, tool, input, None).as_deref())
+    /// The decision on a call, without writing to the audit log. It may be the one that its hook received.
+    pub(crate) fn evaluate(&self, id: &str, tool: &str, input: &str) -> ExplainedDecision {
+        self.evaluate_readable(Some(id), self.find_call(Some(id), tool, input, None).as_ref())
     }
 
-    fn evaluate_readable(&self, call: Option<&ToolUse>) -> ExplainedDecision {
-        match call {
-            Some(call) => self.evaluate_call(call),
-            None => ExplainedDecision {
+    /// The decision on a call as the disk is now, without writing to the audit log. A call without an id runs in the
+    /// session's directory.
+    pub(crate) fn evaluate_anew(&self, id: Option<&str>, tool: &str, input: &str) -> ExplainedDecision {
+        self.evaluate_readable(None, self.find_call(id, tool, input, None).as_ref())
+    }
+
+    fn evaluate_readable(&self, id: Option<&str>, call: Option<&Arc<ToolUse>>) -> ExplainedDecision {
+        let Some(call) = call else {
+            return ExplainedDecision {
                 decision: GateDecision::Deny(UNREADABLE_INPUT_REASON.to_owned()),
                 decided_by: "host",
                 reason: UNREADABLE_INPUT_REASON.to_owned(),
-            },
+            };
+        };
+        let policy = self.applied_policy();
+        if let Some(known) = id.and_then(|id| self.recent_calls().decision(id, call, policy.version)) {
+            return known;
         }
+        let decision = self.evaluate_call(&policy, call);
+        // Links and files may change before the next request: an approval is not repeated without reading them.
+        if let Some(id) = id.filter(|_| decision.decision != GateDecision::Allow) {
+            self.recent_calls().set_decision(id, call, policy.version, decision.clone());
+        }
+        decision
     }
 
     /// The narrow rules of the session that would have allowed a call.
     pub(crate) fn suggest_rules(&self, id: &str, tool: &str, input: &str) -> Vec<RuleSuggestion> {
         let Some(call) = self.find_call(Some(id), tool, input, None) else { return Vec::new() };
-        match self.merged_rules(&self.rule_store.snapshot()).0 {
-            Some(Ok(rules)) => suggest_additional_rules(&rules, &call, RuleScope::Session, &DiskResolver),
-            Some(Err(_)) | None => Vec::new(),
+        match self.applied_policy().rules {
+            Ok(rules) => suggest_additional_rules(&rules, &call, RuleScope::Session, &DiskResolver),
+            Err(_) => Vec::new(),
         }
     }
 
@@ -253,55 +306,45 @@ impl SessionGate {
         let Some(call) = self.find_call(None, tool, input, None) else {
             return Some(UNREADABLE_INPUT_REASON.to_owned());
         };
-        let page = self.rule_store.snapshot();
-        let rules = match self.merged_rules(&page).0 {
-            Some(Ok(rules)) => rules,
-            Some(Err(error)) => return Some(error.to_string()),
-            None => return Some("The permission rules are not available.".to_owned()),
+        let policy = self.applied_policy();
+        let rules = match policy.rules {
+            Ok(rules) => rules,
+            Err(error) => return Some(error.to_string()),
         };
         // Bypass is the only mode that adds no checks of its own.
         let decision = decide_or_ask(&rules, PermissionMode::Bypass, &call, None, &DiskResolver);
         let denies =
             |why: &DecisionReason| matches!(why, DecisionReason::Rule { rule, .. } if rule.effect == Effect::Deny);
-        if decision.reasons.iter().any(denies) { Some(explain_decision(&decision)) } else { page.read_error }
+        if decision.reasons.iter().any(denies) { Some(explain_decision(&decision)) } else { policy.read_error }
     }
 
-    /// Merges the rules of the store, the folder and the session, and returns them with the modes that apply.
-    fn merged_rules(
-        &self,
-        page: &RuleStoreSnapshot,
-    ) -> (Option<Result<Arc<RuleSet>, RuleSetError>>, Vec<PermissionMode>) {
-        self.update_policy(|policy| {
-            let fresh = policy.merged_rules.as_ref().is_some_and(|(version, _)| *version == page.version);
-            if !fresh {
-                let joined = page.rules_for(&self.gate_directories.working_directory).and_then(|mut rules| {
-                    rules.merge(policy.folder_rules.as_ref().map_err(Clone::clone)?)?;
-                    rules.merge(&policy.session_rules)?;
-                    Ok(Arc::new(rules))
-                });
-                policy.merged_rules = Some((page.version, joined));
-            }
-            let followed = (policy.chosen_mode != policy.mode).then_some(policy.chosen_mode);
-            let modes =
-                std::iter::once(policy.mode).chain(followed).chain(policy.pending_modes.iter().copied()).collect();
-            (policy.merged_rules.as_ref().map(|(_, rules)| rules.clone()), modes)
-        })
+    /// The rules of the store, the folder and the session, and the modes that apply.
+    fn applied_policy(&self) -> AppliedPolicy {
+        let stored = self.rule_store.snapshot();
+        let mut policy = self.policy();
+        let merged = policy.merged_rules.clone().filter(|(version, _)| *version == stored.version);
+        let (_, rules) = merged.unwrap_or_else(|| {
+            let rules = policy.merge_rules(&stored, &self.gate_directories.working_directory);
+            policy.merged_rules = Some((stored.version, rules.clone()));
+            (stored.version, rules)
+        });
+        let followed = (policy.chosen_mode != policy.mode).then_some(policy.chosen_mode);
+        let modes = std::iter::once(policy.mode).chain(followed).chain(policy.pending_modes.iter().copied()).collect();
+        let version = PolicyVersion { gate: policy.revision, rule_store: stored.version };
+        AppliedPolicy { rules, modes, version, read_error: stored.read_error }
     }
 
-    fn evaluate_call(&self, call: &ToolUse) -> ExplainedDecision {
-        let page = self.rule_store.snapshot();
-        let (rules, modes) = self.merged_rules(&page);
-        let rules = match rules {
-            Some(Ok(rules)) => rules,
-            Some(Err(error)) => return ask_because(error.to_string()),
-            None => return ask_because("The permission rules are not available.".to_owned()),
+    fn evaluate_call(&self, policy: &AppliedPolicy, call: &ToolUse) -> ExplainedDecision {
+        let rules = match &policy.rules {
+            Ok(rules) => rules,
+            Err(error) => return ask_because(error.to_string()),
         };
         let plans = self.gate_directories.plans_directory.as_deref();
-        let rulings = modes.into_iter().map(|mode| evaluate_in_mode(&rules, mode, call, plans));
+        let rulings = policy.modes.iter().map(|mode| evaluate_in_mode(rules, *mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.decision));
         let ruling = strictest.unwrap_or_else(|| ask_because("The permission mode is not available.".to_owned()));
-        match page.read_error {
-            Some(problem) if ruling.decision == GateDecision::Allow => ask_because(problem),
+        match &policy.read_error {
+            Some(problem) if ruling.decision == GateDecision::Allow => ask_because(problem.clone()),
             _ => ruling,
         }
     }
@@ -334,7 +377,7 @@ impl SessionGate {
 impl PermissionGate for SessionGate {
     fn decide(&self, call: &GatedCall<'_>) -> GateDecision {
         let readable = self.find_call(Some(call.call_id), call.tool, call.input.get(), call.cwd);
-        let ruling = self.evaluate_readable(readable.as_deref());
+        let ruling = self.evaluate_readable(Some(call.call_id), readable.as_ref());
         if !self.write_audit(call, &ruling) {
             tracing::error!("the audit log is too far behind; denied a tool call");
             return GateDecision::Deny(AUDIT_UNAVAILABLE_REASON.to_owned());

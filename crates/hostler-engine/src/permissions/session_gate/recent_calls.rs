@@ -1,11 +1,13 @@
-//! What the gate remembers about recent calls: the directory, the analysis, and whether a person was asked. Number and
-//! size are limited.
+//! What the gate remembers about recent calls: the directory, the analysis, the decision, and whether a person was
+//! asked. Number and size are limited.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hostler_rules::ToolUse;
+
+use super::{ExplainedDecision, PolicyVersion};
 
 /// Maximum number of calls.
 const MAX_RECENT_CALLS: usize = 256;
@@ -23,8 +25,16 @@ struct RecentCall {
     /// The directory that the agent reported. Later requests about the call do not repeat it.
     directory: Option<PathBuf>,
     was_asked: bool,
-    /// The call with its analysis, and the size of its input in bytes.
-    analyzed: Option<(Arc<ToolUse>, usize)>,
+    analyzed: Option<AnalyzedCall>,
+}
+
+#[derive(Debug)]
+struct AnalyzedCall {
+    /// The call with its analysis.
+    call: Arc<ToolUse>,
+    input_bytes: usize,
+    /// The decision on it, and what it was made by.
+    decision: Option<(PolicyVersion, ExplainedDecision)>,
 }
 
 impl RecentCalls {
@@ -57,19 +67,39 @@ impl RecentCalls {
     /// The call, with the analysis that it already has if nothing about it has changed.
     pub(super) fn share(&mut self, id: &str, call: ToolUse, bytes: usize) -> Arc<ToolUse> {
         let Some(known) = self.entry(id) else { return Arc::new(call) };
-        let shared = match known.analyzed.take() {
-            Some((analyzed, _)) if *analyzed == call => analyzed,
-            _ => Arc::new(call),
-        };
-        known.analyzed = (bytes <= MAX_ANALYZED_BYTES).then(|| (Arc::clone(&shared), bytes));
+        let analyzed = known.analyzed.take().filter(|known| *known.call == call);
+        let analyzed =
+            analyzed.unwrap_or_else(|| AnalyzedCall { call: Arc::new(call), input_bytes: bytes, decision: None });
+        let shared = Arc::clone(&analyzed.call);
+        known.analyzed = (bytes <= MAX_ANALYZED_BYTES).then_some(analyzed);
         self.drop_old_analyses();
         shared
+    }
+
+    /// The remembered decision on a call, if rules and modes are still the same.
+    pub(super) fn decision(&self, id: &str, call: &Arc<ToolUse>, version: PolicyVersion) -> Option<ExplainedDecision> {
+        let known = self.0.iter().find(|known| known.id == id)?.analyzed.as_ref()?;
+        let (made_by, decision) = known.decision.as_ref().filter(|_| Arc::ptr_eq(&known.call, call))?;
+        (*made_by == version).then(|| decision.clone())
+    }
+
+    pub(super) fn set_decision(
+        &mut self,
+        id: &str,
+        call: &Arc<ToolUse>,
+        version: PolicyVersion,
+        decision: ExplainedDecision,
+    ) {
+        let known = self.0.iter_mut().find(|known| known.id == id).and_then(|known| known.analyzed.as_mut());
+        if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.call, call)) {
+            known.decision = Some((version, decision));
+        }
     }
 
     fn drop_old_analyses(&mut self) {
         let mut total = 0_usize;
         for call in self.0.iter_mut().rev() {
-            total = total.saturating_add(call.analyzed.as_ref().map_or(0, |(_, bytes)| *bytes));
+            total = total.saturating_add(call.analyzed.as_ref().map_or(0, |analyzed| analyzed.input_bytes));
             if total > MAX_ANALYZED_BYTES {
                 call.analyzed = None;
             }

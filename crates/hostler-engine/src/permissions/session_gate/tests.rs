@@ -147,15 +147,31 @@ fn plan_mode_allows_writing_the_plan_only() {
     assert_eq!(write(&plans.join("mine.md")), GateDecision::Ask, "who does not plan has no business there");
 }
 
-/// Counts the command lines that are parsed.
+/// Counts the command lines that are parsed, and the calls that are evaluated.
 #[derive(Clone, Default)]
-struct ParseCounter(Arc<AtomicUsize>);
+struct RuleCounters {
+    parsed: Arc<AtomicUsize>,
+    evaluated: Arc<AtomicUsize>,
+}
 
-impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ParseCounter {
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for RuleCounters {
     fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
-        if event.metadata().target() == "hostler_rules::tool_use" {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
+        match event.metadata().target() {
+            "hostler_rules::tool_use" => self.parsed.fetch_add(1, Ordering::Relaxed),
+            "hostler_rules::decide_or_ask" => self.evaluated.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+}
+
+impl RuleCounters {
+    fn count(&self, test: impl FnOnce(&Self)) {
+        let subscriber = tracing_subscriber::registry().with(self.clone());
+        tracing::subscriber::with_default(subscriber, || test(self));
+    }
+
+    fn evaluated(&self) -> usize {
+        self.evaluated.load(Ordering::Relaxed)
     }
 }
 
@@ -166,33 +182,116 @@ fn command_line_of_a_request_is_parsed_once() {
     let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
     let (gate, _log) =
         SessionGate::new(places, book, PermissionMode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
-    let parsed = ParseCounter::default();
-    let subscriber = tracing_subscriber::registry().with(parsed.clone());
-    tracing::subscriber::with_default(subscriber, || {
+    RuleCounters::default().count(|counters| {
         let input = |line: &str| RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
         let (first, other, edited) = (input("make all | tail"), input("make all | head"), input("make none | tail"));
         let decide = |id: &str, input: &RawValue, cwd: Option<&std::path::Path>| {
             gate.decide(&GatedCall { call_id: id, tool: "Bash", input, sub_agent: None, cwd })
         };
-        let count = || parsed.0.load(Ordering::Relaxed);
+        let count = || counters.parsed.load(Ordering::Relaxed);
         assert_eq!(decide("a", &first, Some(dir.path())), GateDecision::Ask, "the hook");
         assert_eq!(decide("b", &other, Some(dir.path())), GateDecision::Ask, "the hook of another call");
         assert_eq!(decide("a", &first, None), GateDecision::Ask, "the permission request");
-        assert_eq!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Ask, "before it is displayed");
+        assert_eq!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Ask, "before it is displayed");
         assert!(!gate.suggest_rules("a", "Bash", first.get()).is_empty(), "its options");
-        assert_eq!(gate.evaluate(None, "Read", r#"{"file_path":"a.txt"}"#).decision, GateDecision::Allow, "a preview");
+        assert_eq!(
+            gate.evaluate_anew(None, "Read", r#"{"file_path":"a.txt"}"#).decision,
+            GateDecision::Allow,
+            "a preview"
+        );
         gate.set_mode(PermissionMode::Plan);
-        assert!(matches!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Deny(_)));
+        assert!(matches!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Deny(_)));
         gate.set_mode(PermissionMode::Default);
         gate.add_session_rules(&[Rule::parse(Effect::Allow, RuleScope::Session, "Bash(make:*)").unwrap()]).unwrap();
-        assert_eq!(gate.evaluate(Some("a"), "Bash", first.get()).decision, GateDecision::Allow, "with another rule");
+        assert_eq!(gate.evaluate("a", "Bash", first.get()).decision, GateDecision::Allow, "with another rule");
         assert_eq!(count(), 2, "two calls, two lines");
         // Another input or directory is another call.
-        gate.evaluate(Some("a"), "Bash", edited.get());
+        gate.evaluate("a", "Bash", edited.get());
         assert_eq!(count(), 3);
         decide("a", &edited, Some(&dir.path().join("sub")));
         assert_eq!(count(), 4);
     });
+}
+
+#[test]
+fn call_is_evaluated_once_per_version_of_rules_and_modes() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule_store = Arc::new(RuleStore::open(dir.path()).unwrap());
+    let places = GateDirectories { working_directory: dir.path().to_owned(), ..GateDirectories::default() };
+    let (gate, mut log) = SessionGate::new(
+        places,
+        Arc::clone(&rule_store),
+        PermissionMode::Default,
+        RuleSet::default(),
+        Arc::new(SystemClock::default()),
+    );
+    let rule = |effect, text: &str| Rule::parse(effect, RuleScope::Session, text).unwrap();
+    let input = RawValue::from_string(r#"{"command":"make all | tail"}"#.to_owned()).unwrap();
+    let decide = |cwd| gate.decide(&GatedCall { call_id: "a", tool: "Bash", input: &input, sub_agent: None, cwd });
+    RuleCounters::default().count(|counters| {
+        assert_eq!(decide(Some(dir.path())), GateDecision::Ask, "the hook");
+        assert_eq!(decide(None), GateDecision::Ask, "the permission request");
+        let displayed = gate.evaluate("a", "Bash", input.get());
+        assert_eq!((displayed.decision, displayed.reason.as_str()), (GateDecision::Ask, "No rule applies."));
+        assert!(!gate.suggest_rules("a", "Bash", input.get()).is_empty());
+        assert_eq!(counters.evaluated(), 1, "hook, request and display");
+        gate.evaluate_anew(Some("a"), "Bash", input.get());
+        assert_eq!(counters.evaluated(), 2, "the approval of a person");
+
+        let changes: [&dyn Fn(); 5] = [
+            &|| gate.set_mode(PermissionMode::AcceptEdits),
+            &|| gate.begin_mode_change(PermissionMode::DontAsk),
+            &|| gate.abandon_mode_change(),
+            &|| gate.set_folder_rules(&[]),
+            &|| gate.add_session_rules(&[rule(Effect::Ask, "Bash(git:*)")]).unwrap(),
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            change();
+            let before = counters.evaluated();
+            gate.evaluate("a", "Bash", input.get());
+            let modes = if number == 1 { 2 } else { 1 };
+            assert_eq!(counters.evaluated(), before + modes, "change {number}");
+            gate.evaluate("a", "Bash", input.get());
+            assert_eq!(counters.evaluated(), before + modes, "again after change {number}");
+        }
+        rule_store.add(None, &[rule(Effect::Deny, "Bash(make:*)")]).unwrap();
+        assert!(matches!(decide(None), GateDecision::Deny(_)), "a rule that was added to the file");
+    });
+    let mut written = Vec::new();
+    while let Ok(entry) = log.try_recv() {
+        written.push(entry.decision);
+    }
+    assert_eq!(written, ["ask", "deny"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn approval_reads_links_again_and_a_carried_decision_never_allows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, state) = (dir.path().join("project"), dir.path().join("state"));
+    for made in [&work, &state, &work.join("secret")] {
+        std::fs::create_dir(made).unwrap();
+    }
+    let rule_store = Arc::new(RuleStore::open(&state).unwrap());
+    let places = GateDirectories { working_directory: work.clone(), ..GateDirectories::default() };
+    let mut rules = RuleSet::default();
+    rules.add(Rule::parse(Effect::Deny, RuleScope::Session, "Edit(secret/**)").unwrap()).unwrap();
+    let clock = Arc::new(SystemClock::default());
+    let (gate, _log) = SessionGate::new(places, rule_store, PermissionMode::Default, rules, clock);
+    let link = |target: &str| {
+        let _ = std::fs::remove_file(work.join("link"));
+        std::os::unix::fs::symlink(target, work.join("link")).unwrap();
+    };
+    let (read, write) = (r#"{"file_path":"link"}"#, r#"{"file_path":"link","content":"x"}"#);
+    link("inside.txt");
+    assert_eq!(gate.evaluate("r", "Read", read).decision, GateDecision::Allow);
+    assert_eq!(gate.evaluate("w", "Write", write).decision, GateDecision::Ask);
+    link("../outside.txt");
+    assert_eq!(gate.evaluate("r", "Read", read).decision, GateDecision::Ask, "an approval is not carried");
+    link("secret/key");
+    assert_eq!(gate.evaluate("w", "Write", write).decision, GateDecision::Ask, "a person is still asked");
+    let approved = gate.evaluate_anew(Some("w"), "Write", write).decision;
+    assert!(matches!(approved, GateDecision::Deny(_)), "the approval is checked against the link");
 }
 
 #[test]
@@ -211,7 +310,7 @@ fn call_directory_decides_and_is_reused_for_later_requests() {
     let decide = |id: &str, line: &str, cwd: Option<&std::path::Path>| {
         let input = RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
         let said = gate.decide(&GatedCall { call_id: id, tool: "Bash", input: &input, sub_agent: None, cwd });
-        assert_eq!(said, gate.evaluate(Some(id), "Bash", input.get()).decision, "asked again");
+        assert_eq!(said, gate.evaluate(id, "Bash", input.get()).decision, "asked again");
         said
     };
     assert_eq!(decide("a", "cat ../a.txt", Some(&work.join("sub"))), GateDecision::Allow);

@@ -160,7 +160,7 @@ impl PendingRequests {
         let preview = tokio::task::spawn_blocking(move || {
             let place = DiskResolver.resolve(&proposal.path).ok()?;
             let reading = serde_json::json!({ "file_path": place }).to_string();
-            let readable = gate.evaluate(None, "Read", &reading).decision == GateDecision::Allow;
+            let readable = gate.evaluate_anew(None, "Read", &reading).decision == GateDecision::Allow;
             readable.then(|| proposal.diff_preview(&place)).flatten()
         });
         ctx.tasks.spawn(async move {
@@ -179,7 +179,7 @@ impl PendingRequests {
     ) -> Vec<SessionEffect> {
         let (id, call) = (request.request_id.clone(), request.call_id.clone());
         let input = request.input.get();
-        let ruling = ctx.gate.evaluate(Some(&call), &request.tool, input);
+        let ruling = ctx.gate.evaluate(&call, &request.tool, input);
         // An ask rule overrides every allow rule, so no allow rule is offered against it.
         let offers = ruling.decided_by != "rule";
         let suggestions = if offers { ctx.gate.suggest_rules(&call, &request.tool, input) } else { Vec::new() };

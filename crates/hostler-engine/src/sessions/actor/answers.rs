@@ -29,7 +29,7 @@ use super::sub_agents::SubAgents;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
 use crate::permissions::pending_requests::{
-    AnswerError, FormOutcome, PendingPermission, PendingRequests, RuleLifetime, ToolCallAnswer, UnattendedOutcome,
+    AnswerError, FormOutcome, PendingRequests, RuleLifetime, ToolCallAnswer, UnattendedOutcome,
 };
 use crate::permissions::session_gate::summarize_input;
 use crate::permissions::{UnattendedAnswer, UnattendedPolicy};
@@ -104,7 +104,7 @@ impl PendingRequests {
     ) -> Result<(), ActionRejection> {
         let Some(open) = self.permission(&action.tool_call_id).filter(|_| action.approved) else { return Ok(()) };
         let input = edited_input.unwrap_or(&open.input).get();
-        match ctx.gate.evaluate(Some(&open.call_id), &open.tool, input).decision {
+        match ctx.gate.evaluate_anew(Some(&open.call_id), &open.tool, input).decision {
             GateDecision::Deny(reason) => Err(ActionRejection::CallDenied { reason }),
             GateDecision::Allow | GateDecision::Ask => Ok(()),
         }
@@ -244,7 +244,7 @@ impl PendingRequests {
         let mut effects = Vec::new();
         for call in waiting {
             let Some(open) = self.permission(&call) else { continue };
-            let ruling = ctx.gate.evaluate(Some(&call), &open.tool, open.input.get());
+            let ruling = ctx.gate.evaluate(&call, &open.tool, open.input.get());
             let answer = match ruling.decision {
                 GateDecision::Ask => continue,
                 GateDecision::Allow => Answer::Allow { input: None },

@@ -5,9 +5,7 @@
 use std::sync::Arc;
 
 use ahp_types::StateAction;
-use ahp_types::actions::{
-    ChatPendingMessageSetAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
-};
+use ahp_types::actions::{ChatPendingMessageSetAction, ChatTurnStartedAction};
 use hostler_store::{ActionEntry, Batch, BatchDurability};
 
 use super::context::SessionContext;
@@ -21,9 +19,6 @@ use crate::sessions::turn::TurnMachine;
 
 /// Maximum number of active clients of a session.
 const MAX_ACTIVE_CLIENTS: usize = 64;
-
-/// Maximum length of a title.
-pub(super) const MAX_TITLE_BYTES: usize = 1_000;
 
 impl SessionContext {
     /// Accepts an action whose whole effect is the reducer's.
@@ -110,21 +105,6 @@ impl SessionContext {
         let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
         self.host.resources.session_directories.set(&self.session.uri, directories);
         self.update_summaries().await;
-        Ok(())
-    }
-
-    /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
-    pub(super) async fn change_title(&mut self, dispatch: &Dispatch, title: String) -> Result<(), ActionRejection> {
-        if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
-            return Err(ActionRejection::InvalidTitle { max: MAX_TITLE_BYTES });
-        }
-        self.accept_plain_action(dispatch).await?;
-        if self.is_default_chat(dispatch) {
-            let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
-            let chat = self.session.chat_uri.to_string();
-            self.publish_session_action(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
-                .await;
-        }
         Ok(())
     }
 

@@ -13,9 +13,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::context::SessionContext;
-use super::dispatch::MAX_TITLE_BYTES;
 use super::effect::SessionEffect;
 use super::input::SessionInput;
+use super::naming::MAX_TITLE_BYTES;
 use crate::clock::ClockExt as _;
 use crate::permissions::session_gate::summarize_input;
 use crate::sessions::action_mapper::{ActionBuffer, LOCAL_COMMAND_TOOL};
@@ -177,23 +177,6 @@ impl SessionContext {
     /// Checks whether a local command can be carried out.
     pub(super) fn check_local_command(&self, message: &Message) -> Result<(), ActionRejection> {
         local_command::validate(self.host.local_command(&message.text).as_ref(), MAX_TITLE_BYTES)
-    }
-
-    async fn rename_session(&mut self, title: String) {
-        let said = if title.is_empty() {
-            "Not renamed: the title is missing. Use /rename TITLE.".to_owned()
-        } else {
-            match self.set_title(title.clone()).await {
-                Ok(()) => format!("Renamed to {title:?}."),
-                Err(error) => format!("Not renamed: {error}"),
-            }
-        };
-        let mut output = ActionBuffer::default();
-        if let Some(transcript) = self.turn.mapper.as_mut() {
-            transcript.add_notice(said, &mut output);
-        }
-        self.publish_output(&mut output).await;
-        self.update_summaries().await;
     }
 
     /// Publishes recent output. It is not stored, because the end of the command repeats it.

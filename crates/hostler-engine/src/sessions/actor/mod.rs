@@ -41,6 +41,7 @@ mod importer;
 mod input;
 mod local_turns;
 mod message_delivery;
+mod naming;
 mod pending_messages;
 mod permission_mode;
 mod presence;

@@ -24,6 +24,9 @@ use crate::sessions::session::{new_message, title_from_text};
 use crate::sessions::sub_agent_chat;
 use crate::uri;
 
+#[cfg(test)]
+mod tests;
+
 /// The component: the running sub-agents, by the driver's ids.
 #[derive(Debug, Default)]
 pub(super) struct SubAgents {

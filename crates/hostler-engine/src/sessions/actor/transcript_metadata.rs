@@ -3,16 +3,13 @@
 //! Titles and tags that people set here are stored with the session. One that another program writes to the transcript
 //! replaces them; a value that was there before does not.
 
-use ahp_types::StateAction;
-use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, SessionTitleChangedAction};
 use hostler_driver::{ExternalConversation, ResumeToken};
-use hostler_store::{BatchDurability, StoreError};
+use hostler_store::BatchDurability;
 use uuid::Uuid;
 
 use super::SessionActor;
 use super::context::SessionContext;
 use super::external_sync::SyncEvent;
-use super::session_change::SessionChange;
 use crate::external_sessions::{TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
 
@@ -91,18 +88,6 @@ impl SessionContext {
             self.publish_session_meta(TAG_META_KEY, (!tag.is_empty()).then_some(tag).into()).await;
             self.update_summaries().await;
         }
-    }
-
-    /// Sets the title: the default chat has the session's title.
-    pub(super) async fn set_title(&mut self, title: String) -> Result<(), StoreError> {
-        let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-        let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-        let line = SessionChatUpdatedAction { chat: self.session.chat_uri.to_string(), changes };
-        let change = SessionChange::default()
-            .chat_action(titled())
-            .session_action(StateAction::SessionChatUpdated(line))
-            .session_action(titled());
-        self.commit(change).await
     }
 
     /// Handles that the agent reports a resume token.

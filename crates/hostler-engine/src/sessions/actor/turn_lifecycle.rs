@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction, SessionTitleChangedAction};
+use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{Blob, StoreError};
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::agent_settings::AgentSettings;
 use super::context::SessionContext;
 use super::input::SessionInput;
+use super::naming;
 use super::pending_messages::SteeringAtTurnEnd;
 use super::session_change::SessionChange;
 use super::turn_failure::explain_failure;
@@ -20,7 +21,7 @@ use crate::sessions::action_mapper::{
 };
 use crate::sessions::local_command::LocalCommand;
 use crate::sessions::rejection::ActionRejection;
-use crate::sessions::session::{Dispatch, new_message, title_from_message};
+use crate::sessions::session::{Dispatch, new_message};
 use crate::sessions::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
 use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 
@@ -39,16 +40,14 @@ impl SessionContext {
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
-        let renames = matches!(self.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
-        let untitled = self.session.session.title.is_empty() && !renames;
-        let title = (untitled && action.message.origin.kind == MessageKind::User)
-            .then(|| SessionTitleChangedAction { title: title_from_message(&action.message) });
+        let is_rename = matches!(self.host.local_command(&action.message.text), Some(LocalCommand::Rename(_)));
+        let title = naming::first_title(&self.session, &action.message, is_rename);
         let mut change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnStarted(action), origin)
             .blobs(blobs)
             .persist_session();
         if let Some(title) = title {
-            change = change.session_action(StateAction::SessionTitleChanged(title));
+            change = change.session_action(title);
         }
         self.commit(change).await?;
         self.set_running_turn(ActionMapper::new(turn)).await;

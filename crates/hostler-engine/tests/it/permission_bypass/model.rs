@@ -368,10 +368,8 @@ impl World {
         let answer =
             ClientAnswer { call: IDS, aimed: false, approved: false, option: None, edit: Edit::None, right_turn: true };
         let dispatch = self.answer_dispatch(&answer, "the test");
-        let seq = dispatch.client_seq;
         self.rig.engine.dispatch(dispatch).await;
-        let answered = |item: &PublishedAction| item.origin.as_ref().is_some_and(|by| by.client_seq == seq);
-        self.observer.until("the end of a step", answered).await;
+        self.observer.until_answered(self.dispatches).await;
         self.wait_for_previews().await;
     }
 

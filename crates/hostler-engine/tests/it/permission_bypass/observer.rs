@@ -1,5 +1,6 @@
 //! A subscriber of everything about a session, which applies actions to the chat's state by the protocol's own reducer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub(crate) struct Observer {
     chat_uri: String,
     pub(crate) chat: ChatState,
     pub(crate) accepted: Vec<Accepted>,
+    /// The sequence numbers of the dispatches that were accepted or rejected.
+    answered: BTreeSet<i64>,
 }
 
 impl Observer {
@@ -43,7 +46,14 @@ impl Observer {
         let ChannelState::Chat(chat) = snapshot.state else { panic!("no chat") };
         rig.engine.subscribe(session, &subscriber, 2).await.unwrap();
         let Some(Delivery::Snapshot { .. }) = deliveries.recv().await else { panic!("no snapshot") };
-        Self { subscriber, deliveries, chat_uri, chat: (*chat).clone(), accepted: Vec::new() }
+        Self {
+            subscriber,
+            deliveries,
+            chat_uri,
+            chat: (*chat).clone(),
+            accepted: Vec::new(),
+            answered: BTreeSet::new(),
+        }
     }
 
     /// Applies actions until one matches; returns that one.
@@ -59,6 +69,13 @@ impl Observer {
         }
     }
 
+    /// Applies actions until this many dispatches are accepted or rejected.
+    pub(crate) async fn until_answered(&mut self, dispatches: i64) {
+        while !(1..=dispatches).all(|seq| self.answered.contains(&seq)) {
+            self.until("the end of a step", |_| true).await;
+        }
+    }
+
     /// Applies the actions that have arrived.
     pub(crate) fn catch_up(&mut self) {
         while let Ok(delivery) = self.deliveries.try_recv() {
@@ -68,6 +85,7 @@ impl Observer {
 
     fn apply_delivery(&mut self, delivery: Delivery) -> Option<Arc<PublishedAction>> {
         let Delivery::Envelope(item) = delivery else { return None };
+        self.answered.extend(item.origin.as_ref().map(|origin| origin.client_seq));
         if item.rejection.is_none() && *item.channel == *self.chat_uri {
             if let StateAction::ChatToolCallConfirmed(confirmation) = &*item.action {
                 let shown = self.waiting_input(&confirmation.tool_call_id);

@@ -13,6 +13,7 @@
 //! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
 //! | [`ImageRemoval`] | when the transcript may be changed | `agent` |
 //! | [`BudgetView`] | display of usage and limits | `budget_view` |
+//! | `external_sync::ExternalSync` | when the transcript is synced, and what waits for it | `external_turns` |
 //!
 //! A component owns its state and gets what it reads as a parameter. What it decides has no clock, I/O, channel or host.
 //! What all of them share (state, publication, gate, tasks, the running turn) is in [`SessionContext`].

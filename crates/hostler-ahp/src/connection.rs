@@ -3,7 +3,7 @@
 //! The reader never waits for a session or a disk. The writer owns the outbound side and drains its queue before it
 //! flushes. A client that does not read fills its queue and is disconnected; other clients are not affected.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
 use ahp_types::errors::ahp_error_codes;
 use ahp_types::state::TelemetryCapabilities;
+use futures::future::join_all;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{
     ChannelSnapshot, Deliveries, Delivery, Engine, EngineError, PresenceGuard, ReconnectOutcome, SnapshotTurns,
@@ -122,6 +123,7 @@ where
     let mut handshake = HandshakeInbound {
         deadline: Instant::now() + context.limits.initialize_timeout,
         inbound: &mut inbound,
+        early: VecDeque::new(),
         timed_out: false,
     };
     let client = tokio::select! {
@@ -129,7 +131,7 @@ where
         () = signed_out.cancelled() => return CloseReason::SignedOut,
         client = await_handshake(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut handshake, &mut outbound) => client,
     };
-    let timed_out = handshake.timed_out;
+    let HandshakeInbound { early, timed_out, .. } = handshake;
     // The client counts as present until this function ends, on every path.
     let InitializedClient { version, id: client_id, presence: _presence } = match client {
         Some(client) => client,
@@ -166,7 +168,7 @@ where
         }
         () = signed_out.cancelled() => CloseReason::SignedOut,
         () = &mut writing => CloseReason::Finished,
-        () = reader.run(inbound) => CloseReason::Finished,
+        () = reader.run(futures::stream::iter(early).chain(inbound)) => CloseReason::Finished,
         () = stop.cancelled() => {
             // The reader has ended and the engine delivers no more: the writer ends after the queued deliveries.
             engine.remove_subscriber(id);
@@ -210,7 +212,9 @@ where
         let result = match method.as_str() {
             "initialize" => match methods::parse_initialize(params) {
                 Ok(request) => {
-                    return answer_initialize(context, subscriber, deliveries, logs, outbound, &id, request).await;
+                    let preparing = prepare_initialize(context, subscriber, deliveries, logs, &id, request);
+                    let answer = handshake.read_during(context.encoding, outbound, preparing).await?;
+                    return answer.send(context, outbound).await;
                 }
                 Err(error) => {
                     // Without a common version the connection cannot continue.
@@ -224,8 +228,9 @@ where
             },
             "ping" => Ok(Value::Null),
             "reconnect" => {
-                match answer_reconnect(context, subscriber, deliveries, logs, outbound, &id, params).await? {
-                    Ok(client) => return Some(client),
+                let preparing = prepare_reconnect(context, subscriber, deliveries, logs, &id, params);
+                match handshake.read_during(context.encoding, outbound, preparing).await? {
+                    Ok(answer) => return answer.send(context, outbound).await,
                     // The socket stays open: the client may still initialize.
                     Err(error) => Err(error),
                 }
@@ -237,35 +242,91 @@ where
     None
 }
 
+/// Maximum number of messages that are read before the handshake is answered.
+const MAX_EARLY_MESSAGES: usize = 16;
+
 /// Messages before the client is initialized. The timeout applies to reading them only: an answer can be long and the
 /// connection slow.
 struct HandshakeInbound<'a, I> {
     deadline: Instant,
     inbound: &'a mut I,
+    /// Messages that arrived while an answer was prepared.
+    early: VecDeque<String>,
     timed_out: bool,
 }
 
 impl<I: Stream<Item = String> + Unpin> HandshakeInbound<'_, I> {
+    /// Waits for an answer, which can need a slow session, and reads meanwhile: pings are answered, and other messages
+    /// wait behind the answer. `None` if the client disconnects.
+    async fn read_during<T>(
+        &mut self,
+        encoding: FrameEncoding,
+        outbound: &mut (impl Sink<Frame> + Unpin),
+        answer: impl Future<Output = Option<T>>,
+    ) -> Option<T> {
+        let mut answer = std::pin::pin!(answer);
+        loop {
+            let text = tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                text = self.inbound.next(), if self.early.len() < MAX_EARLY_MESSAGES => text?,
+            };
+            match rpc::parse_message(&text) {
+                Ok(IncomingMessage::Request { id, method, .. }) if method == "ping" => {
+                    outbound.send(encoding.frame(&encode::answer(&id, Ok(Value::Null)))).await.ok()?;
+                }
+                _ => self.early.push_back(text),
+            }
+        }
+    }
+
     async fn next(&mut self) -> Option<String> {
+        if let Some(early) = self.early.pop_front() {
+            return Some(early);
+        }
         let received = tokio::time::timeout_at(self.deadline, self.inbound.next()).await;
         self.timed_out = received.is_err();
         received.ok().flatten()
     }
 }
 
-/// Answers `initialize` with the requested snapshots, before any envelope that follows them.
-async fn answer_initialize<O>(
+/// The answer to a handshake, and the deliveries that arrived before it was complete.
+struct HandshakeAnswer {
+    client: InitializedClient,
+    frame: Frame,
+    later_deliveries: Vec<Delivery>,
+}
+
+impl HandshakeAnswer {
+    /// Sends the answer, then the deliveries.
+    async fn send(
+        self,
+        context: &ConnectionContext,
+        outbound: &mut (impl Sink<Frame> + Unpin),
+    ) -> Option<InitializedClient> {
+        let Self { client, frame, later_deliveries } = self;
+        let (version, no_requests) = (&client.version, PendingAnswers::default());
+        outbound.feed(frame).await.ok()?;
+        for delivery in later_deliveries {
+            let frames = encode_delivery(version, context.encoding, &no_requests, delivery).await;
+            for frame in frames.into_iter().flatten() {
+                outbound.feed(frame).await.ok()?;
+            }
+        }
+        outbound.flush().await.ok()?;
+        Some(client)
+    }
+}
+
+/// Prepares the answer to `initialize` with the requested snapshots, before any envelope that follows them.
+async fn prepare_initialize(
     context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
     logs: Option<&LogSubscriptions>,
-    outbound: &mut O,
     id: &JsonRpcId,
     request: InitializeRequest,
-) -> Option<InitializedClient>
-where
-    O: Sink<Frame> + Send + Unpin,
-{
+) -> Option<HandshakeAnswer> {
     let presence = context.engine.connect_client(&request.client_id, request.version.client_metadata()).await;
     context.engine.attach(&request.client_id, subscriber);
     let (log, channels) = split_log_channels(request.subscriptions);
@@ -294,23 +355,19 @@ where
         automations: None,
     };
     let frame = encode_answer_with_snapshots(context, id, &result, &request.version, snapshots).await;
-    send_answer_then_deliveries(context, outbound, &request.version, frame, later_deliveries).await?;
-    Some(InitializedClient { version: request.version, id: request.client_id, presence })
+    let client = InitializedClient { version: request.version, id: request.client_id, presence };
+    Some(HandshakeAnswer { client, frame, later_deliveries })
 }
 
-/// Resumes a client's subscriptions. The inner error leaves the connection unchanged.
-async fn answer_reconnect<O>(
+/// Resumes a client's subscriptions and prepares the answer. The inner error leaves the connection unchanged.
+async fn prepare_reconnect(
     context: &ConnectionContext,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
     logs: Option<&LogSubscriptions>,
-    outbound: &mut O,
     id: &JsonRpcId,
     params: Value,
-) -> Option<Result<InitializedClient, RpcError>>
-where
-    O: Sink<Frame> + Send + Unpin,
-{
+) -> Option<Result<HandshakeAnswer, RpcError>> {
     let request = match methods::parse_reconnect(params) {
         Ok(request) => request,
         Err(error) => return Some(Err(error)),
@@ -333,15 +390,13 @@ where
     let client = InitializedClient { version, id: request.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
-        send_answer_then_deliveries(context, outbound, &client.version, frame, Vec::new()).await?;
-        return Some(Ok(client));
+        return Some(Ok(HandshakeAnswer { client, frame, later_deliveries: Vec::new() }));
     }
     let (snapshots, later_deliveries) =
         collect_snapshots(context, subscriber, deliveries, SnapshotTurns::SameAsBefore, &channels).await?;
     let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: Vec::new() });
     let frame = encode_answer_with_snapshots(context, id, &result, &client.version, snapshots).await;
-    send_answer_then_deliveries(context, outbound, &client.version, frame, later_deliveries).await?;
-    Some(Ok(client))
+    Some(Ok(HandshakeAnswer { client, frame, later_deliveries }))
 }
 
 /// Separates log channels from all others: the log has no state and the engine does not know it.
@@ -356,7 +411,8 @@ fn subscribe_to_logs(logs: Option<&LogSubscriptions>, channels: &[String]) {
     }
 }
 
-/// Subscribes to channels and collects their snapshots; other deliveries that arrive meanwhile are sent after them.
+/// Subscribes to channels and collects their snapshots, in the order of the channels; other deliveries that arrive
+/// meanwhile are sent after them. One slow session does not delay the subscriptions to others.
 async fn collect_snapshots(
     context: &ConnectionContext,
     subscriber: &Subscriber,
@@ -364,21 +420,21 @@ async fn collect_snapshots(
     extent: SnapshotTurns,
     channels: &[String],
 ) -> Option<(Vec<ChannelSnapshot>, Vec<Delivery>)> {
-    let mut expected = 0;
+    let mut subscribing = Vec::with_capacity(channels.len());
     for (token, channel) in (0..).zip(channels) {
-        // A channel that does not exist yields no snapshot and no error.
-        if context.engine.subscribe_with_turns(channel, extent, subscriber, token).await.is_ok() {
-            expected += 1;
-        }
+        subscribing.push(context.engine.subscribe_with_turns(channel, extent, subscriber, token));
     }
-    let (mut snapshots, mut later_deliveries) = (Vec::new(), Vec::new());
+    let subscribed = join_all(subscribing).await;
+    // A channel that does not exist yields no snapshot and no error.
+    let expected = subscribed.iter().filter(|result| result.is_ok()).count();
+    let (mut snapshots, mut later_deliveries) = (BTreeMap::new(), Vec::new());
     while snapshots.len() < expected {
         match deliveries.recv().await? {
-            Delivery::Snapshot { snapshot, .. } => snapshots.push(snapshot),
+            Delivery::Snapshot { token, snapshot } => drop(snapshots.insert(token, snapshot)),
             other => later_deliveries.push(other),
         }
     }
-    Some((snapshots, later_deliveries))
+    Some((snapshots.into_values().collect(), later_deliveries))
 }
 
 /// Encodes an answer that contains snapshots.
@@ -394,28 +450,6 @@ async fn encode_answer_with_snapshots(
         Ok(()) => answer.finish(context.encoding),
         Err(error) => context.encoding.frame(&encode::answer(id, Err(error))),
     }
-}
-
-/// Sends an answer, then the deliveries that waited for it.
-async fn send_answer_then_deliveries<O>(
-    context: &ConnectionContext,
-    outbound: &mut O,
-    version: &ProtocolVersion,
-    answer: Frame,
-    later_deliveries: Vec<Delivery>,
-) -> Option<()>
-where
-    O: Sink<Frame> + Send + Unpin,
-{
-    outbound.feed(answer).await.ok()?;
-    for delivery in later_deliveries {
-        for frame in
-            encode_delivery(version, context.encoding, &PendingAnswers::default(), delivery).await.into_iter().flatten()
-        {
-            outbound.feed(frame).await.ok()?;
-        }
-    }
-    outbound.flush().await.ok()
 }
 
 /// Requests whose answers pass through the delivery queue, by token.

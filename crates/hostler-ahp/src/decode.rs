@@ -1,7 +1,7 @@
 //! Lenient parsing of parameters: existing clients omit members.
 
 use ahp_types::{ROOT_RESOURCE_URI, StateAction};
-use hostler_engine::{AttachmentContents, Dispatch};
+use hostler_engine::{AttachmentContents, Dispatch, DispatchFacts};
 use hostler_redact::redact_json_error;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -41,6 +41,7 @@ pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, Stri
             action,
             subscriber: None,
             attachment_contents: AttachmentContents::default(),
+            facts: DispatchFacts::default(),
         },
         name,
     ))

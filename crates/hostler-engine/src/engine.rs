@@ -11,16 +11,14 @@ mod subscriptions;
 mod trust;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::state::RootState;
 use hostler_rules::RuleStore;
 use hostler_store::{AuditRow, Publisher, Store};
 use hostler_trust::TrustStore;
-use tokio::sync::{OnceCell, oneshot, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::oneshot;
 
 pub use config::{DEFAULT_CLIENT_ABSENCE_TIMEOUT, DEFAULT_MAX_QUEUED_MESSAGES, DEFAULT_TURNS_IN_MEMORY, EngineConfig};
 pub use content::StoredContent;
@@ -28,25 +26,26 @@ pub use sessions::CreateSession;
 pub use trust::TrustedFolders;
 
 use crate::EngineError;
+use crate::agents::AgentService;
 use crate::agents::model_gateway::AgentStatus;
-use crate::agents::pool::{AgentPool, AgentPoolStatus};
-use crate::agents::sign_in::AnnouncedSignIns;
+use crate::agents::pool::AgentPoolStatus;
 use crate::attachments::AttachmentService;
-use crate::catalog::SessionCatalog;
-use crate::catalog::search::{SearchIndexer, SearchRequest, SearchResults};
+use crate::catalog::CatalogService;
+use crate::catalog::search::{SearchRequest, SearchResults};
 use crate::clients::broadcaster::Broadcaster;
-use crate::clients::completion::FileListCache;
+use crate::clients::publication::PublicationService;
 use crate::clients::registry;
 use crate::clients::root_channel::RootChannel;
 use crate::clock::ClockExt as _;
-use crate::external_sessions::{ExternalSessionScanner, UnimportedTurns};
+use crate::external_sessions::ExternalSessionService;
 use crate::host::{Host, HostSettings};
+use crate::host_tasks::HostTasks;
 use crate::permissions::PermissionService;
-use crate::resources::ResourceContext;
+use crate::resources::ResourceService;
 use crate::sessions::actor::SessionInput;
 use crate::sessions::local_command::COMMAND_PREFIX;
 use crate::sessions::prompt_ids::PromptIds;
-use crate::terminals::TerminalRegistry;
+use crate::terminals::TerminalService;
 
 /// Maximum duration of an orderly shutdown; after it, supervisors end the remaining agents.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -70,12 +69,13 @@ impl Engine {
         let broadcaster = Arc::new(Broadcaster::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Broadcaster>::clone(&broadcaster);
         let store = Store::open(&config.store, publisher)?;
+        broadcaster.set_replay_floor(store.sequence_at_start().base_seq);
         let Some(first) = config.drivers.first() else {
             return Err(EngineError::NoDriver);
         };
         let transcript_stores =
             config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.transcript_store()?)));
-        let finder = ExternalSessionScanner::new(transcript_stores, config.external_session_filter);
+        let external = ExternalSessionService::new(transcript_stores, config.external_session_filter, prompt_ids);
         let settings = HostSettings {
             interrupt_grace: config.interrupt_grace,
             background_on_stop: config.background_on_stop,
@@ -87,42 +87,28 @@ impl Engine {
             allow_shell_commands: config.allow_shell_commands,
             session_defaults: config.session_defaults,
         };
+        let root_channel = RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some());
         let host = Arc::new(Host {
-            root_channel: RootChannel::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
-            terminals: TerminalRegistry::new(config.terminals),
-            sign_in_state: AnnouncedSignIns::default(),
-            search_indexer: SearchIndexer::new(&config.store.dir, config.enable_search),
-            command_runner: config.command_runner,
-            file_lists: FileListCache::default(),
+            terminals: TerminalService::new(config.terminals, config.command_runner),
+            publication: PublicationService::new(store.sequencer().clone(), broadcaster, root_channel),
             store,
-            broadcaster,
-            catalog: SessionCatalog::default(),
-            gateway: config.gateway,
-            drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
+            catalog: CatalogService::new(&config.store.dir, config.enable_search),
+            agents: AgentService::new(&config.drivers, config.gateway, config.agent_pool),
             permissions: PermissionService::new(config.permissions, rules, trust),
-            sub_agent_chats_started: watch::Sender::new(0),
             clock: config.clock,
-            agent_pool: AgentPool::new(config.agent_pool),
             attachments: AttachmentService::new(config.attachment_limits),
-            tasks: TaskTracker::new(),
-            resources: ResourceContext::new(
+            tasks: HostTasks::default(),
+            resources: ResourceService::new(
                 &config.store.dir,
                 &settings.default_directory,
                 config.grant_policy,
                 config.session_roots,
             ),
             settings,
-            sessions: Mutex::default(),
-            external_scanner: finder,
-            unimported_turns: UnimportedTurns::default(),
-            prompt_ids,
-            running_agents: Mutex::default(),
-            stop: CancellationToken::new(),
-            shutdown_once: OnceCell::new(),
+            external,
         });
-        host.broadcaster.set_replay_floor(host.store.sequence_at_start().base_seq);
         let since = host.clock.now_ms() - config.store.retention.max_client_age_ms;
-        host.broadcaster.clients.restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
+        host.publication.clients().restore(host.store.clients(since, registry::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.clear_earlier_terminals().await;
         host.load_catalog().await?;
@@ -135,7 +121,7 @@ impl Engine {
 
     /// The root channel's state.
     pub async fn root_state(&self) -> Arc<RootState> {
-        self.host.root_channel.state().await
+        Arc::clone(&*self.host.publication.lock_root().await)
     }
 
     /// The working directory of sessions that name none.
@@ -150,7 +136,7 @@ impl Engine {
 
     /// The last sequence number that was assigned.
     pub fn current_seq(&self) -> u64 {
-        self.host.store.sequencer().current_seq()
+        self.host.publication.current_seq()
     }
 
     /// Reads the gateway's models again and publishes them if they have changed.
@@ -165,7 +151,7 @@ impl Engine {
     /// If there is no such session, or the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
         let page = self.host.store.audit(session, after, limit).await?;
-        if page.is_empty() && !self.host.sessions().contains(session) {
+        if page.is_empty() && !self.host.catalog.sessions().contains(session) {
             return Err(EngineError::SessionNotFound(session.to_owned()));
         }
         Ok(page)
@@ -181,23 +167,23 @@ impl Engine {
 
     /// The running agents.
     pub fn agents(&self) -> Vec<AgentStatus> {
-        self.host.running_agents().values().cloned().collect()
+        self.host.agents.running()
     }
 
     /// Number of agents, and number of turns that wait for an agent slot.
     pub fn agent_pool_status(&self) -> AgentPoolStatus {
-        self.host.agent_pool.status()
+        self.host.agents.pool().status()
     }
 
     /// Cancels running turns, ends all agents and stores everything. Idempotent.
     pub async fn shutdown(&self) {
-        self.host.shutdown_once.get_or_init(|| self.stop()).await;
+        self.host.tasks.shut_down_once(|| self.stop()).await;
     }
 
     async fn stop(&self) {
         let host = &self.host;
-        host.stop.cancel();
-        let handles: Vec<_> = host.sessions().live.drain().map(|(_, handle)| handle).collect();
+        host.tasks.stop();
+        let handles = host.catalog.sessions().take_live();
         let all = handles.into_iter().map(|handle| async move {
             let (reply, done) = oneshot::channel();
             if handle.send(SessionInput::Shutdown(reply)).await.is_ok() {
@@ -205,11 +191,10 @@ impl Engine {
             }
         });
         // Sessions that are being disposed are no longer in the registry; their tasks are awaited here.
-        host.tasks.close();
         let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; supervisors end their agents");
         }
-        host.store.sequencer().stop().await;
+        host.publication.stop().await;
     }
 }

@@ -10,7 +10,7 @@ use hostler_store::StoreError;
 use hostler_trust::TrustError;
 
 use crate::agents::model_gateway::UpstreamSignInError;
-use crate::host::MAX_SESSION_DIRECTORIES;
+use crate::resources::MAX_SESSION_DIRECTORIES;
 use crate::sessions::actor::ImageRemovalError;
 use crate::sessions::config::ConfigValueError;
 

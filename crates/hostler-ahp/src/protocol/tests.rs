@@ -23,6 +23,7 @@ fn checked(kind: ChannelKind, action: Value) -> Result<(), DispatchError> {
             action,
             subscriber: None,
             attachment_contents: Default::default(),
+            facts: Default::default(),
         },
     )
 }

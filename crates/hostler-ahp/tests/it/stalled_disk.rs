@@ -156,3 +156,55 @@ fn client_with_too_many_unanswered_requests_is_not_read_until_the_stall_ends() {
         rig.engine.shutdown().await;
     });
 }
+
+#[test]
+fn handshake_that_waits_for_a_stalled_session_reads_on() {
+    run_with_stallable_disk(async {
+        let (rig, mut raw, _agent) = host().await;
+        let [idle, unloaded] = [IDLE, UNLOADED].map(default_chat_uri);
+        raw.call("ping", json!({})).await.unwrap();
+        let stall = StalledDisk::start().await;
+        let params =
+            json!({"protocolVersions": ["1.0.0"], "clientId": "late", "initialSubscriptions": [unloaded, idle]});
+        let mut late = Raw::connect(&rig);
+        request(&mut late, "initialize", "initialize", params).await;
+        request(&mut late, "ping", "ping", json!({})).await;
+        request(&mut late, "subscribe", "subscribe", json!({"channel": BUSY})).await;
+        answer(&mut late, "ping").await;
+        assert!(!is_answered(&late, "initialize"), "its first chat waits for the disk");
+        drop(stall);
+        let initialized = answer(&mut late, "initialize").await;
+        let snapshots = late.received[initialized]["result"]["snapshots"].as_array().unwrap().clone();
+        let channels: Vec<_> = snapshots.iter().map(|snapshot| snapshot["resource"].as_str().unwrap()).collect();
+        assert_eq!(channels, [unloaded, idle], "in the order of the request");
+        assert!(answer(&mut late, "subscribe").await > initialized);
+        rig.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn client_that_disconnects_during_its_handshake_is_not_served() {
+    run_with_stallable_disk(async {
+        let (rig, mut raw, _agent) = host().await;
+        raw.call("ping", json!({})).await.unwrap();
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let stall = StalledDisk::start().await;
+        // The session's actor, which waits for the disk, stays.
+        request(&mut raw, "load", "subscribe", json!({"channel": UNLOADED})).await;
+        raw.call("ping", json!({})).await.unwrap();
+        let before = tasks();
+        let mut late = Raw::connect(&rig);
+        let params = json!({"protocolVersions": ["1.0.0"], "clientId": "late", "initialSubscriptions": [UNLOADED]});
+        request(&mut late, "initialize", "initialize", params).await;
+        request(&mut late, "ping", "ping", json!({})).await;
+        answer(&mut late, "ping").await;
+        assert!(tasks() > before);
+        drop(late);
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+        drop(stall);
+        answer(&mut raw, "load").await;
+        rig.engine.shutdown().await;
+    });
+}

@@ -112,12 +112,7 @@ impl Host {
             Arc::new(ProgressReporter { request, name: driver.describe().display_name, state: Mutex::default() });
         let steps = Arc::clone(&teller);
         let Some(preparing) = driver.prepare(Box::new(move |news| steps.report_step(&news))) else { return };
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            if let Some(result) = stop.run_until_cancelled(preparing).await {
-                teller.report_end(result);
-            }
-        });
+        self.tasks.spawn_until_stopped(async move { teller.report_end(preparing.await) });
     }
 }
 

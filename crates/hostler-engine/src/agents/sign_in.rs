@@ -4,18 +4,18 @@
 //! in the root state, and a notification when a sign-in expires.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::ProtectedResourceMetadata;
-use hostler_store::{Batch, BatchDurability};
 use secrecy::SecretString;
 
+use super::AgentService;
 use crate::agents::model_gateway::{SignInNeed, SignInResource, UpstreamSignInError, UpstreamSignInSequence};
 use crate::clients::broadcaster::HostNotificationKind;
 use crate::engine::Engine;
 use crate::host::Host;
-use crate::{EngineError, InvalidParams, uri};
+use crate::{EngineError, InvalidParams};
 
 /// What was announced last about each resource.
 #[derive(Default)]
@@ -67,9 +67,9 @@ impl SignInResource {
     }
 }
 
-impl Host {
+impl AgentService {
     /// The resources that clients should sign in to.
-    pub(crate) fn needed_sign_ins(&self) -> Vec<SignInResource> {
+    fn needed_sign_ins(&self) -> Vec<SignInResource> {
         self.gateway.protected_resources().into_iter().filter(|protected| protected.sign_in_need.is_some()).collect()
     }
 
@@ -86,18 +86,23 @@ impl Host {
         }
     }
 
+    /// The sign-ins that expired since the last call.
+    fn take_expired_sign_ins(&self) -> Vec<SignInResource> {
+        self.announced_sign_ins.take_ended(|| self.gateway.protected_resources())
+    }
+}
+
+impl Host {
     /// Publishes the required sign-ins, and notifies clients of expired ones.
     pub(crate) async fn publish_sign_ins(&self) {
-        let ended = self.sign_in_state.take_ended(|| self.gateway.protected_resources());
+        let ended = self.agents.take_expired_sign_ins();
         self.refresh_models().await;
-        for protected in ended {
-            let broadcaster = Arc::clone(&self.broadcaster);
-            let notice = HostNotificationKind::SignInExpired(Box::new(protected.metadata()));
-            let marker = Batch::new(None, BatchDurability::Memory)
-                .after_publish(move |_| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-            if let Err(error) = self.store.sequencer().submit(marker).await {
-                tracing::debug!(%error, "failed to publish an expired sign-in: the store has stopped");
-            }
+        if ended.is_empty() {
+            return;
+        }
+        let notices = ended.iter().map(|ended| HostNotificationKind::SignInExpired(Box::new(ended.metadata())));
+        if let Err(error) = self.publication.publish_notifications(notices.collect()).await {
+            tracing::debug!(%error, "failed to publish an expired sign-in: the store has stopped");
         }
     }
 }
@@ -106,7 +111,7 @@ impl Engine {
     /// Starts a sign-in, which may take a while. Must be called in the order of the clients' requests.
     #[must_use]
     pub fn next_sign_in_sequence(&self) -> UpstreamSignInSequence {
-        self.host.gateway.next_sign_in_sequence()
+        self.host.agents.gateway().next_sign_in_sequence()
     }
 
     /// Sets a client's token for a resource, for all clients, until it expires or is removed. An empty token removes
@@ -121,7 +126,7 @@ impl Engine {
         token: Option<SecretString>,
         lasts: Option<Duration>,
     ) -> Result<(), EngineError> {
-        let gateway = &self.host.gateway;
+        let gateway = self.host.agents.gateway();
         let done = match token {
             Some(token) => gateway.sign_in(turn, resource, token, lasts).await,
             None => gateway.sign_out(turn, resource),

@@ -97,7 +97,7 @@ impl Host {
             return Ok(None);
         };
         let mut found = self.store.find_turn(&session, id).await?;
-        if found.is_none() && self.unimported_turns.missing_count(&view.chat.resource) > 0 {
+        if found.is_none() && self.external.unimported_count(&view.chat.resource) > 0 {
             // The turn may not be imported yet.
             self.wait_until_imported(&view.chat.resource, 0).await?;
             found = self.store.find_turn(&session, id).await?;

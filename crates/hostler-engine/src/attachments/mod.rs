@@ -55,7 +55,7 @@ const MAX_CONCURRENT_ATTACHMENT_PLANS: usize = 2;
 /// The limits of the host's work on attachments.
 pub(crate) struct AttachmentService {
     /// Limits on the attachments of one message.
-    pub(crate) limits: AttachmentLimits,
+    limits: AttachmentLimits,
     /// Limits how many messages have their attachments planned at the same time: each can take much memory.
     plan_slots: Semaphore,
     /// Limits how many decoded pixels they hold at the same time.
@@ -66,6 +66,11 @@ impl AttachmentService {
     pub(crate) fn new(limits: AttachmentLimits) -> Self {
         let pixel_budget = PixelBudget::new(limits.image_pixels);
         Self { limits, plan_slots: Semaphore::new(MAX_CONCURRENT_ATTACHMENT_PLANS), pixel_budget }
+    }
+
+    /// Limits on the attachments of one message.
+    pub(crate) fn limits(&self) -> &AttachmentLimits {
+        &self.limits
     }
 
     /// The peak of decoded pixels since the start, and their limit.

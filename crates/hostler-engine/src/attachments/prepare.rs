@@ -74,7 +74,8 @@ impl Host {
         fetch: &dyn ClientFileReader,
     ) -> Option<Result<Dispatch, (Dispatch, ActionRejection)>> {
         let Some(view) = self.chat_view(&dispatch.channel).await else {
-            let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().contains(&session));
+            let known =
+                uri::session_of(&dispatch.channel).is_some_and(|session| self.catalog.sessions().contains(&session));
             return if known { Some(Err((dispatch, ActionRejection::ChatNotFound))) } else { None };
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
@@ -118,10 +119,10 @@ impl Host {
 
     async fn store_draft(&self, message: &mut Message) -> Result<Vec<hostler_store::Blob>, PlanRefusal> {
         let count = message.attachments.as_ref().map_or(0, Vec::len);
-        if count > self.attachments.limits.files {
+        if count > self.attachments.limits().files {
             return Err(self.too_many_files(count));
         }
-        let mut blobs = draft::rewrite_draft(message, &self.attachments.limits).map_err(|refusals| PlanRefusal {
+        let mut blobs = draft::rewrite_draft(message, self.attachments.limits()).map_err(|refusals| PlanRefusal {
             message_reason: None,
             files: refusals.into_iter().filter_map(refused_file).collect(),
         })?;
@@ -136,7 +137,7 @@ impl Host {
 
     fn too_many_files(&self, count: usize) -> PlanRefusal {
         let sentence =
-            format!("a message can have at most {} files, and this one has {count}", self.attachments.limits.files);
+            format!("a message can have at most {} files, and this one has {count}", self.attachments.limits().files);
         PlanRefusal::of_message(AttachmentErrorCode::TooLarge, sentence)
     }
 
@@ -160,7 +161,7 @@ impl Host {
         blind: Option<String>,
         fetch: &dyn ClientFileReader,
     ) -> Result<AcceptedPlan, PlanRefusal> {
-        let limits = self.attachments.limits.clone();
+        let limits = self.attachments.limits().clone();
         if attached.len() > limits.files {
             return Err(self.too_many_files(attached.len()));
         }
@@ -183,7 +184,7 @@ impl Host {
         let stopping =
             || PlanRefusal::of_message(AttachmentErrorCode::TransportFailed, "the host is stopping".to_owned());
         let _place = self.attachments.plan_slots.acquire().await.map_err(|_| stopping())?;
-        let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
+        let driver = self.agents.driver(&view.session.provider).map(Arc::clone);
         let history = attachment_history_with_active_turn(view);
         let failed = |error| {
             tracing::error!(%error, "failed to plan attachments");

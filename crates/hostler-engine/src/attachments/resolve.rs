@@ -98,7 +98,7 @@ impl AttachmentResolver<'_> {
         if uri.scheme() == "file" {
             return self.load_file(&uri, resource).await.map(|source| (source, AttachmentEcho::AsSent));
         }
-        let most = self.remaining_bytes.min(self.host.attachments.limits.file_bytes);
+        let most = self.remaining_bytes.min(self.host.attachments.limits().file_bytes);
         let failed = |error: ClientFileError| (error.attachment_code(), error.to_string());
         // Clients mark directories; a client's directory is on another machine, so only its listing is sent.
         if resource.display_kind.as_deref() == Some(DIRECTORY_DISPLAY_KIND)
@@ -144,10 +144,10 @@ impl AttachmentResolver<'_> {
             return unsupported("its address is not a path on this host");
         };
         let (roots, selection) = (
-            host_files::attachment_roots(&self.view.session, &self.host.resources.session_roots),
+            host_files::attachment_roots(&self.view.session, self.host.resources.session_roots()),
             resource.selection.clone(),
         );
-        let most = self.remaining_bytes.min(self.host.attachments.limits.file_bytes);
+        let most = self.remaining_bytes.min(self.host.attachments.limits().file_bytes);
         let looked = move || host_files::load_source(&roots, &path, selection.as_ref(), most);
         let stopped = |_| (AttachmentErrorCode::TransportFailed, "it could not be read; try again".to_owned());
         tokio::task::spawn_blocking(looked).await.map_err(stopped)?
@@ -198,7 +198,7 @@ impl AttachmentResolver<'_> {
                 Ok(())
             }
             None => {
-                let most = self.host.attachments.limits.total_bytes;
+                let most = self.host.attachments.limits().total_bytes;
                 Err((
                     AttachmentErrorCode::TooLarge,
                     format!("with it, the message would exceed {most} bytes; send fewer files"),

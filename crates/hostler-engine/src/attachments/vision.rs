@@ -12,7 +12,7 @@ impl Host {
         let configured = || view.session.config.as_ref()?.values.get(config::MODEL)?.as_str();
         let said = || view.chat.turns.iter().rev().find_map(|turn| Some(&*turn.message.model.as_ref()?.id));
         let earlier = || view.evicted_turns.last_model.as_deref();
-        let models = self.gateway.models();
+        let models = self.agents.gateway().models();
         let id = wanted.or_else(configured).or_else(said).or_else(earlier).or_else(|| Some(&*models.first()?.id))?;
         let model = models.iter().find(|model| model.id == id)?;
         (model.supports_vision == Some(false)).then(|| model.name.clone())

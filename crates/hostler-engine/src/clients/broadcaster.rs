@@ -282,7 +282,7 @@ pub(crate) struct Broadcaster {
     channels: Mutex<HashMap<Arc<str>, Vec<Subscriber>>>,
     replay_buffer: Mutex<ReplayBuffer>,
     terminal_replay_buffer: Mutex<ReplayBuffer>,
-    pub(crate) clients: ClientRegistry,
+    clients: ClientRegistry,
 }
 
 /// Recent envelopes: all with a sequence number above `from`.
@@ -319,6 +319,10 @@ impl Broadcaster {
         let (replay_buffer, terminal_replay_buffer) =
             (past(REPLAY_BUFFER_MAX_BYTES), past(TERMINAL_REPLAY_BUFFER_MAX_BYTES));
         Self { channels: Mutex::default(), replay_buffer, terminal_replay_buffer, clients: ClientRegistry::new(began) }
+    }
+
+    pub(crate) fn clients(&self) -> &ClientRegistry {
+        &self.clients
     }
 
     /// Raises the replay floor: all sequence numbers of this process are above `seq`.

@@ -2,6 +2,7 @@
 
 pub(crate) mod broadcaster;
 pub(crate) mod completion;
+pub(crate) mod publication;
 pub(crate) mod reconnect;
 pub(crate) mod registry;
 pub(crate) mod root_channel;

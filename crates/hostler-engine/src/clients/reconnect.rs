@@ -22,7 +22,7 @@ use crate::clients::broadcaster::{Delivery, Subscriber};
 use crate::clients::registry::JournaledDispatches;
 use crate::clock::ClockExt as _;
 use crate::host::Host;
-use crate::sessions::actor::SessionInput;
+use crate::sessions::actor::{SessionHandle, SessionInput};
 use crate::sessions::session::Dispatch;
 use crate::{EngineError, uri};
 
@@ -68,11 +68,11 @@ impl Host {
     /// Registers a new connection of a client.
     pub(crate) async fn connect_client(self: &Arc<Self>, client: &str, memo: &str) -> PresenceGuard {
         let seen_ms = self.clock.now_ms();
-        self.broadcaster.clients.connect(client, memo, seen_ms);
+        self.publication.clients().connect(client, memo, seen_ms);
         let presence = PresenceGuard { host: Arc::clone(self), client: client.to_owned() };
         let row = StoredClient { id: client.to_owned(), client_metadata: memo.to_owned(), last_seen_ms: seen_ms };
         let batch = Batch::new(None, BatchDurability::Stream).client(row);
-        if let Err(error) = self.store.sequencer().submit(batch).await {
+        if let Err(error) = self.publication.submit(batch).await {
             tracing::debug!(%error, "failed to publish a client's presence: the store has stopped");
         }
         presence
@@ -81,21 +81,20 @@ impl Host {
     /// Handles the end of a client's connection. After the last one, the client leaves its sessions unless it
     /// reconnects in time.
     fn disconnect_client(self: &Arc<Self>, client: &str) {
-        let left = self.broadcaster.clients.disconnect(client, self.clock.now_ms(), self.clock.monotonic());
-        if !left || self.stop.is_cancelled() {
+        let left = self.publication.clients().disconnect(client, self.clock.now_ms(), self.clock.monotonic());
+        if !left || self.tasks.is_stopping() {
             return;
         }
         let (host, client) = (Arc::clone(self), client.to_owned());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = host.clock.sleep(host.settings.client_absence_timeout) => {}
-                () = host.stop.cancelled() => return,
+                () = host.tasks.stopped() => return,
             }
-            if host.broadcaster.clients.away_since(&client).is_some() {
-                let handles: Vec<_> = host.sessions().live.values().cloned().collect();
-                for handle in handles {
-                    let _ = handle.send(SessionInput::ClientReconnectTimeout(client.clone())).await;
-                }
+            if host.publication.clients().away_since(&client).is_some() {
+                let handles: Vec<_> =
+                    host.catalog.sessions().live_sessions().map(|(_, handle)| handle.clone()).collect();
+                send_to_all(handles, || SessionInput::ClientReconnectTimeout(client.clone())).await;
             }
         });
     }
@@ -103,25 +102,23 @@ impl Host {
     /// Removes a client from the sessions that it did not list when it reconnected.
     async fn leave_unlisted_sessions(&self, client: &str, channels: &[String]) {
         // With another connection of the client open, the sessions may belong to that one.
-        if !self.broadcaster.clients.has_sessions_to_leave(client) {
+        if !self.publication.clients().has_sessions_to_leave(client) {
             return;
         }
         let subscribed_sessions: HashSet<String> =
             channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
         let live: Vec<_> = {
-            let sessions = self.sessions();
-            let others = sessions.live.iter().filter(|(session, _)| !subscribed_sessions.contains(&***session));
+            let sessions = self.catalog.sessions();
+            let others = sessions.live_sessions().filter(|(session, _)| !subscribed_sessions.contains(&***session));
             others.map(|(_, handle)| handle.clone()).collect()
         };
-        for handle in live {
-            let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
-        }
+        send_to_all(live, || SessionInput::ClientLeft(client.to_owned())).await;
     }
 
     /// Removes a client that unsubscribed from a session, unless the client has another connection.
     pub(crate) async fn leave_session(&self, client: &str, session: &str) {
-        let handle = self.sessions().live.get(session).cloned();
-        if let Some(handle) = handle.filter(|_| self.broadcaster.clients.has_at_most_one_connection(client)) {
+        let handle = self.catalog.sessions().live(session).cloned();
+        if let Some(handle) = handle.filter(|_| self.publication.clients().has_at_most_one_connection(client)) {
             let _ = handle.send(SessionInput::ClientLeft(client.to_owned())).await;
         }
     }
@@ -138,14 +135,16 @@ impl Host {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<ReconnectOutcome, EngineError> {
-        if !self.broadcaster.clients.contains(client) {
+        if !self.publication.clients().contains(client) {
             return Err(EngineError::ClientUnknown);
         }
         self.leave_unlisted_sessions(client, channels).await;
-        subscriber.inherit_turn_windows(&self.broadcaster.clients.turn_windows(client));
+        subscriber.inherit_turn_windows(&self.publication.clients().turn_windows(client));
         let (mut there, mut missing) = (Vec::new(), Vec::new());
-        for channel in channels {
-            let list = if self.channel_exists(channel).await { &mut there } else { &mut missing };
+        // One slow session delays the answer, but not the others.
+        let exist = futures::future::join_all(channels.iter().map(|channel| self.channel_exists(channel))).await;
+        for (channel, exists) in channels.iter().zip(exist) {
+            let list = if exists { &mut there } else { &mut missing };
             if !list.contains(channel) {
                 list.push(channel.clone());
             }
@@ -159,10 +158,7 @@ impl Host {
     }
 
     async fn channel_exists(self: &Arc<Self>, channel: &str) -> bool {
-        if channel == uri::ROOT_CHANNEL_URI
-            || self.resources.watches.contains(channel)
-            || self.terminals.contains(channel)
-        {
+        if channel == uri::ROOT_CHANNEL_URI || self.resources.has_watch(channel) || self.terminals.contains(channel) {
             return true;
         }
         let Some(session) = uri::session_of(channel) else { return false };
@@ -179,15 +175,15 @@ impl Host {
         channels: &[String],
     ) -> Result<Option<Vec<Arc<PublishedAction>>>, EngineError> {
         let life = self.store.sequence_at_start();
-        if last_seen > self.store.sequencer().current_seq() {
+        if last_seen > self.publication.current_seq() {
             return Ok(None);
         }
         if last_seen >= life.base_seq {
-            return Ok((last_seen >= self.broadcaster.replay_floor(channels)).then(Vec::new));
+            return Ok((last_seen >= self.publication.broadcaster.replay_floor(channels)).then(Vec::new));
         }
         // The client saw numbers that never became durable, or the replay buffer does not reach back to the host's
         // start.
-        if last_seen > life.last_durable_seq || self.broadcaster.replay_floor(channels) > life.base_seq {
+        if last_seen > life.last_durable_seq || self.publication.broadcaster.replay_floor(channels) > life.base_seq {
             return Ok(None);
         }
         let missed = self.store.missed_actions(last_seen, life.base_seq, channels.to_vec()).await?;
@@ -211,9 +207,9 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
-        let host = Arc::clone(self);
+        let broadcaster = Arc::clone(&self.publication.broadcaster);
         let marker = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-            let missed = host.broadcaster.replay(after, &channels).map(|recent| {
+            let missed = broadcaster.replay(after, &channels).map(|recent| {
                 missed.extend(recent);
                 missed
             });
@@ -222,11 +218,11 @@ impl Host {
             let whole = missed.is_some();
             if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
                 for channel in &channels {
-                    host.broadcaster.subscribe(channel, &subscriber);
+                    broadcaster.subscribe(channel, &subscriber);
                 }
             }
         });
-        self.store.sequencer().submit(marker).await?;
+        self.publication.submit(marker).await?;
         Ok(())
     }
 
@@ -238,7 +234,7 @@ impl Host {
 
     /// Does the same for a dispatch of this run, from memory.
     pub(crate) fn answer_repeated_dispatch(&self, dispatch: &Dispatch) -> bool {
-        let found = self.broadcaster.clients.find_answer(&dispatch.client_id, dispatch.client_seq);
+        let found = self.publication.clients().find_answer(&dispatch.client_id, dispatch.client_seq);
         found.is_some_and(|original| answer_if_repeated(dispatch, original))
     }
 
@@ -246,7 +242,8 @@ impl Host {
     /// this does not have to run in the channel's single writer.
     pub(crate) async fn answer_journaled_dispatch(&self, dispatch: &Dispatch) -> bool {
         let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
-        if self.broadcaster.clients.find_answer(client, seq).is_some() || !self.is_possibly_journaled(client, seq).await
+        if self.publication.clients().find_answer(client, seq).is_some()
+            || !self.is_possibly_journaled(client, seq).await
         {
             return false;
         }
@@ -263,12 +260,12 @@ impl Host {
     /// Whether the client may have used this number before a restart. One read covers all later numbers, so that a
     /// reconnected client does not wait for the disk each time.
     async fn is_possibly_journaled(&self, client: &str, seq: i64) -> bool {
-        match self.broadcaster.clients.journaled_dispatches(client) {
+        match self.publication.clients().journaled_dispatches(client) {
             JournaledDispatches::None => false,
             JournaledDispatches::UpTo(last) => seq <= last,
             JournaledDispatches::Unknown => match self.store.last_dispatch_seq(client).await {
                 Ok(last) => {
-                    self.broadcaster.clients.set_journaled_dispatches(
+                    self.publication.clients().set_journaled_dispatches(
                         client,
                         last.map_or(JournaledDispatches::None, JournaledDispatches::UpTo),
                     );
@@ -281,6 +278,12 @@ impl Host {
             },
         }
     }
+}
+
+/// Sends an input to several sessions. A session with a full mailbox does not delay the others.
+async fn send_to_all(handles: Vec<SessionHandle>, input: impl Fn() -> SessionInput) {
+    // A session that has ended has nothing to do.
+    futures::future::join_all(handles.iter().map(|handle| handle.send(input()))).await;
 }
 
 /// Delivers the envelope that answered the first dispatch, if the other one repeats it.

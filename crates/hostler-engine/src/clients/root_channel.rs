@@ -55,24 +55,20 @@ impl RootChannel {
         let values = state.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
         *self.config_values.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(values);
     }
-
-    pub(crate) async fn state(&self) -> Arc<RootState> {
-        Arc::clone(&*self.state.lock().await)
-    }
 }
 
 impl Host {
     /// Loads the configuration that clients set before a restart.
     pub(crate) async fn load_root(&self) -> Result<(), EngineError> {
         let rows = self.store.actions(0, u64::MAX, vec![uri::ROOT_CHANNEL_URI.to_owned()]).await?;
-        let mut state = self.root_channel.state.lock().await;
+        let mut state = self.publication.lock_root().await;
         for row in rows {
             let JournalRow::Action { json, .. } = row else { continue };
             if let Ok(action) = serde_json::from_str(&json) {
                 Arc::make_mut(&mut state).reduce(&action);
             }
         }
-        self.root_channel.cache_config_values(&state);
+        self.publication.root_channel.cache_config_values(&state);
         Ok(())
     }
 
@@ -82,18 +78,18 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         // The lock makes the snapshot match its sequence number.
-        let state = self.root_channel.state.lock().await;
+        let state = self.publication.lock_root().await;
         let snapshot = ChannelState::Root(Arc::clone(&state));
-        self.deliver_snapshot(uri::ROOT_CHANNEL_URI.into(), snapshot, subscriber, token).await
+        self.publication.deliver_snapshot(uri::ROOT_CHANNEL_URI.into(), snapshot, subscriber, token).await
     }
 
     pub(crate) async fn dispatch_root(&self, dispatch: Dispatch) {
-        let mut state = self.root_channel.state.lock().await;
+        let mut state = self.publication.lock_root().await;
         if self.answer_repeated_dispatch(&dispatch) {
             return;
         }
         if let Err(rejection) = self.accept_root(&mut state, &dispatch).await {
-            self.reject(dispatch, rejection).await;
+            self.publication.reject(dispatch, rejection).await;
         }
     }
 
@@ -113,12 +109,12 @@ impl Host {
         // Nothing changes: the client gets its echo, and the journal does not grow.
         let durability = if next == *state { BatchDurability::Memory } else { BatchDurability::Durable };
         let batch = Batch::new(None, durability).entry(entry.with_origin(Some(dispatch.origin())));
-        self.store.sequencer().commit(batch).await?;
+        self.publication.commit(batch).await?;
         *state = next;
         let shown = self.external_session_filter();
-        self.root_channel.cache_config_values(state);
+        self.publication.root_channel.cache_config_values(state);
         if self.external_session_filter() != shown {
-            self.external_scanner.request_rescan();
+            self.external.request_rescan();
         }
         Ok(())
     }
@@ -127,17 +123,16 @@ impl Host {
 impl Host {
     /// Which external sessions are listed: decided by the host's own settings, otherwise by what clients have set.
     pub(crate) fn external_session_filter(&self) -> ExternalSessionFilter {
-        let wanted = || {
-            ExternalSessionFilter::from_name(self.root_channel.config_values().get(config::SHOW_EXTERNAL)?.as_str()?)
-        };
-        self.external_scanner.filter().or_else(wanted).unwrap_or_default()
+        let wanted =
+            || ExternalSessionFilter::from_name(self.publication.config_values().get(config::SHOW_EXTERNAL)?.as_str()?);
+        self.external.filter().or_else(wanted).unwrap_or_default()
     }
 
     /// Reads the gateway's models and publishes them if they have changed.
     pub(crate) async fn refresh_models(&self) {
-        let mut state = self.root_channel.state.lock().await;
-        let drivers = state.agents.iter().filter_map(|agent| self.drivers.get(&agent.provider));
-        let agents = agent_infos(drivers, &*self.gateway);
+        let mut state = self.publication.lock_root().await;
+        let drivers = state.agents.iter().filter_map(|agent| self.agents.driver(&agent.provider));
+        let agents = agent_infos(drivers, &*self.agents.gateway());
         if agents == state.agents {
             return;
         }
@@ -147,7 +142,7 @@ impl Host {
             // Not journaled: the next start asks the gateway again.
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
-            self.store.sequencer().commit(batch).await
+            self.publication.commit(batch).await
         };
         if let Err(error) = published.await {
             tracing::warn!(%error, "failed to publish the models");

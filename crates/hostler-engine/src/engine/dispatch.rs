@@ -13,7 +13,7 @@ use crate::{EngineError, uri};
 
 impl Engine {
     /// Passes a client's action to the session's actor. The answer is an envelope. Unknown channels are ignored.
-    pub async fn dispatch(&self, dispatch: Dispatch) {
+    pub async fn dispatch(&self, mut dispatch: Dispatch) {
         // Terminals have no journal.
         if uri::is_terminal_channel(&dispatch.channel) {
             return self.host.dispatch_terminal(dispatch).await;
@@ -29,6 +29,7 @@ impl Engine {
         if self.host.answer_journaled_dispatch(&dispatch).await {
             return;
         }
+        dispatch.facts = self.host.look_up_dispatch_facts(&session, handle.has_stored_turns(), &dispatch).await;
         if handle.send(SessionInput::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("dropped a dispatch: the channel has ended");
         }
@@ -46,7 +47,7 @@ impl Engine {
             Some(Ok(prepared)) => self.dispatch(prepared).await,
             // The same action may have been accepted meanwhile.
             Some(Err((dispatch, _))) if host.answer_duplicate_dispatch(&dispatch).await => {}
-            Some(Err((dispatch, rejection))) => host.reject(dispatch, rejection).await,
+            Some(Err((dispatch, rejection))) => host.publication.reject(dispatch, rejection).await,
             None => {}
         }
     }
@@ -74,11 +75,12 @@ impl Engine {
     /// Publishes a client's action as rejected to the channel's subscribers. Unknown channels are ignored.
     pub async fn reject(&self, dispatch: Dispatch, rejection: impl Into<PublishedRejection>) {
         let known = dispatch.channel == uri::ROOT_CHANNEL_URI
-            || self.host.resources.watches.contains(&dispatch.channel)
+            || self.host.resources.has_watch(&dispatch.channel)
             || self.host.terminals.contains(&dispatch.channel)
-            || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().contains(&session));
+            || uri::session_of(&dispatch.channel)
+                .is_some_and(|session| self.host.catalog.sessions().contains(&session));
         if known {
-            self.host.reject(dispatch, rejection).await;
+            self.host.publication.reject(dispatch, rejection).await;
         }
     }
 

@@ -45,11 +45,13 @@ impl Engine {
             return Err(InvalidParams::SessionUri(params.uri).into());
         }
         let provider = params.provider.clone().unwrap_or_else(|| self.provider_of(&params.uri));
-        let Some(driver) = host.drivers.get(&provider) else {
+        let Some(driver) = host.agents.driver(&provider) else {
             return Err(EngineError::ProviderNotFound(provider));
         };
-        host.check_signed_in()?;
-        let directories = host.resolve_directories(&params.working_directories)?;
+        host.agents.check_signed_in()?;
+        let default_directory = &host.settings.default_directory;
+        let roots = host.resources.session_roots();
+        let directories = roots.resolve_directories(&params.working_directories, default_directory)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
         let config = host.session_config(home.as_deref(), &params.config.unwrap_or_default())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
@@ -62,12 +64,12 @@ impl Engine {
             host.clock.now_timestamp(),
         );
         if let Some(client) = params.active_client {
-            host.broadcaster.clients.mark_participant(&client.client_id);
+            host.publication.clients().mark_participant(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
         }
 
-        let mut sessions = host.sessions();
-        if host.stop.is_cancelled() {
+        let mut sessions = host.catalog.sessions();
+        if host.tasks.is_stopping() {
             return Err(EngineError::Stopping);
         }
         if sessions.contains(&session_uri) {
@@ -78,10 +80,9 @@ impl Engine {
             session.conversation = Uuid::new_v4();
         }
         host.resources
-            .session_directories
-            .set(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
+            .set_session_directories(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, SessionSource::Provisional(Box::new(session)));
-        sessions.live.insert(session_uri, handle);
+        sessions.insert_live(session_uri, handle);
         drop(sessions);
         if let Some(params) = params.progress {
             host.prepare_agent(driver, params);
@@ -100,12 +101,12 @@ impl Engine {
             return forgotten;
         }
         let handle = {
-            let mut sessions = self.host.sessions();
+            let mut sessions = self.host.catalog.sessions();
             let Some(handle) = sessions.get_or_load(&self.host, session) else {
                 return Err(EngineError::SessionNotFound(session.to_owned()));
             };
-            sessions.disposing.insert(session.into());
-            sessions.live.remove(session);
+            sessions.begin_dispose(session.into());
+            sessions.remove_live(session);
             handle
         };
         let (reply, done) = oneshot::channel();
@@ -115,8 +116,8 @@ impl Engine {
             self.host.delete_session_conversations(session, *has_conversation).await;
         }
         let result = {
-            let mut sessions = self.host.sessions();
-            sessions.disposing.remove(session);
+            let mut sessions = self.host.catalog.sessions();
+            sessions.end_dispose(session);
             match disposed {
                 // The agent has ended, but the session would reappear after a restart: it is registered again now.
                 Ok(Err(DisposeFailure { source: origin, error })) => {
@@ -136,7 +137,7 @@ impl Engine {
 
     /// Whether there is such a session, announced or not.
     pub fn has_session(&self, session: &str) -> bool {
-        self.host.sessions().contains(session)
+        self.host.catalog.sessions().contains(session)
     }
 
     /// A page of the announced sessions, the most recently changed first.

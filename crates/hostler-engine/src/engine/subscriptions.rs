@@ -101,7 +101,7 @@ impl Engine {
     /// Associates a connection with a client, so that the turn windows of its chats are known when the client
     /// reconnects.
     pub fn attach(&self, client: &str, subscriber: &Subscriber) {
-        self.host.broadcaster.clients.attach(client, subscriber.turn_windows());
+        self.host.publication.clients().attach(client, subscriber.turn_windows());
     }
 
     /// Subscribes to a channel as [`subscribe_with_turns`](Self::subscribe_with_turns) does, and waits for a
@@ -116,7 +116,7 @@ impl Engine {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let mut begun = self.host.sub_agent_chats_started.subscribe();
+        let mut begun = self.host.catalog.sub_agent_chats_started();
         let mut over = self.host.clock.sleep(SUB_AGENT_CHAT_WAIT_TIMEOUT);
         loop {
             let result = self.subscribe_with_turns(channel, extent, subscriber, token).await;
@@ -127,7 +127,7 @@ impl Engine {
                 Ok(()) = begun.changed() => {}
                 () = &mut over => return result,
                 () = subscriber.closed() => return result,
-                () = self.host.stop.cancelled() => return result,
+                () = self.host.tasks.stopped() => return result,
             }
         }
     }
@@ -135,12 +135,12 @@ impl Engine {
     /// Whether a channel may exist soon: the chat of a sub-agent in an existing session.
     pub fn is_channel_expected(&self, channel: &str) -> bool {
         uri::is_sub_agent_chat(channel)
-            && uri::session_of(channel).is_some_and(|session| self.host.sessions().contains(&session))
+            && uri::session_of(channel).is_some_and(|session| self.host.catalog.sessions().contains(&session))
     }
 
     /// Unsubscribes the subscriber from the channel.
     pub fn unsubscribe(&self, channel: &str, subscriber: SubscriberId) {
-        self.host.broadcaster.unsubscribe(channel, subscriber);
+        self.host.publication.unsubscribe(channel, subscriber);
         self.host.remove_idle_watches();
     }
 
@@ -152,7 +152,7 @@ impl Engine {
 
     /// Removes a subscriber.
     pub fn remove_subscriber(&self, subscriber: SubscriberId) {
-        self.host.broadcaster.remove_subscriber(subscriber);
+        self.host.publication.remove_subscriber(subscriber);
         self.host.remove_idle_watches();
     }
 
@@ -164,7 +164,7 @@ impl Engine {
 
     /// The metadata of a client that was connected recently, also before a restart.
     pub fn client_metadata(&self, client: &str) -> Option<String> {
-        self.host.broadcaster.clients.client_metadata(client)
+        self.host.publication.clients().client_metadata(client)
     }
 
     /// Continues a client's subscriptions: the missed envelopes, or snapshots, arrive in the subscriber's queue.

@@ -26,9 +26,9 @@ impl Host {
         provider: &str,
         directory: PathBuf,
     ) -> Result<TrustAssessment, EngineError> {
-        let driver = self.drivers.get(provider).cloned();
+        let driver = self.agents.driver(provider).cloned();
         let driver = driver.ok_or_else(|| EngineError::ProviderNotFound(provider.to_owned()))?;
-        let trust = Arc::clone(&self.permissions.trust);
+        let trust = Arc::clone(self.permissions.trust());
         run_blocking(move || trust.assess(&directory, |directory| driver.workspace_configuration(directory))).await
     }
 
@@ -41,7 +41,7 @@ impl Host {
     ) -> Result<TrustAssessment, EngineError> {
         let mut assessment = self.assess_folder(provider, directory).await?;
         if assessment.is_inherited() {
-            let trust = Arc::clone(&self.permissions.trust);
+            let trust = Arc::clone(self.permissions.trust());
             assessment = run_blocking(move || {
                 if let Err(error) = trust.record_inherited(&assessment) {
                     assessment.state = TrustState::Refused(error.to_string());
@@ -59,7 +59,7 @@ impl Host {
         assessment: TrustAssessment,
         decision: TrustDecision,
     ) -> Result<(), EngineError> {
-        let trust = Arc::clone(&self.permissions.trust);
+        let trust = Arc::clone(self.permissions.trust());
         run_blocking(move || trust.decide(&assessment, decision, false)).await?;
         self.permissions.notify_trust_changes();
         Ok(())
@@ -72,7 +72,7 @@ impl Engine {
     /// # Errors
     /// If the trust file cannot be read.
     pub async fn list_trust(&self) -> Result<TrustedFolders, EngineError> {
-        let trust = Arc::clone(&self.host.permissions.trust);
+        let trust = Arc::clone(self.host.permissions.trust());
         run_blocking(move || {
             Ok(TrustedFolders { entries: trust.entries()?, configured: trust.trusted_folders().to_vec() })
         })
@@ -112,7 +112,7 @@ impl Engine {
     /// # Errors
     /// If the decisions cannot be written.
     pub async fn remove_trust(&self, directory: &str) -> Result<bool, EngineError> {
-        let (trust, directory) = (Arc::clone(&self.host.permissions.trust), parse_folder(directory)?);
+        let (trust, directory) = (Arc::clone(self.host.permissions.trust()), parse_folder(directory)?);
         let removed = run_blocking(move || trust.remove(&directory)).await?;
         self.host.permissions.notify_trust_changes();
         Ok(removed)

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
 use hostler_driver::ExternalConversation;
-use hostler_store::{Batch, BatchDurability};
 use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
 use super::ExternalSession;
-use crate::catalog::summary_changes;
+use crate::catalog::{SessionRegistry, summary_changes};
 use crate::clients::broadcaster::HostNotificationKind;
-use crate::host::{Host, SessionRegistry};
+use crate::host::Host;
 use crate::sessions::actor::SessionInput;
 use crate::{clock, uri};
 
@@ -39,30 +38,13 @@ enum ConversationOwner {
     Hidden,
 }
 
-impl SessionRegistry {
-    fn conversation_owner(&self, conversation: Uuid, uri: &str) -> ConversationOwner {
-        match self.conversation_owners.get(&conversation) {
-            Some(Some(session)) => ConversationOwner::Session(Arc::clone(session)),
-            Some(None) => ConversationOwner::Hidden,
-            None if self.is_local(uri) => ConversationOwner::Hidden,
-            None => ConversationOwner::Unowned,
-        }
-    }
-
-    /// Whether a conversation is known, stored or external.
-    pub(crate) fn has_conversation(&self, id: Uuid) -> bool {
-        self.conversation_owners.contains_key(&id) || self.external.values().any(|found| found.conversation.id == id)
-    }
-
-    /// The conversations of a stored session.
-    pub(crate) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
-        let of_it = self.conversation_owners.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
-        of_it.map(|(id, _)| *id).collect()
-    }
-
-    /// Whether a session is more than an external one.
-    fn is_local(&self, uri: &str) -> bool {
-        self.live.contains_key(uri) || self.unloaded.contains_key(uri) || self.disposing.contains(uri)
+/// The owner of a conversation whose external session would have this URI.
+fn conversation_owner(sessions: &SessionRegistry, conversation: Uuid, uri: &str) -> ConversationOwner {
+    match sessions.conversation_owner(conversation) {
+        Some(Some(session)) => ConversationOwner::Session(Arc::clone(session)),
+        Some(None) => ConversationOwner::Hidden,
+        None if sessions.is_local(uri) => ConversationOwner::Hidden,
+        None => ConversationOwner::Unowned,
     }
 }
 
@@ -81,12 +63,12 @@ impl Host {
         while found.peek().is_some() {
             let mut notices = Vec::new();
             {
-                let mut sessions = self.sessions();
+                let mut sessions = self.catalog.sessions();
                 for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
                     let known = seen.uris.remove(&conversation.id);
                     let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
                     uris.insert(conversation.id, Arc::clone(&uri));
-                    match sessions.conversation_owner(conversation.id, &uri) {
+                    match conversation_owner(&sessions, conversation.id, &uri) {
                         ConversationOwner::Hidden => {}
                         ConversationOwner::Session(session) => {
                             ours.insert(conversation.id, (session, conversation));
@@ -109,10 +91,11 @@ impl Host {
         }
         seen.uris = uris;
         let notices = {
-            let mut sessions = self.sessions();
+            let mut sessions = self.catalog.sessions();
             let is_gone =
-                |uri: &Arc<str>, found: &mut ExternalSession| found.provider == provider && !there.contains(uri);
-            let gone: Vec<_> = sessions.external.extract_if(is_gone).map(|(uri, _)| uri).collect();
+                |(uri, found): &(&Arc<str>, &ExternalSession)| found.provider == provider && !there.contains(*uri);
+            let gone: Vec<_> = sessions.external_sessions().filter(is_gone).map(|(uri, _)| Arc::clone(uri)).collect();
+            gone.iter().for_each(|uri| drop(sessions.remove_external(uri)));
             gone.into_iter().filter(|uri| !sessions.is_local(uri)).filter_map(|uri| self.unlist(uri)).collect()
         };
         self.publish_list_changes(notices).await;
@@ -123,11 +106,7 @@ impl Host {
         if notices.is_empty() {
             return;
         }
-        let broadcaster = Arc::clone(&self.broadcaster);
-        let batch = Batch::new(None, BatchDurability::Memory).after_publish(move |_| {
-            notices.into_iter().for_each(|notice| broadcaster.notify(uri::ROOT_CHANNEL_URI, notice));
-        });
-        if let Err(error) = self.store.sequencer().submit(batch).await {
+        if let Err(error) = self.publication.publish_notifications(notices).await {
             tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
         }
     }
@@ -141,14 +120,14 @@ impl Host {
         conversation: ExternalConversation,
         is_listed: bool,
     ) -> Option<HostNotificationKind> {
-        let is_same = sessions.external.get(&uri).is_some_and(|old| old.conversation == conversation);
+        let is_same = sessions.external(&uri).is_some_and(|old| old.conversation == conversation);
         if is_same && self.catalog.contains(&uri) == is_listed {
             return None;
         }
         let line = is_listed.then(|| external_session_summary(provider, &uri, &conversation));
         let found = ExternalSession { provider: provider.to_owned(), conversation };
-        sessions.external.insert(Arc::clone(&uri), found);
-        self.search_indexer.mark_changed(&uri);
+        sessions.insert_external(Arc::clone(&uri), found);
+        self.catalog.mark_changed(&uri);
         let Some(line) = line else {
             return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
         };
@@ -166,7 +145,7 @@ impl Host {
 
     /// Removes a deleted conversation from the list.
     fn unlist(&self, uri: Arc<str>) -> Option<HostNotificationKind> {
-        self.search_indexer.mark_removed(&uri);
+        self.catalog.mark_removed(&uri);
         self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri))
     }
 
@@ -192,7 +171,7 @@ impl Host {
         now: &ExternalConversation,
     ) -> bool {
         let handle = {
-            let mut sessions = self.sessions();
+            let mut sessions = self.catalog.sessions();
             let same =
                 before.is_some_and(|before| (&before.custom_title, &before.tag) == (&now.custom_title, &now.tag));
             // An unloaded session is loaded for changes that its summary displays and for new external turns, because
@@ -206,7 +185,7 @@ impl Host {
             if said || (!same && self.catalog.summary(session).is_some_and(wakes)) {
                 sessions.get_or_load(self, session)
             } else {
-                sessions.live.get(session).cloned()
+                sessions.live(session).cloned()
             }
         };
         handle.is_none_or(|handle| handle.try_send(SessionInput::TranscriptChanged(Box::new(now.clone()))))

@@ -50,7 +50,7 @@ pub(crate) async fn import_session(
     uri: &Arc<str>,
     found: &ExternalSession,
 ) -> Result<ImportedSession, EngineError> {
-    let driver = host.drivers.get(&found.provider);
+    let driver = host.agents.driver(&found.provider);
     let transcript_store = driver.and_then(|driver| driver.transcript_store());
     let transcript_store = transcript_store.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
     let transcript = transcript_store.open(found.conversation.id).await?;

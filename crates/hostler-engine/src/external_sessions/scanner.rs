@@ -92,7 +92,7 @@ impl ExternalSessionScanner {
 impl Engine {
     /// Whether the external sessions are listed.
     pub fn is_initial_scan_complete(&self) -> bool {
-        self.host.external_scanner.is_initial_scan_complete()
+        self.host.external.is_initial_scan_complete()
     }
 
     /// Waits until the external sessions are listed, within a time limit.
@@ -102,7 +102,7 @@ impl Engine {
 
     /// Scans all transcript stores now.
     pub async fn scan_external_sessions(&self) {
-        for place in &self.host.external_scanner.sources {
+        for place in &self.host.external.scanner.sources {
             scan_source(place, &Arc::downgrade(&self.host)).await;
         }
     }
@@ -111,7 +111,7 @@ impl Engine {
 impl Host {
     /// Waits until every store was scanned, within a time limit.
     pub(crate) async fn wait_for_initial_scan(&self) {
-        let mut unseen = self.external_scanner.unscanned_sources.subscribe();
+        let mut unseen = self.external.scanner.unscanned_sources.subscribe();
         if *unseen.borrow() == 0 {
             return;
         }
@@ -122,13 +122,13 @@ impl Host {
                     tracing::warn!("scan of external sessions is not complete");
                 }
             }
-            () = self.stop.cancelled() => {}
+            () = self.tasks.stopped() => {}
         }
     }
 
     /// Waits for the initial scan if a session is unknown, because the scan may find it.
     pub(crate) async fn wait_until_session_known(&self, session: &str) {
-        if *self.external_scanner.unscanned_sources.borrow() > 0 && !self.sessions().contains(session) {
+        if *self.external.scanner.unscanned_sources.borrow() > 0 && !self.catalog.sessions().contains(session) {
             self.wait_for_initial_scan().await;
         }
     }
@@ -136,15 +136,15 @@ impl Host {
     /// The actor of a session, loaded if necessary.
     pub(crate) async fn load_session(self: &Arc<Self>, session: &str) -> Option<SessionHandle> {
         self.wait_until_session_known(session).await;
-        self.sessions().get_or_load(self, session)
+        self.catalog.sessions().get_or_load(self, session)
     }
 
     /// Starts the scanning tasks. They end with the host.
     pub(crate) fn watch_external_sessions(self: &Arc<Self>) {
-        for place in &self.external_scanner.sources {
-            let (place, host, stop) = (place.clone(), Arc::downgrade(self), self.stop.clone());
-            let requests = self.external_scanner.rescan_requests.subscribe();
-            self.tasks.spawn(async move { stop.run_until_cancelled(watch_source(place, host, requests)).await });
+        for place in &self.external.scanner.sources {
+            let (place, host) = (place.clone(), Arc::downgrade(self));
+            let requests = self.external.scanner.rescan_requests.subscribe();
+            self.tasks.spawn_until_stopped(watch_source(place, host, requests));
         }
     }
 }
@@ -159,7 +159,7 @@ async fn watch_source(place: ScanSource, host: Weak<Host>, mut requests: watch::
         let wait = {
             let Some(host) = host.upgrade() else { return };
             if std::mem::take(&mut first) {
-                host.external_scanner.unscanned_sources.send_modify(|unseen| *unseen = unseen.saturating_sub(1));
+                host.external.scanner.unscanned_sources.send_modify(|unseen| *unseen = unseen.saturating_sub(1));
             }
             host.clock.sleep(if whole { WATCHED_SCAN_INTERVAL } else { UNWATCHED_SCAN_INTERVAL })
         };

@@ -12,14 +12,13 @@ const PENDING_IMPORT_DELAY: Duration = Duration::from_secs(10);
 impl Host {
     /// Starts the cleanup task. It ends with the host.
     pub(crate) fn resume_pending_cleanup(self: &Arc<Self>) {
-        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
-        self.tasks.spawn(async move { stop.run_until_cancelled(run_pending_cleanup(host)).await });
+        self.tasks.spawn_until_stopped(run_pending_cleanup(Arc::downgrade(self)));
     }
 
     /// Imports the remaining turns of a chat. Failures are retried when the chat is opened.
     async fn import_remaining_turns(self: &Arc<Self>, chat: &str) {
         if self.chat_view(chat).await.is_some()
-            && let Err(error) = self.unimported_turns.wait_until_imported(chat, 0).await
+            && let Err(error) = self.external.wait_until_imported(chat, 0).await
         {
             tracing::info!(chat, %error, "import is not complete");
         }

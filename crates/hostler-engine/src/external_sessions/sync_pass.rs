@@ -191,7 +191,7 @@ impl SyncPassRequest {
     }
 
     fn is_own_prompt(&self, message: Uuid) -> bool {
-        self.host.prompt_ids.is_minted_here(self.session.conversation, message)
+        self.host.external.is_own_prompt(self.session.conversation, message)
     }
 
     fn is_own_turn(&self, entries: &[TurnIndexEntry], place: usize) -> bool {

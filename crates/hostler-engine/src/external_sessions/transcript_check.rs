@@ -89,15 +89,15 @@ impl Engine {
     /// # Errors
     /// If the store cannot be read, or the host stops meanwhile.
     pub async fn check_transcripts(&self) -> Result<TranscriptCheckReport, EngineError> {
-        self.host.stop.run_until_cancelled(self.host.check_transcripts()).await.unwrap_or(Err(EngineError::Stopping))
+        self.host.tasks.run_until_stopped(self.host.check_transcripts()).await.unwrap_or(Err(EngineError::Stopping))
     }
 }
 
 impl Host {
     async fn check_transcripts(&self) -> Result<TranscriptCheckReport, EngineError> {
-        let _alone = self.external_scanner.check_lock.lock().await;
+        let _alone = self.external.scanner.check_lock.lock().await;
         let mut checkup = TranscriptCheckReport::default();
-        for (provider, transcript_store) in self.external_scanner.transcript_stores() {
+        for (provider, transcript_store) in self.external.scanner.transcript_stores() {
             let found = transcript_store.scan().await;
             self.check_unreadable(provider, &found, &mut checkup);
             for conversation in &found.conversations {
@@ -119,7 +119,7 @@ impl Host {
 
     /// The session of a conversation, and whether a person has deleted it.
     fn session_of_conversation(&self, provider: &str, conversation: Uuid) -> (String, bool) {
-        match self.sessions().conversation_owners.get(&conversation) {
+        match self.catalog.sessions().conversation_owner(conversation) {
             Some(Some(session)) => (session.to_string(), false),
             owner => (format!("{provider}:/{conversation}"), owner.is_some()),
         }
@@ -162,11 +162,14 @@ impl Host {
     ) -> Result<(), EngineError> {
         let there: HashSet<Uuid> = found.conversations.iter().map(|conversation| conversation.id).collect();
         let mut absent: Vec<Arc<str>> = {
-            let sessions = self.sessions();
-            let owned = || sessions.conversation_owners.iter().filter_map(|(id, owner)| Some((id, owner.as_ref()?)));
-            let present: HashSet<&Arc<str>> =
-                owned().filter(|(id, _)| there.contains(id)).map(|(_, session)| session).collect();
-            owned().map(|(_, session)| session).filter(|session| !present.contains(session)).cloned().collect()
+            let sessions = self.catalog.sessions();
+            let present: HashSet<&Arc<str>> = sessions
+                .owned_conversations()
+                .filter(|(id, _)| there.contains(id))
+                .map(|(_, session)| session)
+                .collect();
+            let owners = sessions.owned_conversations().map(|(_, session)| session);
+            owners.filter(|session| !present.contains(session)).cloned().collect()
         };
         absent.sort();
         absent.dedup();

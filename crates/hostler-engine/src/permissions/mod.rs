@@ -48,10 +48,10 @@ pub enum UnattendedAnswer {
 
 /// The permissions of all sessions. Sessions are notified when rules or trust decisions change.
 pub(crate) struct PermissionService {
-    pub(crate) config: PermissionConfig,
-    pub(crate) rules: Arc<RuleStore>,
+    config: PermissionConfig,
+    rules: Arc<RuleStore>,
     /// Decisions about workspace trust.
-    pub(crate) trust: Arc<TrustStore>,
+    trust: Arc<TrustStore>,
     /// Version of the rules that sessions were last notified of; they then evaluate pending calls again.
     rules_version: watch::Sender<u64>,
     /// Version of the trust decisions that sessions were last notified of.
@@ -63,6 +63,20 @@ impl PermissionService {
         let rules_version = watch::Sender::new(rules.snapshot().version);
         let trust_version = watch::Sender::new(trust.version());
         Self { config, rules, trust, rules_version, trust_version }
+    }
+
+    pub(crate) fn config(&self) -> &PermissionConfig {
+        &self.config
+    }
+
+    /// The permanent rules.
+    pub(crate) fn rules(&self) -> &Arc<RuleStore> {
+        &self.rules
+    }
+
+    /// The decisions about workspace trust.
+    pub(crate) fn trust(&self) -> &Arc<TrustStore> {
+        &self.trust
     }
 
     /// Notifies of changed rules.

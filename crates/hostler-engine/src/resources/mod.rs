@@ -3,9 +3,10 @@
 //! Accessible without a grant are the directories of this host's sessions (`session_directories`), with everything in
 //! them, and the default directory, for choosing a directory. Everything else needs a grant (`grants`). The host's own
 //! directories are never accessible. File operations run off the actors and off the connection reader, a few at a time
-//! per client.
+//! per client. [`ResourceService`] owns all of it for the whole host; it knows no client and no session's state.
 
 mod error;
+mod file_list;
 pub(crate) mod git;
 mod grants;
 mod session_directories;
@@ -25,11 +26,14 @@ use hostler_files::{
 use hostler_redact::byte_length;
 
 pub use error::ResourceError;
-pub(crate) use grants::GrantStore;
+pub(crate) use file_list::FileList;
+use file_list::FileListCache;
+use grants::GrantStore;
 pub use grants::{GrantPolicy, ResourceGrant};
-pub(crate) use session_directories::SessionDirectories;
+use session_directories::SessionDirectories;
+pub(crate) use session_roots::MAX_SESSION_DIRECTORIES;
 pub use session_roots::SessionRoots;
-pub(crate) use watch::WatchRegistry;
+use watch::WatchRegistry;
 pub use watch::{WatchPatternError, WatchResource};
 
 use crate::clock::ClockExt as _;
@@ -43,24 +47,55 @@ pub const MAX_RESOURCE_BYTES: u64 = 32 * 1024 * 1024;
 /// Maximum number of entries of a listed directory.
 const MAX_DIRECTORY_ENTRIES: usize = 50_000;
 
-/// State that all resource operations share.
-pub(crate) struct ResourceContext {
-    pub(crate) session_directories: SessionDirectories,
-    pub(crate) grants: GrantStore,
-    pub(crate) watches: WatchRegistry,
+/// The files that clients may access, and their watches.
+pub(crate) struct ResourceService {
+    session_directories: SessionDirectories,
+    grants: GrantStore,
+    watches: WatchRegistry,
     files: FileOperations,
     /// Where sessions may work, and which paths are never accessible, because they contain keys and tokens.
-    pub(crate) session_roots: SessionRoots,
+    session_roots: SessionRoots,
+    file_lists: FileListCache,
 }
 
-impl ResourceContext {
+impl ResourceService {
     pub(crate) fn new(state: &Path, default: &Path, policy: GrantPolicy, mut session_roots: SessionRoots) -> Self {
         let state = fs_err::canonicalize(state).unwrap_or_else(|_| state.to_owned());
         let grants = GrantStore::open(&state, policy);
         session_roots.private_paths.push(state);
         let (session_directories, watches, files) =
             (SessionDirectories::new(default), WatchRegistry::default(), FileOperations::default());
-        Self { session_directories, grants, watches, files, session_roots }
+        Self { session_directories, grants, watches, files, session_roots, file_lists: FileListCache::default() }
+    }
+
+    /// Sets the working directories of a session.
+    pub(crate) fn set_session_directories(&self, session: &Arc<str>, directories: &[String]) {
+        self.session_directories.set(session, directories);
+    }
+
+    /// Removes the working directories of a deleted session.
+    pub(crate) fn remove_session_directories(&self, session: &str) {
+        self.session_directories.remove(session);
+    }
+
+    /// The first working directory of a session, as the session names it.
+    pub(crate) fn primary_directory(&self, session: &str) -> Option<String> {
+        self.session_directories.primary_directory(session)
+    }
+
+    /// Where sessions may work.
+    pub(crate) fn session_roots(&self) -> &SessionRoots {
+        &self.session_roots
+    }
+
+    /// Whether a channel is a watch.
+    pub(crate) fn has_watch(&self, channel: &str) -> bool {
+        self.watches.contains(channel)
+    }
+
+    /// The files of a directory, without those that are never accessible.
+    pub(crate) async fn list_files(&self, directory: &Path) -> FileList {
+        self.file_lists.files(directory, self.session_roots.resolved_private_paths()).await
     }
 
     /// All roots that clients may access at this moment.
@@ -178,7 +213,7 @@ impl Resources {
     /// # Errors
     /// If the directory does not exist, or may not be read.
     pub async fn list(&self, uri: &str) -> Result<Vec<(String, FileKind)>, ResourceError> {
-        let list = |context: &ResourceContext, path: &Path| {
+        let list = |context: &ResourceService, path: &Path| {
             let roots = context.roots();
             let entries = roots.list(path, MAX_DIRECTORY_ENTRIES)?;
             Ok(entries.into_iter().map(|entry| listed_entry(&roots, path, entry)).collect())
@@ -192,7 +227,7 @@ impl Resources {
     /// If the resource does not exist, or may not be read.
     pub async fn resolve(&self, uri: &str, follow: bool) -> Result<ResourceMetadata, ResourceError> {
         let asked = uri.to_owned();
-        let look = move |context: &ResourceContext, path: &Path| {
+        let look = move |context: &ResourceService, path: &Path| {
             let facts = context.roots().resolve(path, follow)?;
             // Without a resolved link, the caller's URI stays.
             let uri = if !follow || facts.path == path { asked } else { path_to_file_uri(&facts.path)? };
@@ -207,7 +242,7 @@ impl Resources {
     /// If the file may not be written, or does not match the request's conditions. The file is then unchanged.
     pub async fn write(&self, write: WriteResource) -> Result<(), ResourceError> {
         let WriteResource { uri, data, mode, position, create_only, if_match } = write;
-        let act = move |context: &ResourceContext, path: &Path| {
+        let act = move |context: &ResourceService, path: &Path| {
             let write = FileWrite { data: &data, mode, position, create_only, if_match: if_match.as_deref() };
             context.files.write(&context.roots(), path, write, MAX_RESOURCE_BYTES)
         };
@@ -232,7 +267,7 @@ impl Resources {
     pub async fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Read).await?;
         let source = parse_path(from)?;
-        let act = move |context: &ResourceContext, target: &Path| {
+        let act = move |context: &ResourceService, target: &Path| {
             context.files.copy(&context.roots(), &source, target, keep, &TreeLimits::default())
         };
         self.run_file_operation(to, FileAccess::Write, act).await
@@ -245,7 +280,7 @@ impl Resources {
     pub async fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
         self.check_access(from, FileAccess::Write).await?;
         let source = parse_path(from)?;
-        let act = move |context: &ResourceContext, target: &Path| {
+        let act = move |context: &ResourceService, target: &Path| {
             context.files.rename(&context.roots(), &source, target, keep, &TreeLimits::default())
         };
         self.run_file_operation(to, FileAccess::Write, act).await
@@ -272,7 +307,7 @@ impl Resources {
         }
         if let Err(ResourceError::Denied { .. }) = self.check_access(uri, access).await {
             let (client, asked, now) = (client.to_owned(), uri.to_owned(), self.host.clock.now_timestamp());
-            let decide = move |context: &ResourceContext| {
+            let decide = move |context: &ResourceService| {
                 context.grants.request(&grants::GrantRequest { uri: &asked, access, client: &client, now })
             };
             return self.run_blocking(decide).await?;
@@ -301,19 +336,19 @@ impl Resources {
     pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
         self.run_blocking(move |context| context.grants.revoke(&id)).await??;
-        let outside = |context: &ResourceContext| {
+        let outside = |context: &ResourceService| {
             let roots = context.roots();
             context.watches.remove_where(|path| !roots.is_allowed(path, FileAccess::Read))
         };
         for channel in self.run_blocking(outside).await? {
-            self.host.broadcaster.close_channel(&channel);
+            self.host.publication.close_channel(&channel);
         }
         Ok(())
     }
 
     /// Checks access to a path, whether it exists or not.
     async fn check_access(&self, uri: &str, access: FileAccess) -> Result<(), ResourceError> {
-        let look = move |context: &ResourceContext, path: &Path| {
+        let look = move |context: &ResourceService, path: &Path| {
             if context.roots().is_allowed(path, access) { Ok(()) } else { Err(FileError::Outside) }
         };
         self.run_file_operation(uri, access, look).await
@@ -324,7 +359,7 @@ impl Resources {
         &self,
         uri: &str,
         access: FileAccess,
-        act: impl FnOnce(&ResourceContext, &Path) -> Result<T, FileError> + Send + 'static,
+        act: impl FnOnce(&ResourceService, &Path) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, ResourceError> {
         let path = parse_path(uri)?;
         let done = self.run_blocking(move |context| act(context, &path)).await?;
@@ -333,7 +368,7 @@ impl Resources {
 
     async fn run_blocking<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&ResourceContext) -> T + Send + 'static,
+        act: impl FnOnce(&ResourceService) -> T + Send + 'static,
     ) -> Result<T, ResourceError> {
         let host = Arc::clone(&self.host);
         let done = tokio::task::spawn_blocking(move || act(&host.resources)).await;

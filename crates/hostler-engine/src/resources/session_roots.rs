@@ -5,7 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use url::Url;
+
 use crate::{EngineError, InvalidParams};
+
+/// Maximum number of working directories of a session.
+pub(crate) const MAX_SESSION_DIRECTORIES: usize = 16;
 
 /// Where sessions may work.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +56,34 @@ impl SessionRoots {
         }
     }
 
+    /// The normalized URI of a directory that a session may work in. Reads the disk.
+    pub(crate) fn resolve_directory(&self, uri: &str) -> Result<String, EngineError> {
+        let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
+        let path = path.ok_or_else(|| InvalidParams::FileUri(uri.to_owned()))?;
+        let uri = directory_uri(&path)?;
+        self.check(&path)?;
+        Ok(uri)
+    }
+
+    /// The file URIs of a session's working directories: the primary one, then the additional ones. Reads the disk.
+    pub(crate) fn resolve_directories(&self, wanted: &[String], default: &Path) -> Result<Vec<String>, EngineError> {
+        if wanted.len() > MAX_SESSION_DIRECTORIES {
+            return Err(InvalidParams::TooManyDirectories.into());
+        }
+        let mut directories: Vec<String> = Vec::new();
+        for uri in wanted {
+            let uri = self.resolve_directory(uri)?;
+            if !directories.contains(&uri) {
+                directories.push(uri);
+            }
+        }
+        if directories.is_empty() {
+            directories.push(directory_uri(default)?);
+            self.check(default)?;
+        }
+        Ok(directories)
+    }
+
     fn find_restriction(&self, real: &Path, private: &[PathBuf]) -> Option<DirectoryRestriction> {
         if private.iter().any(|private| real.starts_with(private)) {
             return Some(DirectoryRestriction::Private);
@@ -61,6 +94,13 @@ impl SessionRoots {
         }
         Some(DirectoryRestriction::OutsideRoots)
     }
+}
+
+fn directory_uri(path: &Path) -> Result<String, EngineError> {
+    if !path.is_dir() {
+        return Err(InvalidParams::DirectoryNotFound(path.to_owned()).into());
+    }
+    Url::from_file_path(path).map(String::from).map_err(|()| InvalidParams::RelativePath(path.to_owned()).into())
 }
 
 /// Resolves the links of a path. A missing rest is appended to the resolved existing part.

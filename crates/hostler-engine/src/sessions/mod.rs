@@ -6,6 +6,7 @@ pub(crate) mod annotations;
 pub(crate) mod background_on_stop;
 pub(crate) mod budget;
 pub(crate) mod config;
+pub(crate) mod dispatch_facts;
 pub(crate) mod local_command;
 pub(crate) mod paging;
 pub(crate) mod prompt_ids;

@@ -164,7 +164,7 @@ impl Host {
         };
         let cursor_turn = first.checked_sub(1);
         // A turn that is not imported yet has no id. Its index is fixed.
-        let unimported = self.unimported_turns.missing_count(&chat.resource);
+        let unimported = self.external.unimported_count(&chat.resource);
         let part = StoredPart {
             turns: first.min(past.count)..past.count,
             cursor_turn: cursor_turn.filter(|position| (unimported..past.count).contains(position)),
@@ -224,8 +224,8 @@ impl Host {
     /// Fails if the import is not expected to reach it soon.
     pub(crate) async fn wait_until_imported(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         tokio::select! {
-            imported = self.unimported_turns.wait_until_imported(chat, place) => imported,
-            () = self.stop.cancelled() => Err(EngineError::Stopping),
+            imported = self.external.wait_until_imported(chat, place) => imported,
+            () = self.tasks.stopped() => Err(EngineError::Stopping),
         }
     }
 
@@ -240,7 +240,7 @@ impl Host {
         let id = match before.checked_sub(past.count) {
             Some(index) => chat.turns.get(index).map(|turn| turn.id.clone()),
             // The turn is not imported yet. Its index is fixed.
-            None if before < self.unimported_turns.missing_count(&chat.resource) => Some(String::new()),
+            None if before < self.external.unimported_count(&chat.resource) => Some(String::new()),
             None => self.store.turn_id_at(&chat.resource, before).await?,
         };
         let id = id.ok_or_else(|| EngineError::ChannelNotFound(chat.resource.clone()))?;
@@ -257,9 +257,9 @@ impl Host {
         token: u64,
     ) -> Result<(), EngineError> {
         // This commit runs after any subscription that was requested earlier.
-        self.store.sequencer().commit(Batch::new(None, BatchDurability::Memory)).await?;
+        self.publication.commit(Batch::new(None, BatchDurability::Memory)).await?;
         let view = self.chat_view(channel).await.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
-        if !self.broadcaster.is_subscribed(channel, subscriber.id()) {
+        if !self.publication.is_subscribed(channel, subscriber.id()) {
             return Err(InvalidParams::NotSubscribed.into());
         }
         let known = subscriber.turn_window(channel);
@@ -293,7 +293,7 @@ impl Host {
         let (host, subscriber) = (Arc::clone(self), subscriber.clone());
         let batch = Batch::new(None, BatchDurability::Memory).unicast(entry, move |item| {
             // The client may have received another snapshot meanwhile, or unsubscribed.
-            let fits = host.broadcaster.is_subscribed(&item.channel, subscriber.id())
+            let fits = host.publication.is_subscribed(&item.channel, subscriber.id())
                 && subscriber.turn_window(&item.channel) == known;
             let chat = Arc::clone(&item.channel);
             let delivered = subscriber.deliver(Delivery::TurnsLoaded { token, envelope: fits.then_some(item) });
@@ -301,7 +301,7 @@ impl Host {
                 subscriber.set_turn_window(&chat, first);
             }
         });
-        self.store.sequencer().submit(batch).await?;
+        self.publication.submit(batch).await?;
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use crate::attachments::{self, AttachmentContents};
 use crate::clients::broadcaster::Subscriber;
+use crate::sessions::dispatch_facts::DispatchFacts;
 use crate::sessions::record::{ExternalTurn, MetadataSync, SessionSnapshot};
 use crate::sessions::state::{ApplyOutcome, Reduce as _, chat_summary_change};
 use crate::sessions::sub_agent_chat::{self, SubAgentChat};
@@ -51,6 +52,8 @@ pub struct Dispatch {
     pub subscriber: Option<Subscriber>,
     /// Contents of the attachments that the message refers to; surfaces leave it empty.
     pub attachment_contents: AttachmentContents,
+    /// What the action needs from the disk; surfaces leave it empty.
+    pub facts: DispatchFacts,
 }
 
 impl Dispatch {
@@ -299,10 +302,12 @@ impl Session {
         }
     }
 
-    /// Whether a turn in memory has this id, in any chat.
+    /// Whether a turn that is in memory, or was since the session was loaded, has this id, in any chat.
     pub(crate) fn has_turn(&self, id: &str) -> bool {
-        self.chats().any(|(_, chat, _)| {
-            chat.turns.iter().any(|turn| turn.id == id) || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
+        self.chats().any(|(_, chat, storage)| {
+            storage.has_evicted(id)
+                || chat.turns.iter().any(|turn| turn.id == id)
+                || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
         })
     }
 

@@ -37,8 +37,8 @@ impl Host {
     /// The choices for sessions in a directory.
     pub(crate) fn config_choices(&self, directory: Option<&Path>) -> ConfigChoices {
         ConfigChoices {
-            allow_bypass: self.permissions.config.allow_bypass,
-            models: self.gateway.models(),
+            allow_bypass: self.permissions.config().allow_bypass,
+            models: self.agents.gateway().models(),
             is_repository: directory.is_some_and(git::is_repository),
         }
     }
@@ -51,7 +51,7 @@ impl Host {
     ) -> Result<SessionConfig, EngineError> {
         let offer = self.config_choices(directory);
         // The host's own settings override what clients have set.
-        let written = self.root_channel.config_values();
+        let written = self.publication.config_values();
         let values = config::resolve_session_values(&offer, wanted, &[&self.settings.session_defaults, &written])?;
         Ok(SessionConfig { schema: config::session_schema(&offer), values })
     }
@@ -72,7 +72,8 @@ impl Engine {
         .await?;
         let host = &self.host;
         if let Some(directory) = directory.filter(|_| config.schema.properties.contains_key(config::BRANCH))
-            && let Some(branch) = git::current_branch(&*host.command_runner, &*host.clock, &directory).await
+            && let Some(branch) =
+                git::current_branch(&**host.terminals.command_runner(), &*host.clock, &directory).await
         {
             config.values.insert(config::BRANCH.to_owned(), branch.into());
         }
@@ -99,7 +100,7 @@ impl Engine {
         let host = &self.host;
         let branches = match &directory {
             Some(directory) if property == config::BRANCH => {
-                git::branches(&*host.command_runner, &*host.clock, directory).await
+                git::branches(&**host.terminals.command_runner(), &*host.clock, directory).await
             }
             _ => None,
         };
@@ -108,8 +109,7 @@ impl Engine {
 
     /// The directory of a requested session; `None` if it does not exist (yet).
     fn requested_directory(&self, request: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
-        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.drivers.contains_key(*provider))
-        {
+        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.agents.has_provider(*provider)) {
             return Err(EngineError::ProviderNotFound(provider.clone()));
         }
         let named =

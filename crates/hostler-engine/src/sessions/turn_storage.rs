@@ -5,6 +5,8 @@
 //! eviction and stored in the snapshot with the start of the window, so a restore reads the window only. Everything
 //! else is read from the store when it is needed.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use ahp_types::state::{ChatState, SessionState, Turn, TurnState};
@@ -54,19 +56,30 @@ pub(crate) struct TurnStorage {
     committed: usize,
     /// The index of the first turn in memory and the number of all turns, as passed to the store last.
     last_chat_row: Option<(usize, usize)>,
+    /// Hashes of the ids of the turns that were evicted since the session was loaded.
+    evicted_ids: HashSet<u64>,
+}
+
+fn hash_id(id: &str) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(id)
 }
 
 impl TurnStorage {
     /// A chat whose first turns are imported later. The turns after them are not stored yet.
     pub(crate) fn for_import(evicted: EvictedTurns) -> Self {
         let turns = evicted.count;
-        Self { evicted, submitted: turns, committed: turns, last_chat_row: None }
+        Self { evicted, submitted: turns, committed: turns, ..Self::default() }
     }
 
     /// A chat that was restored from the store.
     pub(crate) fn restored(evicted: EvictedTurns, chat: &ChatState) -> Self {
         let turns = evicted.count + chat.turns.len();
-        Self { evicted, submitted: turns, committed: turns, last_chat_row: None }
+        Self { evicted, submitted: turns, committed: turns, ..Self::default() }
+    }
+
+    /// Whether a turn with this id was evicted since the session was loaded.
+    pub(crate) fn has_evicted(&self, id: &str) -> bool {
+        self.evicted_ids.contains(&hash_id(id))
     }
 
     /// Number of completed turns of the chat.
@@ -120,6 +133,7 @@ impl TurnStorage {
         if free > 0 {
             for turn in Arc::make_mut(chat).turns.drain(..free) {
                 self.evicted.add_turn(session, &turn);
+                self.evicted_ids.insert(hash_id(&turn.id));
             }
         }
     }

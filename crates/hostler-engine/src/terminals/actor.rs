@@ -106,8 +106,8 @@ enum TerminalEvent {
 impl TerminalActor {
     /// Runs the actor.
     pub(super) fn spawn(self, inputs: mpsc::Receiver<TerminalRequest>) {
-        let tasks = self.host.tasks.clone();
-        tasks.spawn(self.run(inputs));
+        let host = Arc::clone(&self.host);
+        host.tasks.spawn(self.run(inputs));
     }
 
     async fn run(mut self, mut inputs: mpsc::Receiver<TerminalRequest>) {
@@ -146,7 +146,8 @@ impl TerminalActor {
                 TerminalEvent::Request(TerminalRequest::Subscribe(subscriber, token, reply)) => {
                     self.publish_pending(&mut flow).await;
                     let state = ChannelState::Terminal(Arc::clone(&self.screen.state));
-                    let result = self.host.deliver_snapshot(Arc::clone(&self.uri), state, subscriber, token).await;
+                    let result =
+                        self.host.publication.deliver_snapshot(Arc::clone(&self.uri), state, subscriber, token).await;
                     let _ = reply.send(result);
                 }
                 TerminalEvent::ShellExited(end) => self.finish(end, &mut flow).await,
@@ -186,7 +187,7 @@ impl TerminalActor {
             }
         };
         tokio::select! {
-            () = self.host.stop.cancelled() => TerminalEvent::Stop,
+            () = self.host.tasks.stopped() => TerminalEvent::Stop,
             input = inputs.recv() => input.map_or(TerminalEvent::Stop, TerminalEvent::Request),
             length = write => TerminalEvent::Written(length),
             // Output may consist of marks that cause no action; reading has to continue after them, too.
@@ -215,7 +216,7 @@ impl TerminalActor {
         let entries = waiting.into_iter().map(|action| ActionEntry::new(Arc::clone(&self.uri), action));
         let published = async {
             let entries = entries.collect::<Result<Vec<_>, _>>()?;
-            self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Memory).entries(entries)).await
+            self.host.publication.commit(Batch::new(None, BatchDurability::Memory).entries(entries)).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish terminal output: the store has stopped");
@@ -247,22 +248,18 @@ impl TerminalActor {
         let accepted = self.accept(&dispatch, flow);
         match accepted {
             Ok(()) => self.echo(dispatch, flow).await,
-            Err(rejection) => self.host.reject(dispatch, rejection).await,
+            Err(rejection) => self.host.publication.reject(dispatch, rejection).await,
         }
     }
 
     async fn echo(&mut self, mut dispatch: Dispatch, flow: &mut TerminalIo) {
         strip_terminal_input(&mut dispatch.action);
         self.screen.reduce(&dispatch.action);
-        let (origin, from, broadcaster) = (dispatch.origin(), dispatch.subscriber, Arc::clone(&self.host.broadcaster));
+        let (origin, from) = (dispatch.origin(), dispatch.subscriber);
         let published = async {
             let entry = ActionEntry::new(Arc::clone(&self.uri), dispatch.action)?.with_origin(Some(origin));
-            let batch = Batch::new(None, BatchDurability::Memory).entry(entry).after_publish(move |seq| {
-                if let Some(from) = from {
-                    broadcaster.deliver_latest(seq, &from);
-                }
-            });
-            self.host.store.sequencer().commit(batch).await
+            let batch = Batch::new(None, BatchDurability::Memory).entry(entry);
+            self.host.publication.commit(self.host.publication.with_echo(batch, from)).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish a terminal action: the store has stopped");
@@ -323,7 +320,7 @@ impl TerminalActor {
             while flow.is_readable && rest < MAX_FINAL_OUTPUT_BYTES {
                 let length = tokio::select! {
                     biased;
-                    () = self.host.stop.cancelled() => 0,
+                    () = self.host.tasks.stopped() => 0,
                     length = shell.read(&mut flow.buffer) => length,
                     // Another process may have the terminal open, and then there is no end of file.
                     () = tokio::time::sleep(FINAL_OUTPUT_TIMEOUT) => 0,
@@ -350,8 +347,8 @@ impl TerminalActor {
     /// its processes are gone or the timeout has passed.
     async fn dispose(mut self, reply: Option<oneshot::Sender<()>>) {
         self.host.remove_terminal(&self.uri).await;
-        let tasks = self.host.tasks.clone();
-        tasks.spawn(async move {
+        let host = Arc::clone(&self.host);
+        host.tasks.spawn(async move {
             self.terminate_shell().await;
             if let Some(reply) = reply {
                 let _ = reply.send(());

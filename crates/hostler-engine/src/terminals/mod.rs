@@ -3,7 +3,7 @@
 //!
 //! One actor per terminal (`actor`) changes its state. The host's terminal list is part of the root state and is
 //! published only when it changes. Envelopes of terminals are in a separate replay buffer, so a flood does not evict
-//! envelopes of sessions.
+//! envelopes of sessions. [`TerminalService`] owns the terminals of the whole host and the port for other programs.
 
 mod actor;
 mod claim;
@@ -33,9 +33,10 @@ pub use error::{TerminalActionError, TerminalError};
 pub use shell::{ShellLauncher, ShellSpec, ShellStartError, TerminalShell, TerminalSize};
 pub(crate) use tool_call_terminal::ToolCallTerminal;
 
+use self::command_runner::CommandRunner;
 use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
-use crate::resources::{ResourceContext, ResourceError, Resources};
+use crate::resources::{ResourceError, ResourceService, Resources};
 use crate::sessions::session::Dispatch;
 use crate::sessions::state::Reduce as _;
 use crate::{Engine, EngineError, uri};
@@ -85,13 +86,14 @@ pub struct CreateTerminal {
     pub rows: Option<i64>,
 }
 
-/// All terminals, in the order of creation.
-pub(crate) struct TerminalRegistry {
+/// All terminals, in the order of creation, and what runs the machine's programs.
+pub(crate) struct TerminalService {
     /// `None` if terminals are off.
     config: Option<TerminalsConfig>,
     terminals: Mutex<Vec<TerminalEntry>>,
     /// Earliest time of the next list publication for changes inside terminals.
     next_list_publish: Mutex<Instant>,
+    command_runner: Arc<dyn CommandRunner>,
 }
 
 struct TerminalEntry {
@@ -113,9 +115,15 @@ struct LiveTerminal {
     info: TerminalInfo,
 }
 
-impl TerminalRegistry {
-    pub(crate) fn new(config: Option<TerminalsConfig>) -> Self {
-        Self { config, terminals: Mutex::default(), next_list_publish: Mutex::new(Instant::now()) }
+impl TerminalService {
+    pub(crate) fn new(config: Option<TerminalsConfig>, command_runner: Arc<dyn CommandRunner>) -> Self {
+        let next_list_publish = Mutex::new(Instant::now());
+        Self { config, terminals: Mutex::default(), next_list_publish, command_runner }
+    }
+
+    /// Runs programs that are not agents.
+    pub(crate) fn command_runner(&self) -> &Arc<dyn CommandRunner> {
+        &self.command_runner
     }
 
     pub(crate) fn are_enabled(&self) -> bool {
@@ -193,7 +201,7 @@ impl TerminalRegistry {
 
 /// Frees the reserved place when it is dropped, unless the terminal was activated.
 struct TerminalReservation<'a> {
-    terminals: &'a TerminalRegistry,
+    terminals: &'a TerminalService,
     uri: &'a Arc<str>,
     is_activated: bool,
 }
@@ -232,7 +240,7 @@ impl Engine {
         let cwd = path_to_file_uri(&directory).ok();
         let spec = ShellSpec { directory, size, nonce: nonce.clone() };
         let shell = config.shell_launcher.open(spec).await?;
-        if host.stop.is_cancelled() {
+        if host.tasks.is_stopping() {
             shell.terminate().await;
             return Err(EngineError::Stopping.into());
         }
@@ -304,7 +312,7 @@ impl Engine {
         let host = &self.host;
         let Some(wanted) = wanted else {
             let home = match claim {
-                TerminalClaim::Session(claim) => host.resources.session_directories.primary_directory(&claim.session),
+                TerminalClaim::Session(claim) => host.resources.primary_directory(&claim.session),
                 TerminalClaim::Client(_) => None,
             };
             let home = home.and_then(|uri| file_uri_to_path(&uri).ok());
@@ -312,7 +320,7 @@ impl Engine {
         };
         let default = host.settings.default_directory.clone();
         let resources = Resources { host: Arc::clone(host) };
-        let look = move |context: &ResourceContext, path: &std::path::Path| {
+        let look = move |context: &ResourceService, path: &std::path::Path| {
             if path == default {
                 return Ok(default);
             }
@@ -368,7 +376,7 @@ impl Host {
     /// as its own before the session is gone, so this check comes after listing.
     fn missing_claim_session<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
         match claim {
-            TerminalClaim::Session(claim) if !self.sessions().contains(&claim.session) => Some(&claim.session),
+            TerminalClaim::Session(claim) if !self.catalog.sessions().contains(&claim.session) => Some(&claim.session),
             TerminalClaim::Session(_) | TerminalClaim::Client(_) => None,
         }
     }
@@ -376,10 +384,10 @@ impl Host {
     /// Removes an ended terminal.
     async fn remove_terminal(&self, terminal: &str) {
         self.terminals.remove(terminal);
-        self.broadcaster.close_channel(terminal);
+        self.publication.close_channel(terminal);
         self.publish_terminals().await;
         // Another terminal may reuse the URI; no client must take it for a continuation of this one.
-        self.broadcaster.discard_terminal_replay(self.store.sequencer().current_seq());
+        self.publication.discard_terminal_replay();
     }
 
     /// Publishes an empty list for clients that saw terminals before a restart, because the replay does not contain
@@ -403,7 +411,7 @@ impl Host {
     }
 
     async fn publish_terminals_at(&self, now: Option<Instant>) -> bool {
-        let mut state = self.root_channel.lock().await;
+        let mut state = self.publication.lock_root().await;
         let terminals = self.terminals.list();
         if state.terminals.as_ref() == Some(&terminals) {
             return true;
@@ -424,7 +432,7 @@ impl Host {
         let published = async {
             let batch = Batch::new(None, BatchDurability::Memory)
                 .entry(ActionEntry::new(uri::ROOT_CHANNEL_URI.into(), action)?);
-            self.store.sequencer().commit(batch).await
+            self.publication.commit(batch).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish the terminal list: the store has stopped");
@@ -434,14 +442,14 @@ impl Host {
 
 impl claim::ClaimContext for Host {
     fn is_known_client(&self, client: &str) -> bool {
-        self.broadcaster.clients.contains(client)
+        self.publication.clients().contains(client)
     }
 
     fn is_client_away(&self, client: &str) -> bool {
-        self.broadcaster.clients.away_since(client).is_some()
+        self.publication.clients().away_since(client).is_some()
     }
 
     fn has_session(&self, session: &str) -> bool {
-        self.sessions().contains(session)
+        self.catalog.sessions().contains(session)
     }
 }

@@ -156,7 +156,7 @@ fn command_title(line: &str) -> String {
     first.get(..first.floor_char_boundary(MAX_COMMAND_TITLE_BYTES)).unwrap_or(first).to_owned()
 }
 
-impl super::TerminalRegistry {
+impl super::TerminalService {
     /// Registers a tool call terminal. Beyond the limit an ended one is removed, and its request channel is returned.
     fn register_tool_call(
         &self,
@@ -178,8 +178,18 @@ impl super::TerminalRegistry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminals::TerminalRegistry;
+    use crate::terminals::TerminalService;
+    use crate::terminals::command_runner::{CommandRunner, CommandSpec, CommandStartError, RunningCommand};
     use ahp_types::state::{TerminalClientClaim, TerminalExitedLifecycleState};
+    use futures::future::BoxFuture;
+
+    struct NoCommands;
+
+    impl CommandRunner for NoCommands {
+        fn start(&self, _: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, CommandStartError>> {
+            unreachable!("no test starts a command")
+        }
+    }
 
     fn live(uri: &str) -> LiveTerminal {
         let info = TerminalInfo {
@@ -193,7 +203,7 @@ mod tests {
 
     #[test]
     fn oldest_ended_terminal_is_evicted_and_running_ones_never() {
-        let terminals = TerminalRegistry::new(None);
+        let terminals = TerminalService::new(None, Arc::new(NoCommands));
         let begin = |uri: &str| terminals.register_tool_call(&uri.into(), live(uri));
         for number in 0..MAX_TOOL_CALL_TERMINALS {
             assert!(begin(&number.to_string()).unwrap().is_none());

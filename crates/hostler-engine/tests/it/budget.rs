@@ -216,6 +216,7 @@ impl Bed {
                 action,
                 subscriber: None,
                 attachment_contents: Default::default(),
+                facts: Default::default(),
             })
             .await;
     }

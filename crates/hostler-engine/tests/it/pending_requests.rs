@@ -7,4 +7,5 @@ mod permissions;
 mod questions;
 mod rule_changes;
 mod stalled_previews;
+mod stalled_rules;
 mod tool_calls;

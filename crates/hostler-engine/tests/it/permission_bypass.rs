@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
 use self::model::{Tally, World};
-use crate::common::Rig;
+use crate::common::{Options, Rig, SHORT_INTERRUPT_GRACE};
 
 /// Maximum duration of a step on a busy machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ fn unapproved_tool_calls_never_run() {
         runtime.block_on(async {
             let host = match rig.take() {
                 Some(host) => host,
-                None => Rig::start().await,
+                None => Rig::start_with(Options { interrupt_grace: SHORT_INTERRUPT_GRACE, ..Options::default() }).await,
             };
             let mut world = World::begin(host).await;
             for step in &steps {

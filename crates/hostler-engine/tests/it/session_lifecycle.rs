@@ -1,7 +1,7 @@
 //! The lifecycle of a session: provisional, materialized, reused, cancelled, disposed, restarted.
 
 use crate::common;
-use crate::common::{Rig, SESSION, dispatch, message, started};
+use crate::common::{Options, Rig, SESSION, SHORT_INTERRUPT_GRACE, dispatch, message, started};
 use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnCancelledAction;
 use ahp_types::state::{MessageKind, ResponsePart, SessionLifecycle, TurnState};
@@ -215,7 +215,10 @@ async fn late_output_after_a_cancel_is_dropped_and_the_next_turn_waits() {
 
 #[tokio::test]
 async fn agent_that_ignores_an_interrupt_is_replaced() {
-    let (mut rig, mut listener) = Rig::with_session().await;
+    let options = Options { interrupt_grace: SHORT_INTERRUPT_GRACE, ..Options::default() };
+    let mut rig = Rig::start_with(options).await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
     rig.send_message(SESSION, "t1", "hi").await;
     let mut stubborn = rig.starts.next_start().await.succeed();
     stubborn.next_prompt().await;

@@ -74,3 +74,34 @@ fn repeated_dispatches_after_a_restart_do_not_delay_other_clients() {
         rig.engine.shutdown().await;
     });
 }
+
+#[test]
+fn lookups_for_a_dispatch_do_not_delay_a_cancel() {
+    run_with_stallable_disk(async {
+        let (rig, mut listener, agent) = long_session().await;
+        agent.emit_answer(1, "answer ", "t4").await;
+        listener.until("chat/turnComplete").await;
+        let mut rig = rig.restart().await;
+        let mut listener = rig.listen(SESSION).await;
+        rig.send_message(SESSION, "t5", "more").await;
+        let mut agent = rig.starts.next_start().await.succeed();
+        agent.next_prompt().await;
+        let stall = StalledDisk::start().await;
+        // Whether a stored turn has this id is in the store.
+        let mut started = Box::pin(rig.engine.dispatch(common::turn_started(SESSION, "t1", "again")));
+        assert!((&mut started).now_or_never().is_none());
+        let directory = format!("file://{}", rig.work.display());
+        let add = serde_json::json!({"type": "session/workingDirectorySet", "directory": directory});
+        let mut added = Box::pin(rig.engine.dispatch(common::dispatch_json(SESSION, 0, add, None)));
+        assert!((&mut added).now_or_never().is_none());
+        rig.cancel(SESSION, "t5").await;
+        listener.until("chat/turnCancelled").await;
+        agent.wait_interrupted().await;
+        assert!((&mut started).now_or_never().is_none() && (&mut added).now_or_never().is_none(), "they wait");
+        drop(stall);
+        started.await;
+        added.await;
+        listener.until("chat/turnStarted rejected").await;
+        rig.engine.shutdown().await;
+    });
+}

@@ -15,6 +15,7 @@ use hostler_engine::{
     UnattendedAnswer, UnattendedPolicy,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeAgentStart};
+use hostler_testkit::stalled_disk::{StalledDisk, run_with_stallable_disk};
 use hostler_trust::TrustStore;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -208,6 +209,25 @@ async fn invalid_answer_is_refused_and_the_question_stays() {
     answer(&rig, SESSION, &question, "restrict").await;
     assert_eq!(rig.starts.next_start().await.spec.folder_configuration, FolderConfiguration::Ignored);
     rig.engine.shutdown().await;
+}
+
+#[test]
+fn a_decision_that_is_stored_slowly_delays_neither_another_answer_nor_a_cancel() {
+    run_with_stallable_disk(async {
+        let rig = rig().await;
+        let (mut listener, question) = asked(&rig, SESSION).await;
+        let stall = StalledDisk::start().await;
+        answer(&rig, SESSION, &question, "trust").await;
+        rig.engine.dispatch(dispatch(SESSION, question.answer(Accept, Some("restrict")))).await;
+        listener.until("chat/inputCompleted rejected: the request is no longer pending").await;
+        assert_eq!(Question::shown(&listener).id, question.id, "the decision is not stored yet");
+        rig.cancel(SESSION, "t1").await;
+        listener.until("chat/turnCancelled").await;
+        drop(stall);
+        listener.until("chat/inputCompleted rejected: the request is no longer pending").await;
+        assert_eq!(rig.starts.open_count(), 0);
+        rig.engine.shutdown().await;
+    });
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use hostler_driver::TranscriptStore;
 use hostler_engine::Engine;
 use hostler_testkit::fake_driver::{FakeAgentStarts, FakeDriver};
 
-use crate::stored_history::local_engine_config;
+use super::stored_history::local_engine_config;
 
 /// Running host.
 pub(crate) struct LocalHost {

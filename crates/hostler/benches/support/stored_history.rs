@@ -76,6 +76,7 @@ impl HistoryGenerator {
                 action,
                 subscriber: None,
                 attachment_contents: contents,
+                facts: Default::default(),
             };
             self.engine.dispatch(dispatch).await;
             if agent.is_none() {

@@ -20,6 +20,7 @@ mod hostile_folder;
 mod hostile_settings;
 mod install_on_demand;
 mod known_attacks;
+mod large_transcript;
 mod log_channel;
 mod message_queue;
 mod protocol;

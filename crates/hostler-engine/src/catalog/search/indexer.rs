@@ -53,13 +53,13 @@ struct IndexRound {
 impl Host {
     /// Keeps the index up to date until the host stops.
     pub(crate) fn run_search_indexer(self: &Arc<Self>) {
-        if self.search_indexer.dir.is_none() {
+        if self.catalog.search.dir.is_none() {
             return;
         }
-        self.search_indexer.request_full_scan();
+        self.catalog.search.request_full_scan();
         let (host, stop, eviction_signal) =
-            (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search_indexer.wake_up));
-        let (clock, growing) = (Arc::clone(&self.clock), Arc::clone(&self.search_indexer.running_turns));
+            (Arc::downgrade(self), self.tasks.stop_token(), Arc::clone(&self.catalog.search.wake_up));
+        let (clock, growing) = (Arc::clone(&self.clock), Arc::clone(&self.catalog.search.running_turns));
         self.tasks.spawn(async move {
             let mut ticks = tokio::time::interval(INDEX_RETRY_INTERVAL);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -75,9 +75,9 @@ impl Host {
                 }
                 let Some(host) = host.upgrade() else { return };
                 for session in growing.take_due(clock.monotonic()) {
-                    host.search_indexer.mark_changed(&session.into());
+                    host.catalog.mark_changed(&session.into());
                 }
-                if host.search_indexer.lock_work().has_work() {
+                if host.catalog.search.lock_work().has_work() {
                     host.run_index_round().await;
                 }
             }
@@ -87,7 +87,7 @@ impl Host {
     /// Runs one round: everything that was requested so far.
     async fn run_index_round(self: &Arc<Self>) {
         let work = {
-            let mut work = self.search_indexer.lock_work();
+            let mut work = self.catalog.search.lock_work();
             let asked = work.request_count;
             IndexWork {
                 request_count: asked,
@@ -102,7 +102,7 @@ impl Host {
             Err(EngineError::Stopping) => return,
             Err(error) => Some(self.handle_index_failure(error, gone, changed, everything).await),
         };
-        self.search_indexer.progress.send_modify(|progress| {
+        self.catalog.search.progress.send_modify(|progress| {
             progress.completed_requests = asked;
             progress.pending_sessions = if trouble.is_some() { progress.pending_sessions } else { 0 };
             progress.error = trouble;
@@ -123,13 +123,13 @@ impl Host {
         if matches!(error, EngineError::Search(SearchError::Damaged)) {
             let host = Arc::clone(self);
             again = true;
-            if let Err(error) = run_blocking(move || host.search_indexer.open_index()?.reset()).await {
+            if let Err(error) = run_blocking(move || host.catalog.search.open_index()?.reset()).await {
                 tracing::warn!(%error, "failed to rebuild the search index");
             } else {
-                self.search_indexer.wake_up.notify_one();
+                self.catalog.search.wake_up.notify_one();
             }
         }
-        let mut work = self.search_indexer.lock_work();
+        let mut work = self.catalog.search.lock_work();
         work.removed.extend(gone);
         work.changed.extend(changed);
         work.full_scan |= again;
@@ -141,13 +141,13 @@ impl Host {
 
     async fn index_work(self: &Arc<Self>, work: IndexWork) -> Result<(), EngineError> {
         let host = Arc::clone(self);
-        let index = run_blocking(move || host.search_indexer.open_index()).await?;
+        let index = run_blocking(move || host.catalog.search.open_index()).await?;
         let stamps = self.snapshot_stamps(&work).await?;
         let round = self.plan_round(&index, work, &stamps).await?;
         let mut pending = round.stored.len() + round.external.len();
-        self.search_indexer.progress.send_modify(|progress| progress.pending_sessions = pending);
+        self.catalog.search.progress.send_modify(|progress| progress.pending_sessions = pending);
         for session in &round.removed {
-            self.search_indexer.running_turns.forget(session);
+            self.catalog.search.running_turns.forget(session);
             let (index, session) = (Arc::clone(&index), Arc::clone(session));
             run_blocking(move || index.remove_session(&session)).await?;
         }
@@ -162,12 +162,12 @@ impl Host {
                 read => read?,
             }
             pending -= 1;
-            self.search_indexer.progress.send_modify(|progress| progress.pending_sessions = pending);
+            self.catalog.search.progress.send_modify(|progress| progress.pending_sessions = pending);
         }
         for (session, elsewhere) in round.external {
             self.index_external_session(&index, &session, elsewhere).await?;
             pending -= 1;
-            self.search_indexer.progress.send_modify(|progress| progress.pending_sessions = pending);
+            self.catalog.search.progress.send_modify(|progress| progress.pending_sessions = pending);
         }
         trouble.map_or(Ok(()), Err)
     }
@@ -175,12 +175,12 @@ impl Host {
     /// The stored stamps of the sessions in question.
     async fn snapshot_stamps(&self, work: &IndexWork) -> Result<HashMap<String, u64>, EngineError> {
         let changed: Vec<_> = {
-            let sessions = self.sessions();
-            work.changed.iter().filter(|session| !sessions.external.contains_key(*session)).collect()
+            let sessions = self.catalog.sessions();
+            work.changed.iter().filter(|session| sessions.external(session).is_none()).collect()
         };
         if !changed.is_empty() {
             // Earlier stream batches are committed with this one at the latest, and can be read then.
-            self.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await?;
+            self.publication.commit(Batch::new(None, BatchDurability::Durable)).await?;
         }
         if work.full_scan {
             return Ok(self.store.snapshot_seqs().await?.into_iter().collect());
@@ -231,8 +231,8 @@ impl Host {
         session: &str,
         known: &HashMap<String, Option<String>>,
     ) -> Option<(String, ExternalTranscript)> {
-        let ExternalSession { provider, conversation } = self.sessions().external.get(session)?.clone();
-        let transcript_store = self.transcript_store(&provider)?;
+        let ExternalSession { provider, conversation } = self.catalog.sessions().external(session)?.clone();
+        let transcript_store = self.agents.transcript_store(&provider)?;
         let news = known.get(session) != Some(&Some(external_stamp(&conversation)));
         news.then(|| (session.to_owned(), ExternalTranscript { transcript_store, conversation, is_awaited: false }))
     }
@@ -247,12 +247,11 @@ impl Host {
         // Conversations of stored sessions are indexed with those; deleted ones are not indexed again.
         let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
         let ours: HashSet<String> = ours.collect();
-        for (provider, driver) in &self.drivers {
-            let Some(transcript_store) = driver.transcript_store() else { continue };
-            let looked = self.stop.run_until_cancelled(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
+        for (provider, transcript_store) in self.agents.transcript_stores() {
+            let looked = self.tasks.run_until_stopped(transcript_store.scan()).await.ok_or(EngineError::Stopping)?;
             // An unreadable conversation does not count as deleted.
             let hidden = known.keys().filter(|session| {
-                let id = session.strip_prefix(&**provider).and_then(|rest| rest.strip_prefix(":/"));
+                let id = session.strip_prefix(provider).and_then(|rest| rest.strip_prefix(":/"));
                 id.filter(|id| !ours.contains(*id))
                     .and_then(|id| id.parse().ok())
                     .is_some_and(|id| looked.may_contain_unread(id))
@@ -260,7 +259,7 @@ impl Host {
             there.extend(hidden.cloned());
             for conversation in looked.conversations {
                 let session = format!("{provider}:/{}", conversation.id);
-                if ours.contains(&conversation.id.to_string()) || self.sessions().is_stored(&session) {
+                if ours.contains(&conversation.id.to_string()) || self.catalog.sessions().is_stored(&session) {
                     continue;
                 }
                 if known.get(&session) != Some(&Some(external_stamp(&conversation))) {
@@ -313,7 +312,7 @@ impl Host {
         // transcript stay.
         let default = uri::default_chat_uri(session);
         let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
-        let missing = stored.unwrap_or_else(|| self.unimported_turns.missing_count(&default));
+        let missing = stored.unwrap_or_else(|| self.external.unimported_count(&default));
         known.retain(|place, _| place.chat != default || place.position >= missing);
         let lost: Vec<TurnLocation> = known.into_keys().collect();
         let (index, session) = (Arc::clone(index), session.to_string());
@@ -338,7 +337,7 @@ impl Host {
     ) -> Result<(), EngineError> {
         let mut next = places.start;
         while next < places.end {
-            if self.stop.is_cancelled() {
+            if self.tasks.is_stopping() {
                 return Err(EngineError::Stopping);
             }
             let rows = self.store.load_turns(chat, next..places.end, INDEX_PAGE).await?;
@@ -414,7 +413,7 @@ impl Host {
         let ExternalTranscript { transcript_store, conversation, is_awaited: waited_for } = elsewhere;
         let stopping = || EngineError::Stopping;
         let opening = transcript_store.open_for_scan(conversation.id);
-        let opened = self.stop.run_until_cancelled(opening).await.ok_or_else(stopping)?;
+        let opened = self.tasks.run_until_stopped(opening).await.ok_or_else(stopping)?;
         let transcript = match opened {
             Ok(transcript) => transcript,
             Err(error) => return Ok(Err(error)),
@@ -428,7 +427,7 @@ impl Host {
             let same = known.remove(&place).is_some_and(|id| id == mark.id.to_string());
             let is_last = position + 1 == transcript.turns().len();
             let judged = match same {
-                true => self.search_indexer.running_turns.decide(session, mark, is_last, now, *waited_for),
+                true => self.catalog.search.running_turns.decide(session, mark, is_last, now, *waited_for),
                 false => ReindexDecision::Reindex,
             };
             if judged == ReindexDecision::Reindex {
@@ -441,7 +440,7 @@ impl Host {
             while next < places.end {
                 let until = places.end.min(next + TRANSCRIPT_BATCH_TURNS);
                 let loading = Arc::clone(&transcript).load_turns(next..until);
-                let loaded = match self.stop.run_until_cancelled(loading).await.ok_or_else(stopping)? {
+                let loaded = match self.tasks.run_until_stopped(loading).await.ok_or_else(stopping)? {
                     Ok(loaded) => loaded,
                     Err(error) => return Ok(Err(error)),
                 };
@@ -469,7 +468,7 @@ impl Host {
             run_blocking(move || index.remove_turns(&session, &lost)).await?;
         }
         if let Some((mark, ReindexDecision::Reindex)) = &last {
-            self.search_indexer.running_turns.mark_indexed(session, mark, now);
+            self.catalog.search.running_turns.mark_indexed(session, mark, now);
         }
         Ok(Ok(!matches!(last, Some((_, ReindexDecision::Defer)))))
     }

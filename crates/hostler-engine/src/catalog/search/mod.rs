@@ -164,7 +164,7 @@ impl Host {
         request: SearchRequest,
     ) -> Result<SearchResults, EngineError> {
         if request.wait_for_index {
-            let asked = self.search_indexer.request_full_scan();
+            let asked = self.catalog.search.request_full_scan();
             self.wait_until_indexed(asked).await?;
             self.wait_for_initial_scan().await;
         }
@@ -177,18 +177,18 @@ impl Host {
         }
         let page = SearchPage { limit: request.limit, offset: request.offset, by_turn: request.flat };
         let host = Arc::clone(self);
-        let hits = run_blocking(move || host.search_indexer.open_index()?.search(&query, page, now_ms)).await;
+        let hits = run_blocking(move || host.catalog.search.open_index()?.search(&query, page, now_ms)).await;
         if hits.as_ref().is_err_and(|error| *error == SearchError::Damaged) {
             // The indexer detects the damage in its next round and rebuilds the index.
-            self.search_indexer.request_full_scan();
+            self.catalog.search.request_full_scan();
         }
         let hits = hits?;
         // Conversations that are only not listed yet are not hidden.
-        let hides = show != ExternalSessionFilter::All && self.external_scanner.is_initial_scan_complete();
+        let hides = show != ExternalSessionFilter::All && self.external.is_initial_scan_complete();
         let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalog.contains(&found.session));
         let unlisted = unlisted.map(|found| found.session.clone()).collect();
         let IndexProgress { pending_sessions: pending, error: trouble, .. } =
-            self.search_indexer.progress.borrow().clone();
+            self.catalog.search.progress.borrow().clone();
         Ok(SearchResults {
             sessions: hits.sessions,
             has_more: hits.has_more,
@@ -200,9 +200,9 @@ impl Host {
 
     /// Waits until all requests up to `asked` are done, as far as possible.
     async fn wait_until_indexed(&self, asked: u64) -> Result<(), EngineError> {
-        let mut progress = self.search_indexer.progress.subscribe();
+        let mut progress = self.catalog.search.progress.subscribe();
         let read = progress.wait_for(|progress| progress.completed_requests >= asked);
-        match self.stop.run_until_cancelled(read).await {
+        match self.tasks.run_until_stopped(read).await {
             Some(Ok(_)) => Ok(()),
             _ => Err(EngineError::Stopping),
         }

@@ -9,9 +9,9 @@ use ahp_types::state::{MessageAttachment, MessageChatAttachment, MessageResource
 use hostler_driver::SlashCommand;
 use url::Url;
 
-use super::file_list::FileList;
 use super::fuzzy::{self, MatchScore};
 use super::token::Token;
+use crate::resources::FileList;
 
 /// Maximum number of items.
 const MAX_COMPLETION_ITEMS: usize = 50;

@@ -2,7 +2,6 @@
 //!
 //! Only the token that ends at the cursor counts; an item replaces it.
 
-mod file_list;
 mod fuzzy;
 mod items;
 mod token;
@@ -13,7 +12,6 @@ use ahp_types::commands::CompletionItem;
 use hostler_driver::SlashCommand;
 use tokio::sync::oneshot;
 
-pub(crate) use self::file_list::FileListCache;
 use crate::engine::Engine;
 use crate::sessions::actor::SessionInput;
 use crate::uri;
@@ -55,11 +53,7 @@ impl Engine {
         }
         let mut places = Vec::new();
         for directory in known.directories {
-            let files = self
-                .host
-                .file_lists
-                .files(&directory, self.host.resources.session_roots.resolved_private_paths())
-                .await;
+            let files = self.host.resources.list_files(&directory).await;
             places.push((directory, files));
         }
         let mut offered = items::file_items(&token, query, &places);

@@ -196,9 +196,11 @@ impl PendingRequests {
         self.answering.remove(request);
     }
 
-    /// Whether the answer of this dispatch is being stored: a reconnected client repeats it.
-    pub(crate) fn is_storing_answer(&self, origin: &ActionOrigin) -> bool {
-        self.answering.values().flatten().any(|answering| answering == origin)
+    /// Whether this dispatch's answer to a call or an input request is being stored: a reconnected client repeats it.
+    pub(crate) fn is_repeated_answer(&self, id: &str, origin: &ActionOrigin) -> bool {
+        let request = self.permissions.get(id).map(|open| &open.request_id);
+        let request = request.or_else(|| self.inputs.get(id).map(|open| &open.request_id));
+        request.and_then(|request| self.answering.get(request)?.as_ref()) == Some(origin)
     }
 
     fn can_answer(&self, request: &AgentRequestId) -> bool {

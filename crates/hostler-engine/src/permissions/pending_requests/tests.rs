@@ -150,7 +150,9 @@ fn no_other_answer_is_accepted_while_an_answer_is_stored() {
     assert!(matches!(requests.evaluate_confirmation(&said), Err(AnswerError::NotPending)));
     assert_eq!(requests.unanswered_permissions().count(), 0, "rules do not decide it meanwhile");
     assert!(requests.unattended_outcome(&request, true).is_none(), "neither does the unattended policy");
-    assert!(requests.is_storing_answer(&origin), "a repetition of the same dispatch is recognized");
+    assert!(requests.is_repeated_answer("c0", &origin), "a repetition of the same dispatch is recognized");
+    let other = ActionOrigin { client_seq: 8, ..origin };
+    assert!(!requests.is_repeated_answer("c0", &other), "another answer is no repetition");
     requests.finish_answer(&request);
     assert!(requests.evaluate_confirmation(&said).is_ok(), "the rules could not be stored");
     assert!(matches!(requests.unattended_outcome(&request, true), Some(UnattendedOutcome::Call(call)) if call == "c0"));

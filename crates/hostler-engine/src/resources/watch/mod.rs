@@ -20,7 +20,7 @@ use hostler_store::{ActionEntry, Batch, BatchDurability};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{ResourceContext, ResourceError, Resources};
+use super::{ResourceError, ResourceService, Resources};
 use crate::clients::broadcaster::Subscriber;
 use crate::host::Host;
 use crate::sessions::state::ChannelState;
@@ -148,7 +148,7 @@ impl Resources {
         let WatchResource { uri, recursive, includes, excludes } = params;
         let state = Arc::new(ResourceWatchState { root: uri.clone(), recursive, excludes, includes });
         let watches = &self.host.resources.watches;
-        let look = |context: &ResourceContext, path: &Path| {
+        let look = |context: &ResourceService, path: &Path| {
             Ok((context.roots().open(path)?.resolved().clone(), path.to_owned()))
         };
         let (found, given) = self.run_file_operation(&uri, FileAccess::Read, look).await?;
@@ -158,7 +158,7 @@ impl Resources {
                 let (listener, changes_receiver) = {
                     let (found, patterns) = (found.clone(), patterns);
                     watches.check_capacity()?;
-                    let listen = move |context: &ResourceContext, _: &Path| {
+                    let listen = move |context: &ResourceService, _: &Path| {
                         FileWatcher::start(
                             &found,
                             &given,
@@ -184,9 +184,9 @@ impl Resources {
                     _watcher: listener,
                 };
                 let number = watches.add(&channel, watch)?;
-                let (resources, name, stop) = (self.clone(), Arc::clone(&channel), self.host.stop.clone());
-                self.host.tasks.spawn(async move {
-                    stop.run_until_cancelled(resources.publish_watch(&name, path, changes_receiver)).await;
+                let (resources, name) = (self.clone(), Arc::clone(&channel));
+                self.host.tasks.spawn_until_stopped(async move {
+                    resources.publish_watch(&name, path, changes_receiver).await;
                 });
                 (channel, number)
             }
@@ -203,7 +203,7 @@ impl Resources {
                 self.run_blocking(move |context| context.roots().is_allowed(&watched, FileAccess::Read)).await;
             if !allowed.unwrap_or_default() {
                 self.host.resources.watches.remove(channel);
-                self.host.broadcaster.close_channel(channel);
+                self.host.publication.close_channel(channel);
                 return;
             }
             self.host.publish_changes(channel, changes).await;
@@ -220,7 +220,9 @@ impl Host {
     ) -> Result<(), EngineError> {
         let state = self.resources.watches.state(channel);
         let state = state.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
-        self.deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token).await?;
+        self.publication
+            .deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token)
+            .await?;
         // Only now: before, the watch would have ended for lack of a subscriber.
         self.resources.watches.mark_subscribed(channel);
         Ok(())
@@ -229,19 +231,17 @@ impl Host {
     /// Removes watches without a subscriber and without an expected one.
     pub(crate) fn remove_idle_watches(&self) {
         self.resources.watches.lock().retain(|channel, watch| {
-            !watch.expected_subscribers.is_empty() || self.broadcaster.has_subscribers(channel)
+            !watch.expected_subscribers.is_empty() || self.publication.has_subscribers(channel)
         });
     }
 
     /// Limits the time that an expected subscriber has to subscribe.
     fn expire_expected_subscriber(self: &Arc<Self>, channel: Arc<str>, number: u64) {
         let (host, over) = (Arc::clone(self), self.clock.sleep(FIRST_SUBSCRIBER_TIMEOUT));
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            if stop.run_until_cancelled(over).await.is_some() {
-                host.resources.watches.forget_expected_subscriber(&channel, number);
-                host.remove_idle_watches();
-            }
+        self.tasks.spawn_until_stopped(async move {
+            over.await;
+            host.resources.watches.forget_expected_subscriber(&channel, number);
+            host.remove_idle_watches();
         });
     }
 
@@ -250,7 +250,7 @@ impl Host {
         let changes = ResourceWatchChangedAction { changes: json!({"items": changes}) };
         let published = async {
             let entry = ActionEntry::new(Arc::clone(channel), StateAction::ResourceWatchChanged(changes))?;
-            self.store.sequencer().submit(Batch::new(None, BatchDurability::Memory).entry(entry)).await
+            self.publication.submit(Batch::new(None, BatchDurability::Memory).entry(entry)).await
         };
         if let Err(error) = published.await {
             tracing::debug!(%error, "failed to publish file changes: the store has stopped");

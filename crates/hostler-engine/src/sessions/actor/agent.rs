@@ -32,7 +32,7 @@ use crate::agents::model_gateway::ModelLease;
 use crate::agents::pool::AgentSlot;
 use crate::sessions::action_mapper::{ActionBuffer, TurnErrorDetails, activity_action};
 use crate::sessions::session::Dispatch;
-use crate::sessions::turn::{TurnInput, TurnMachine};
+use crate::sessions::turn::{AgentPhase, TurnInput, TurnMachine, TurnPhase};
 
 /// A task for the agent has finished. Each event carries its attempt, so that an event of an earlier agent changes
 /// nothing.
@@ -68,6 +68,36 @@ pub(crate) enum AgentTaskEvent {
     Closed { attempt: u64 },
 }
 
+/// An event of the agent's connection, from another component.
+pub(super) enum AgentEvent {
+    /// The process has ended by itself.
+    Exited { status: String, stderr: StderrTail },
+    /// The model starts to answer.
+    AnswerStarted,
+    /// An event of the permission mode.
+    Modes(ModeEvent<Box<Dispatch>>),
+    /// The live agent has this permission mode.
+    SetMode(&'static str),
+    /// Answer a request of the agent.
+    Answer(AgentRequestId, Answer),
+    /// Assess the folder before the agent is opened.
+    AssessFolder,
+    /// The folder is assessed: start the process.
+    Start(FolderSetup),
+    /// Do not prewarm an agent.
+    AbandonPrewarm,
+    /// Opening waits for a person's decision about the folder.
+    AwaitTrustDecision,
+    /// Restart opening, if it waits, with the folder configuration that applies now.
+    RestartOpening,
+    /// Opening was cancelled; no process exists.
+    FinishClosing,
+    /// Write the turn's prompt.
+    SendPrompt(String),
+    /// The turn's prompt is not written, because the turn has ended.
+    DropPrompt(String),
+}
+
 /// The session's agent. At most one process at a time.
 #[derive(Default)]
 pub(super) struct SessionAgent {
@@ -86,6 +116,8 @@ pub(super) struct SessionAgent {
     pub(super) sent_prompt_id: Option<Uuid>,
     /// Number of commands that the agent has received and that the transcript did not show yet.
     pub(super) own_commands: usize,
+    /// Whether the conversation has continued without the agent.
+    pub(super) is_stale: bool,
     /// Changes of the permission mode.
     pub(super) mode_changes: ModeChanges<Box<Dispatch>>,
 }
@@ -261,6 +293,39 @@ impl SessionAgent {
 }
 
 impl SessionAgent {
+    /// Handles an event of another component.
+    pub(super) async fn step(
+        &mut self,
+        event: AgentEvent,
+        machine: &TurnMachine,
+        ctx: &mut SessionContext,
+    ) -> Vec<SessionEffect> {
+        match event {
+            AgentEvent::Exited { status, stderr } => return self.finish_exit(&status, &stderr, ctx),
+            AgentEvent::AnswerStarted => self.mark_delivered(machine, ctx).await,
+            AgentEvent::Modes(event) => return self.step_modes(event, ctx).await,
+            AgentEvent::SetMode(mode) => self.set_permission_mode(mode),
+            AgentEvent::Answer(request, answer) => self.answer(request, answer, ctx),
+            AgentEvent::AssessFolder => self.assess_before_opening(ctx),
+            AgentEvent::Start(folder) => self.start(folder, machine, ctx).await,
+            AgentEvent::AbandonPrewarm => {
+                self.state = AgentState::None;
+                return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(TurnErrorDetails::abandoned()))];
+            }
+            AgentEvent::AwaitTrustDecision => self.await_trust_decision(ctx),
+            AgentEvent::RestartOpening => {
+                if let AgentState::Waiting { cancel } = &self.state {
+                    cancel.cancel();
+                    self.open(machine, ctx).await;
+                }
+            }
+            AgentEvent::FinishClosing => return self.finish_closing(),
+            AgentEvent::SendPrompt(turn) => self.send_prompt(turn, ctx),
+            AgentEvent::DropPrompt(turn) => return self.drop_prompt(turn, TurnErrorDetails::abandoned()),
+        }
+        Vec::new()
+    }
+
     pub(super) fn interrupt(&mut self, ctx: &mut SessionContext) {
         let Some((connection, attempt)) = self.connection() else { return };
         self.interrupt_count += 1;
@@ -284,7 +349,7 @@ impl SessionAgent {
 
     pub(super) fn close(&mut self, mode: CloseMode, ctx: &mut SessionContext) {
         let attempt = self.attempt;
-        ctx.host.unregister_agent(&ctx.session.uri);
+        ctx.host.agents.unregister_running(&ctx.session.uri);
         match std::mem::take(&mut self.state) {
             AgentState::Waiting { cancel } => {
                 cancel.cancel();
@@ -380,17 +445,12 @@ impl SessionAgent {
     }
 
     /// Handles that the process ended by itself. The driver has ended its process tree before.
-    pub(super) fn finish_exit(
-        &mut self,
-        status: &str,
-        stderr: &StderrTail,
-        ctx: &SessionContext,
-    ) -> Vec<SessionEffect> {
+    fn finish_exit(&mut self, status: &str, stderr: &StderrTail, ctx: &SessionContext) -> Vec<SessionEffect> {
         if !matches!(self.state, AgentState::Live(_)) {
             return Vec::new();
         }
         self.state = AgentState::None;
-        ctx.host.unregister_agent(&ctx.session.uri);
+        ctx.host.agents.unregister_running(&ctx.session.uri);
         let failure = TurnErrorDetails {
             error_type: "agentExited".to_owned(),
             message: format!(
@@ -406,12 +466,21 @@ impl SessionAgent {
     }
 
     /// Sends an answer to the agent. Its effects arrive as events.
-    pub(super) fn answer(&self, request: AgentRequestId, answer: Answer, ctx: &mut SessionContext) {
+    fn answer(&self, request: AgentRequestId, answer: Answer, ctx: &mut SessionContext) {
         let Some((connection, _)) = self.connection() else { return };
         ctx.tasks.spawn(async move {
             let result = connection.answer(&request, answer).await;
             SessionInput::AgentTask(AgentTaskEvent::AnswerSent { result })
         });
+    }
+
+    /// Closes a stale agent once it is idle.
+    pub(super) fn retire_if_stale(&self, machine: &TurnMachine) -> Vec<SessionEffect> {
+        let is_idle = matches!(machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
+        match self.is_stale && is_idle && *machine.turn_phase() == TurnPhase::None {
+            true => vec![SessionEffect::Turn(TurnInput::RetireAgent)],
+            false => Vec::new(),
+        }
     }
 
     /// What the agent does.
@@ -426,7 +495,7 @@ impl SessionAgent {
         activity: AgentActivity,
         ctx: &mut SessionContext,
     ) -> Vec<SessionEffect> {
-        let config = ctx.host.agent_pool.config;
+        let config = ctx.host.agents.pool().config;
         let mut effects = Vec::new();
         for effect in self.idle_timer.on(event, activity, &config) {
             match effect {

@@ -2,12 +2,13 @@
 
 use hostler_driver::{ApiErrorCategory, DriverEvent, TurnCause, TurnFailure, TurnOutcome};
 
+use super::agent::AgentEvent;
 use super::background_work::BackgroundEvent;
 use super::context::SessionContext;
 use super::effect::SessionEffect;
 use super::pending_messages::MessageEvent;
 use super::permission_mode::ModeEvent;
-use super::turn_failure::budget_failure;
+use super::turn_end::budget_failure;
 use crate::sessions::turn::TurnInput;
 
 /// Maximum number of available events that are handled together.
@@ -21,7 +22,7 @@ pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Ve
             TurnCause::Agent(reason) => TurnInput::AgentStartedByItself(reason),
         })],
         DriverEvent::MessageStarted => {
-            vec![SessionEffect::MarkDelivered, SessionEffect::Messages(MessageEvent::AnswerStarted)]
+            vec![SessionEffect::Agent(AgentEvent::AnswerStarted), SessionEffect::Messages(MessageEvent::AnswerStarted)]
         }
         DriverEvent::SteerInjected(id) => vec![SessionEffect::Messages(MessageEvent::Injected(id))],
         DriverEvent::SteerUndelivered(id) => vec![SessionEffect::Messages(MessageEvent::Undelivered(id))],
@@ -29,7 +30,9 @@ pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Ve
         DriverEvent::BackgroundTaskEnded { id } => vec![SessionEffect::Background(BackgroundEvent::Ended(id))],
         DriverEvent::SubAgent { agent, event } => vec![SessionEffect::SubAgent(agent, event)],
         DriverEvent::ResumeToken(token) => vec![SessionEffect::ResumeToken(token)],
-        DriverEvent::PermissionModeChanged(mode) => vec![SessionEffect::Modes(ModeEvent::Reported(mode))],
+        DriverEvent::PermissionModeChanged(mode) => {
+            vec![SessionEffect::Agent(AgentEvent::Modes(ModeEvent::Reported(mode)))]
+        }
         DriverEvent::TurnEnded(outcome) => {
             // A new directory at the same path needs another agent.
             let retires = has_lost_directory(&outcome).then_some(SessionEffect::Turn(TurnInput::RetireAgent));
@@ -42,11 +45,13 @@ pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Ve
             vec![SessionEffect::Turn(TurnInput::Abort(failure.into()))]
         }
         DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-            if let Some(failure) = budget_failure(&*ctx.host.gateway, &ctx.session.uri) =>
+            if let Some(failure) = budget_failure(&*ctx.host.agents.gateway(), &ctx.session.uri) =>
         {
             vec![SessionEffect::Turn(TurnInput::Abort(failure))]
         }
-        DriverEvent::ProcessExited { status, stderr } => vec![SessionEffect::AgentExited { status, stderr }],
+        DriverEvent::ProcessExited { status, stderr } => {
+            vec![SessionEffect::Agent(AgentEvent::Exited { status, stderr })]
+        }
         DriverEvent::RequestWithdrawn(request) => vec![SessionEffect::WithdrawRequest(request)],
         asked @ (DriverEvent::PermissionRequested(_)
         | DriverEvent::QuestionsAsked(_)

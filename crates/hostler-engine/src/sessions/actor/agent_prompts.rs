@@ -25,6 +25,17 @@ pub(crate) enum LoadedMessage {
 }
 
 impl SessionAgent {
+    /// Sends a turn's prompt, after the folder is assessed for this turn.
+    pub(super) async fn send_turn_prompt(&mut self, turn: String, ctx: &mut SessionContext) -> Vec<SessionEffect> {
+        if let Err(failure) = self.use_prewarmed(ctx).await {
+            return vec![SessionEffect::Turn(TurnInput::AbortAndClose(failure))];
+        }
+        if !self.assess_before_prompt(&turn, ctx) {
+            self.send_prompt(turn, ctx);
+        }
+        Vec::new()
+    }
+
     /// Sends a turn's prompt: its message, or the request to continue if the agent has the message.
     pub(super) fn send_prompt(&mut self, turn: String, ctx: &mut SessionContext) {
         let Some(active) = ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
@@ -62,7 +73,7 @@ impl SessionAgent {
         }
         let session = &ctx.session;
         let carried = attachment_history(&session.session, &session.chat, &session.turn_storage.evicted);
-        let fits = check_fits(message, carried, &ctx.host.attachments.limits);
+        let fits = check_fits(message, carried, ctx.host.attachments.limits());
         let (blocks, text) = (message_blocks(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&ctx.host), self.attempt);
         self.prompt_in_flight = true;

@@ -24,6 +24,7 @@ use hostler_rules::{DiskResolver, PathResolver as _};
 use hostler_store::AuditEntry;
 
 use super::SessionInput;
+use super::agent::AgentEvent;
 use super::context::SessionContext;
 use super::effect::SessionEffect;
 use super::sub_agents::SubAgents;
@@ -283,9 +284,10 @@ impl PendingRequests {
         }
     }
 
-    /// Whether a request about this call is pending or in preparation.
-    pub(super) fn has_call(&self, call: &str) -> bool {
-        self.permission(call).is_some() || self.is_preparing(call)
+    /// The pending call that an event reports as finished.
+    pub(super) fn finished_call(&self, event: &DriverEvent) -> Option<String> {
+        let DriverEvent::ToolFinished { id, .. } = event else { return None };
+        (self.permission(id).is_some() || self.is_preparing(id)).then(|| id.clone())
     }
 
     /// Closes the pending request of a finished call with a denial.
@@ -318,7 +320,7 @@ impl PendingRequests {
 }
 
 fn deny(request: AgentRequestId, message: &str) -> SessionEffect {
-    SessionEffect::AnswerAgent(request, Answer::Deny { message: message.to_owned() })
+    SessionEffect::Agent(AgentEvent::Answer(request, Answer::Deny { message: message.to_owned() }))
 }
 
 /// Denies a request that cannot be pending.
@@ -349,7 +351,7 @@ async fn publish_input_withdrawn(id: String, ctx: &mut SessionContext) {
 
 /// Applies the unattended policy to a new request: wait, a timeout, or an immediate answer.
 fn start_answer_timeout(request: AgentRequestId, ctx: &mut SessionContext) {
-    let time = match &ctx.host.permissions.config.unattended {
+    let time = match &ctx.host.permissions.config().unattended {
         UnattendedPolicy::Wait => return,
         UnattendedPolicy::DenyAfter(time) => *time,
         UnattendedPolicy::Answer(_) => Duration::ZERO,

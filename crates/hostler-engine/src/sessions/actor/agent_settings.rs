@@ -15,7 +15,7 @@ use hostler_driver::{AgentSettingChange, ConnectionError};
 use hostler_rules::PermissionMode;
 use url::Url;
 
-use super::agent::{AgentTaskEvent, SessionAgent};
+use super::agent::{AgentEvent, AgentTaskEvent, SessionAgent};
 use super::context::SessionContext;
 use super::effect::SessionEffect;
 use super::input::SessionInput;
@@ -72,11 +72,10 @@ impl AgentSettings {
 }
 
 impl SessionAgent {
-    /// What the live agent needs before it can receive the turn's message. A stale agent does not know turns of other
-    /// processes.
-    pub(super) fn preparation(&self, is_stale: bool, ctx: &SessionContext) -> AgentPreparation {
+    /// What the live agent needs before it can receive the turn's message.
+    pub(super) fn preparation(&self, ctx: &SessionContext) -> AgentPreparation {
         let Some((facts, lease)) = self.settings_and_lease() else { return AgentPreparation::None };
-        if is_stale || self.is_prewarmed_stale(ctx) {
+        if self.is_stale || self.is_prewarmed_stale(ctx) {
             return AgentPreparation::Reopen;
         }
         // A message without a model uses the current one.
@@ -85,7 +84,8 @@ impl SessionAgent {
             return AgentPreparation::None;
         }
         let same_place = wanted.additional_directories == facts.additional_directories;
-        let same_way = wanted.model == facts.model || ctx.host.gateway.switch_model(lease, &wanted.model).is_some();
+        let same_way =
+            wanted.model == facts.model || ctx.host.agents.gateway().switch_model(lease, &wanted.model).is_some();
         if same_place && same_way { AgentPreparation::ApplySettings } else { AgentPreparation::Reopen }
     }
 
@@ -95,7 +95,7 @@ impl SessionAgent {
         let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         let mut changes = Vec::new();
         if wanted.model != facts.model
-            && let Some(model) = ctx.host.gateway.switch_model(lease, &wanted.model)
+            && let Some(model) = ctx.host.agents.gateway().switch_model(lease, &wanted.model)
         {
             changes.push(AgentSettingChange::Model(model));
         }
@@ -199,12 +199,12 @@ impl SessionAgent {
                 ModeEffect::Accept(dispatch) => next.push(SessionEffect::AcceptModeChange(dispatch)),
                 ModeEffect::Abandon(dispatch, error) => {
                     ctx.gate.abandon_mode_change();
-                    ctx.host.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
+                    ctx.host.publication.reject(*dispatch, ActionRejection::ModeNotApplied(error)).await;
                 }
                 ModeEffect::SetAgentMode(mode) => self.set_permission_mode(&mode),
                 ModeEffect::Follow(name, mode) => next.push(self.follow_mode(name, mode, ctx).await),
                 ModeEffect::Settle { resync, is_current } => {
-                    next.push(SessionEffect::Modes(ModeEvent::Settled { resync, is_current }));
+                    next.push(SessionEffect::Agent(AgentEvent::Modes(ModeEvent::Settled { resync, is_current })));
                 }
                 ModeEffect::CloseAgent(error) => {
                     tracing::error!(session = &*ctx.session.uri, %error, "the agent did not apply the permission mode; stopping it");
@@ -241,7 +241,7 @@ impl SessionAgent {
         if let Err(error) = ctx.commit(SessionChange::default().session_action(changed)).await {
             tracing::error!(session = &*ctx.session.uri, %error, "failed to store the agent's permission mode");
             ctx.gate.follow_agent_mode(before);
-            return SessionEffect::Modes(ModeEvent::Settled { resync: true, is_current: true });
+            return SessionEffect::Agent(AgentEvent::Modes(ModeEvent::Settled { resync: true, is_current: true }));
         }
         ctx.update_summaries().await;
         SessionEffect::ReevaluateCalls
@@ -258,7 +258,7 @@ impl SessionContext {
             }
             Err(rejection) => {
                 self.gate.abandon_mode_change();
-                self.host.reject(*dispatch, rejection).await;
+                self.host.publication.reject(*dispatch, rejection).await;
                 Vec::new()
             }
         }

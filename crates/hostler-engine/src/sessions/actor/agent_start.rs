@@ -57,13 +57,15 @@ impl SessionAgent {
     pub(super) async fn open(&mut self, machine: &TurnMachine, ctx: &mut SessionContext) {
         self.attempt += 1;
         self.prompt_in_flight = false;
+        // It reads the current transcript.
+        (self.is_stale, self.own_commands) = (false, 0);
         if *machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening(ctx);
         }
         // The previous process has ended; its slot goes to the next request in order.
         self.set_slot(None);
-        match ctx.host.agent_pool.acquire() {
+        match ctx.host.agents.pool().acquire() {
             SlotAcquisition::Acquired(slot) => {
                 self.set_slot(Some(slot));
                 self.assess_before_opening(ctx);
@@ -100,7 +102,7 @@ impl SessionAgent {
     /// Starts the agent with the folder configuration that applies.
     pub(super) async fn start(&mut self, folder: FolderSetup, machine: &TurnMachine, ctx: &mut SessionContext) {
         let attempt = self.attempt;
-        let Some(driver) = ctx.host.drivers.get(&ctx.session.session.provider).cloned() else {
+        let Some(driver) = ctx.host.agents.driver(&ctx.session.session.provider).cloned() else {
             let message = format!("This host does not offer the agent {:?}.", ctx.session.session.provider);
             let result = Err(OpenError {
                 kind: hostler_driver::OpenErrorKind::ExecutableMissing,
@@ -114,7 +116,7 @@ impl SessionAgent {
         let facts = AgentSettings::for_new_agent(&ctx.session, &info.default_model);
         let warm = (*machine.turn_phase() == TurnPhase::None).then(|| PrewarmSpec::new(&*driver, &ctx.session));
         let ahead = warm.is_some();
-        if !ahead && let Some(needed) = ctx.host.gateway.required_sign_in(&facts.model) {
+        if !ahead && let Some(needed) = ctx.host.agents.gateway().required_sign_in(&facts.model) {
             // Without the sign-in the agent would start and then fail.
             let (kind, message) = (hostler_driver::OpenErrorKind::SignInRequired, needed.sign_in_instructions());
             let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
@@ -123,7 +125,7 @@ impl SessionAgent {
         }
         let directories =
             ctx.session.working_directory().into_iter().chain(facts.additional_directories.iter().cloned());
-        let checked = directories.map(|directory| ctx.host.resources.session_roots.check(&directory));
+        let checked = directories.map(|directory| ctx.host.resources.session_roots().check(&directory));
         if let Err(error) = checked.collect::<Result<(), _>>() {
             // The allowed directories have changed since the session was created, or a link has another target now.
             let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
@@ -131,7 +133,7 @@ impl SessionAgent {
             ctx.tasks.spawn(async move { SessionInput::AgentTask(AgentTaskEvent::Opened { attempt, result }) });
             return;
         }
-        let lease = ctx.host.gateway.lease(&ctx.session.uri, &ctx.session.chat_uri, &facts.model);
+        let lease = ctx.host.agents.gateway().lease(&ctx.session.uri, &ctx.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode_name(ctx.configured_mode()).to_owned();
         let spec = OpenSpec {
             conversation: ctx.session.conversation_start(),
@@ -202,12 +204,12 @@ impl SessionAgent {
         // Registered before it is announced: a client that sees the session may ask for its agent.
         let ConnectionInfo { pid, version, commands, .. } = opened.info.clone();
         let status = AgentStatus { session: ctx.session.uri.to_string(), pid, version };
-        ctx.host.register_agent(&ctx.session.uri, status);
+        ctx.host.agents.register_running(&ctx.session.uri, status);
         ctx.session.commands = commands;
         // A prewarmed agent is announced with its first message.
         let announced = if *machine.turn_phase() == TurnPhase::None { Ok(()) } else { ctx.announce_session().await };
         if let Err(error) = announced {
-            ctx.host.unregister_agent(&ctx.session.uri);
+            ctx.host.agents.unregister_running(&ctx.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.state = AgentState::None;
             ctx.publish_output(&mut activity_action(None).into()).await;
@@ -239,7 +241,7 @@ impl SessionAgent {
         // A configuration that has changed since its assessment is not applied; the folder is assessed again before the
         // first message. The same holds if a trust decision was made during the start.
         let as_decided = info.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided && version == ctx.host.permissions.trust.version();
+        let assessed = warm.is_none() && as_decided && version == ctx.host.permissions.trust().version();
         let folder = if info.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.state = AgentState::Live(LiveAgent {
             connection,
@@ -258,10 +260,10 @@ impl SessionAgent {
     /// Prewarms an agent when a client opens the session, if a slot is free.
     pub(super) fn prewarm(&mut self, machine: &TurnMachine, ctx: &SessionContext) -> Vec<SessionEffect> {
         let absent = machine.agent_phase() == AgentPhase::Absent && machine.can_accept_turn();
-        if !ctx.host.agent_pool.config.prewarm || !absent || ctx.host.stop.is_cancelled() {
+        if !ctx.host.agents.pool().config.prewarm || !absent || ctx.host.tasks.is_stopping() {
             return Vec::new();
         }
-        let Some(slot) = ctx.host.agent_pool.try_acquire_prewarm() else { return Vec::new() };
+        let Some(slot) = ctx.host.agents.pool().try_acquire_prewarm() else { return Vec::new() };
         self.set_slot(Some(slot));
         vec![SessionEffect::Turn(TurnInput::Prewarm)]
     }
@@ -269,7 +271,7 @@ impl SessionAgent {
     /// Whether the agent is prewarmed and differs from one that would be opened now.
     pub(super) fn is_prewarmed_stale(&self, ctx: &SessionContext) -> bool {
         let Some(spec) = self.prewarm_spec() else { return false };
-        let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+        let driver = ctx.host.agents.driver(&ctx.session.session.provider);
         driver.is_none_or(|driver| PrewarmSpec::new(&**driver, &ctx.session) != *spec)
     }
 

@@ -21,6 +21,7 @@ use hostler_trust::TrustDecision;
 use serde_json::value::RawValue;
 
 use super::SessionInput;
+use super::agent::AgentEvent;
 use super::agent_requests::{input_needed_removed, input_request_id, permission_request_id, publish_input_needed};
 use super::context::SessionContext;
 use super::effect::SessionEffect;
@@ -76,6 +77,9 @@ impl PendingRequests {
         sub_agents: &mut SubAgents,
         ctx: &mut SessionContext,
     ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        if self.is_repeated_answer(&said.tool_call_id, &dispatch.origin()) {
+            return Ok(Vec::new());
+        }
         let worker = sub_agents.agent_in_chat(&dispatch.channel).map(str::to_owned);
         let is_elsewhere = self.permission(&said.tool_call_id).is_some_and(|open| open.chat_sub_agent != worker);
         let is_over = worker.is_none() && dispatch.channel != *ctx.session.chat_uri;
@@ -84,7 +88,9 @@ impl PendingRequests {
             return Err(AnswerError::NotPending.into());
         }
         let answer = self.evaluate_confirmation(said)?;
-        self.check_approval(&answer.action, answer.edited_input.as_deref(), ctx)?;
+        if said.approved {
+            self.check_approval(&said.tool_call_id, answer.edited_input.as_deref(), ctx)?;
+        }
         match &answer.rules {
             Some((RuleLifetime::Permanent, rules)) => {
                 let rules = rules.clone();
@@ -98,13 +104,13 @@ impl PendingRequests {
     /// Checks that no rule denies a call that is about to be approved.
     fn check_approval(
         &self,
-        action: &ChatToolCallConfirmedAction,
+        call: &str,
         edited_input: Option<&RawValue>,
         ctx: &SessionContext,
     ) -> Result<(), ActionRejection> {
-        let Some(open) = self.permission(&action.tool_call_id).filter(|_| action.approved) else { return Ok(()) };
+        let open = self.permission(call).ok_or(AnswerError::NotPending)?;
         let input = edited_input.unwrap_or(&open.input).get();
-        match ctx.gate.evaluate_anew(Some(&open.call_id), &open.tool, input).decision {
+        match ctx.gate.evaluate_anew(Some(call), &open.tool, input).decision {
             GateDecision::Deny(reason) => Err(ActionRejection::CallDenied { reason }),
             GateDecision::Allow | GateDecision::Ask => Ok(()),
         }
@@ -116,7 +122,7 @@ impl PendingRequests {
         let Some(open) = self.permission(&answer.action.tool_call_id) else { return };
         let (request, dispatch) = (open.request_id.clone(), Box::new(dispatch.clone()));
         self.begin_answer(request.clone(), Some(dispatch.origin()));
-        let (store, directory) = (Arc::clone(&ctx.host.permissions.rules), ctx.gate.working_directory().to_owned());
+        let (store, directory) = (Arc::clone(ctx.host.permissions.rules()), ctx.gate.working_directory().to_owned());
         let stored = tokio::task::spawn_blocking(move || store.add(Some(&directory), &rules));
         ctx.tasks.spawn(async move {
             let result = match stored.await {
@@ -127,7 +133,8 @@ impl PendingRequests {
         });
     }
 
-    /// Applies an answer after its rules were stored, if the call is still pending.
+    /// Applies an answer after its rules were stored, if the call is still pending. The rules remain otherwise: a person
+    /// has chosen them.
     pub(super) async fn apply_stored_answer(
         &mut self,
         stored: AnswerWithRules,
@@ -139,7 +146,7 @@ impl PendingRequests {
         if result.is_ok() {
             ctx.host.permissions.notify_rule_changes();
         }
-        let checked = result.and_then(|()| self.check_approval(&answer.action, answer.edited_input.as_deref(), ctx));
+        let checked = result.and_then(|()| self.check_approval(&answer.action.tool_call_id, None, ctx));
         let applied = match checked {
             Ok(()) => self.apply_client_answer(&dispatch, answer, sub_agents, ctx).await,
             Err(rejection) => Err(rejection),
@@ -147,7 +154,7 @@ impl PendingRequests {
         match applied {
             Ok(effects) => effects,
             Err(rejection) => {
-                ctx.host.reject(*dispatch, rejection).await;
+                ctx.host.publication.reject(*dispatch, rejection).await;
                 Vec::new()
             }
         }
@@ -219,8 +226,9 @@ impl PendingRequests {
                 tracing::warn!(%error, "ignored an invalid rule of a session");
             }
         }
-        let answered =
-            self.remove_permission(&call).map(|open| SessionEffect::AnswerAgent(open.request_id, agent_answer));
+        let answered = self
+            .remove_permission(&call)
+            .map(|open| SessionEffect::Agent(AgentEvent::Answer(open.request_id, agent_answer)));
         let mut output = ActionBuffer::default();
         if let Some(turn) = sub_agents.action_mapper(worker.as_deref(), ctx) {
             turn.record_answer(&call, approved, &mut output);
@@ -287,10 +295,7 @@ impl PendingRequests {
             selected_option_id: None,
         };
         let answer = ToolCallAnswer { action, edited_input: None, rules: None, agent_answer };
-        let applied = match self.check_approval(&answer.action, None, ctx) {
-            Ok(()) => self.apply_answer(answer, decider, sub_agents, ctx).await,
-            Err(rejection) => Err(rejection),
-        };
+        let applied = self.apply_answer(answer, decider, sub_agents, ctx).await;
         applied.unwrap_or_else(|error| {
             tracing::warn!(session = &*ctx.session.uri, %error, "failed to decide a pending tool call automatically");
             Vec::new()
@@ -327,6 +332,9 @@ impl PendingRequests {
         config: &JsonObject,
         ctx: &mut SessionContext,
     ) -> Result<Vec<SessionEffect>, ActionRejection> {
+        if self.is_repeated_answer(&completed.request_id, &dispatch.origin()) {
+            return Ok(Vec::new());
+        }
         let request = ctx.session.open_input_request(&completed.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();
         let outcome = self.evaluate_completion(&completed, |question| drafts.get(question).cloned())?;
@@ -378,9 +386,11 @@ impl PendingRequests {
         if let Some((_, mode)) = mode {
             // The gate applies the mode before the agent continues.
             ctx.gate.set_mode(mode);
-            effects.push(SessionEffect::SetAgentMode(config::agent_mode_name(mode)));
+            effects.push(SessionEffect::Agent(AgentEvent::SetMode(config::agent_mode_name(mode))));
         }
-        effects.extend(self.remove_input(&id).map(|open| SessionEffect::AnswerAgent(open.request_id, answer)));
+        effects.extend(
+            self.remove_input(&id).map(|open| SessionEffect::Agent(AgentEvent::Answer(open.request_id, answer))),
+        );
         ctx.update_summaries().await;
         effects.extend(mode.map(|_| SessionEffect::ReevaluateCalls));
         Ok(effects)
@@ -394,7 +404,7 @@ impl PendingRequests {
         sub_agents: &mut SubAgents,
         ctx: &mut SessionContext,
     ) -> Vec<SessionEffect> {
-        let answer = match &ctx.host.permissions.config.unattended {
+        let answer = match &ctx.host.permissions.config().unattended {
             UnattendedPolicy::Wait => return Vec::new(),
             UnattendedPolicy::DenyAfter(_) => Answer::Deny { message: UNANSWERED_DENIAL.to_owned() },
             UnattendedPolicy::Answer(UnattendedAnswer::Allow) => Answer::Allow { input: None },
@@ -404,6 +414,10 @@ impl PendingRequests {
         let (response, outcome) = match self.unattended_outcome(request, approved) {
             None => return Vec::new(),
             Some(UnattendedOutcome::Call(call)) => {
+                if approved && let Err(error) = self.check_approval(&call, None, ctx) {
+                    tracing::warn!(session = &*ctx.session.uri, %error, "the policy cannot approve a tool call");
+                    return Vec::new();
+                }
                 let reason = Some("policy for unanswered requests".to_owned());
                 let decider = DecisionSource { decided_by: UNATTENDED_AUDIT_NAME.to_owned(), reason, origin: None };
                 return self.decide_call(call, answer, decider, sub_agents, ctx).await;
@@ -427,7 +441,7 @@ impl PendingRequests {
 
 /// The display of a call whose input a person replaced.
 fn describe_tool_call(tool: &str, input: &RawValue, ctx: &SessionContext) -> ToolDisplay {
-    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+    let driver = ctx.host.agents.driver(&ctx.session.session.provider);
     driver.map(|driver| driver.tool_display(tool, input, ctx.gate.working_directory())).unwrap_or_default()
 }
 

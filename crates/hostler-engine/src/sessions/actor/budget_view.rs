@@ -100,7 +100,7 @@ impl BudgetView {
 impl BudgetView {
     /// Passes an event and carries out the effects.
     pub(super) async fn step(&mut self, event: BudgetEvent, ctx: &mut SessionContext) {
-        let budget = ctx.host.gateway.to_session_budget(&ctx.session.uri);
+        let budget = ctx.host.agents.gateway().to_session_budget(&ctx.session.uri);
         let meta = ctx.session.session.meta.as_ref();
         for effect in self.on(event, budget.as_ref(), meta, Instant::now()) {
             match effect {

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::SessionInput;
 use super::publishing::SummaryPublisher;
+use crate::attachments::AttachmentContents;
 use crate::host::Host;
 use crate::permissions::session_gate::{GateDirectories, SessionGate};
 use crate::sessions::action_mapper::ActionMapper;
@@ -33,6 +34,8 @@ pub(super) struct SessionContext {
     pub(super) turn: RunningTurn,
     /// Decisions of the gate that are not in the audit log yet.
     pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
+    /// The contents of the draft, until the session is stored.
+    pub(super) draft_contents: AttachmentContents,
 }
 
 /// The running turn.
@@ -52,16 +55,16 @@ impl RunningTurn {
 
 impl SessionContext {
     pub(super) fn new(host: Arc<Host>, session: Session) -> Self {
-        let driver = host.drivers.get(&session.session.provider);
+        let driver = host.agents.driver(&session.session.provider);
         let directories = GateDirectories {
             working_directory: session.working_directory().unwrap_or_default(),
-            home: host.permissions.config.home_directory.clone(),
+            home: host.permissions.config().home_directory.clone(),
             plans_directory: driver.and_then(|driver| driver.describe().plans_directory),
-            host_directories: host.permissions.config.host_directories.clone(),
+            host_directories: host.permissions.config().host_directories.clone(),
         };
         let (gate, unwritten_decisions) = SessionGate::new(
             directories,
-            Arc::clone(&host.permissions.rules),
+            Arc::clone(host.permissions.rules()),
             configured_mode(&host, &session),
             session.rules.clone(),
             Arc::clone(&host.clock),
@@ -74,6 +77,7 @@ impl SessionContext {
             tasks: JoinSet::new(),
             turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
             unwritten_decisions,
+            draft_contents: AttachmentContents::default(),
         }
     }
 
@@ -89,7 +93,7 @@ impl SessionContext {
     }
 
     pub(super) async fn submit(&self, batch: Batch) {
-        if let Err(error) = self.host.store.sequencer().submit(batch).await {
+        if let Err(error) = self.host.publication.submit(batch).await {
             tracing::debug!(%error, "failed to submit a batch: the store has stopped");
         }
     }
@@ -108,7 +112,7 @@ impl SessionContext {
 
 fn configured_mode(host: &Host, session: &Session) -> PermissionMode {
     let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
-    config::parse_mode(name, host.permissions.config.allow_bypass)
+    config::parse_mode(name, host.permissions.config().allow_bypass)
 }
 
 /// The catalog row of a session.

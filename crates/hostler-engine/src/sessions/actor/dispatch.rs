@@ -11,7 +11,7 @@ use hostler_store::{ActionEntry, Batch, BatchDurability};
 use super::context::SessionContext;
 use super::pending_messages::{MessageEvent, check_message};
 use crate::error::InvalidParams;
-use crate::host::MAX_SESSION_DIRECTORIES;
+use crate::resources::MAX_SESSION_DIRECTORIES;
 use crate::sessions::annotations;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Dispatch;
@@ -56,7 +56,7 @@ impl SessionContext {
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_default_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = self.host.resolve_directory(&action.directory)?;
+                let uri = dispatch.facts.directory()?;
                 if uri != action.directory {
                     return Err(ActionRejection::DirectoryNotNormalized { uri });
                 }
@@ -91,19 +91,22 @@ impl SessionContext {
         if !self.session.is_stored && blobs.peek().is_some() {
             let contents =
                 Batch::new(Some(Arc::clone(&self.session.uri)), BatchDurability::Durable).client_blobs(blobs.by_ref());
-            self.host.store.sequencer().commit(contents).await?;
+            self.host.publication.commit(contents).await?;
         }
         let batch = batch.blobs(blobs);
-        self.host.store.sequencer().commit(batch).await?;
+        self.host.publication.commit(batch).await?;
         self.session.apply(&channel, &dispatch.action);
+        if let StateAction::ChatDraftChanged(_) = &dispatch.action {
+            self.keep_draft_contents(&dispatch.attachment_contents);
+        }
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
-            self.host.broadcaster.clients.mark_participant(&action.active_client.client_id);
+            self.host.publication.clients().mark_participant(&action.active_client.client_id);
         }
         if let StateAction::SessionConfigChanged(_) = &dispatch.action {
             self.apply_session_limits();
         }
         let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
-        self.host.resources.session_directories.set(&self.session.uri, directories);
+        self.host.resources.set_session_directories(&self.session.uri, directories);
         self.update_summaries().await;
         Ok(())
     }
@@ -134,16 +137,19 @@ impl SessionContext {
         dispatch.channel == *self.session.chat_uri
     }
 
-    pub(super) async fn check_turn_start(
+    pub(super) fn check_no_turn(&self, machine: &TurnMachine) -> Result<(), ActionRejection> {
+        let is_free = self.session.chat.active_turn.is_none() && machine.can_accept_turn();
+        if is_free { Ok(()) } else { Err(ActionRejection::TurnActive) }
+    }
+
+    pub(super) fn check_turn_start(
         &self,
         dispatch: &Dispatch,
         action: &ChatTurnStartedAction,
         machine: &TurnMachine,
     ) -> Result<(), ActionRejection> {
-        if self.session.chat.active_turn.is_some() || !machine.can_accept_turn() {
-            return Err(ActionRejection::TurnActive);
-        }
-        if action.turn_id.is_empty() || self.is_turn_id_used(&action.turn_id).await? {
+        self.check_no_turn(machine)?;
+        if action.turn_id.is_empty() || self.session.has_turn(&action.turn_id) || dispatch.facts.is_turn_stored()? {
             return Err(ActionRejection::InvalidTurnId);
         }
         check_message(&action.message, dispatch)?;
@@ -154,15 +160,6 @@ impl SessionContext {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether a turn of the session has this id, in memory or in the store.
-    async fn is_turn_id_used(&self, turn: &str) -> Result<bool, ActionRejection> {
-        if self.session.has_turn(turn) || !self.session.has_evicted_turns() {
-            return Ok(self.session.has_turn(turn));
-        }
-        let found = self.host.store.find_turn(&self.session.uri, turn).await;
-        Ok(found?.is_some())
     }
 
     /// Checks the form of a message for the queue, or for the running turn.

@@ -1,14 +1,14 @@
 //! What a component's step requires of another component. The actor's loop routes these effects.
 
-use hostler_driver::{AgentRequestId, Answer, DriverEvent, ResumeToken, StderrTail, SubAgentEvent, SubAgentId};
+use hostler_driver::{AgentRequestId, DriverEvent, ResumeToken, SubAgentEvent, SubAgentId};
 use tokio::sync::oneshot;
 
+use super::agent::AgentEvent;
 use super::answers::FolderAnswer;
 use super::background_work::BackgroundEvent;
-use super::folder_trust::{FolderEvent, FolderSetup};
+use super::folder_trust::FolderEvent;
 use super::image_removal::{ImageRemovalEvent, ImageRemovalResult};
 use super::pending_messages::MessageEvent;
-use super::permission_mode::ModeEvent;
 use crate::sessions::action_mapper::TurnErrorDetails;
 use crate::sessions::session::Dispatch;
 use crate::sessions::turn::TurnInput;
@@ -29,44 +29,18 @@ pub(super) enum SessionEffect {
     UpdateSummaries,
 
     // ── The agent ──
-    /// The process has ended by itself.
-    AgentExited { status: String, stderr: StderrTail },
-    /// The model answers the turn's message.
-    MarkDelivered,
+    /// Pass an event to the agent's connection.
+    Agent(AgentEvent),
     /// The agent reports a resume token.
     ResumeToken(ResumeToken),
-    /// Answer a request of the agent.
-    AnswerAgent(AgentRequestId, Answer),
-    /// The live agent has this permission mode.
-    SetAgentMode(&'static str),
-    /// Pass an event to the changes of the permission mode.
-    Modes(ModeEvent<Box<Dispatch>>),
     /// Store a client's change of the permission mode.
     AcceptModeChange(Box<Dispatch>),
     /// Pass an event to the image removal.
     ImageRemoval(ImageRemovalEvent<oneshot::Sender<ImageRemovalResult>>),
-
-    // ── Opening the agent and sending prompts ──
     /// Pass an event to the folder's trust, with the attempt to open an agent that it belongs to.
     Folder(u64, FolderEvent),
     /// Apply a person's answer about the folder.
     DecideFolder(FolderAnswer),
-    /// Assess the folder before the agent is opened.
-    AssessBeforeOpening,
-    /// Start the agent.
-    StartAgent(FolderSetup),
-    /// Do not prewarm an agent.
-    AbandonPrewarm,
-    /// Opening waits for a person's decision about the folder.
-    AwaitTrustDecision,
-    /// Restart opening, if it waits, with the folder configuration that applies now.
-    RestartOpening,
-    /// Opening was cancelled; no process exists.
-    FinishClosing,
-    /// Write the turn's prompt.
-    SendPrompt(String),
-    /// The turn's prompt is not written, because the turn has ended.
-    DropPrompt(String),
 
     // ── Requests, background work and sub-agents ──
     /// Display a request of the agent.

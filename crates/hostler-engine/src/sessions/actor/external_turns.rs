@@ -25,7 +25,7 @@ use crate::sessions::action_mapper::activity_action;
 use crate::sessions::record::{ExternalTurn, SessionRecord};
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Dispatch;
-use crate::sessions::turn::{AgentPhase, TurnInput, TurnPhase};
+use crate::sessions::turn::AgentPhase;
 
 /// Maximum time that a message waits for a sync; later changes arrive as actions.
 const SYNC_DEADLINE: Duration = Duration::from_secs(3);
@@ -58,8 +58,6 @@ pub(super) struct SyncedTranscript {
     deadline: Option<AbortHandle>,
     /// Whether the queue has waited for the sync.
     is_queue_released: bool,
-    /// Whether the conversation has continued without the agent.
-    pub(super) agent_is_stale: bool,
     /// Whether the last delivered prompt was in the transcript at the last sync.
     pub(super) delivered_prompt: DeliveredPrompt,
 }
@@ -79,7 +77,7 @@ impl SessionActor {
     /// The transcript store and the id of the session's conversation, if there is a transcript.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
         let token = self.ctx.session.resume_token.as_ref().filter(|_| self.ctx.session.is_stored)?;
-        let transcript_store = self.ctx.host.drivers.get(&self.ctx.session.session.provider)?.transcript_store()?;
+        let transcript_store = self.ctx.host.agents.driver(&self.ctx.session.session.provider)?.transcript_store()?;
         let conversation = transcript_store.conversation_id(token).unwrap_or(self.ctx.session.conversation);
         Some((transcript_store, conversation))
     }
@@ -179,7 +177,7 @@ impl SessionActor {
             && let Some(at) = held.iter().position(|held| starts_turn(held, &cancelled.turn_id))
             && let Some(start) = held.remove(at)
         {
-            self.ctx.host.reject(start, ActionRejection::CancelledBeforeStart).await;
+            self.ctx.host.publication.reject(start, ActionRejection::CancelledBeforeStart).await;
             return Some(dispatch);
         }
         if is_needed {
@@ -206,14 +204,6 @@ impl SessionActor {
         }
         self.sync_transcript(SyncEvent::QueueHeld).await;
         false
-    }
-
-    /// Closes an agent that does not know external turns, once it is idle.
-    pub(super) async fn retire_stale_agent(&mut self) {
-        let waits = matches!(self.machine.agent_phase(), AgentPhase::Idle | AgentPhase::Opening);
-        if self.external.agent_is_stale && waits && *self.machine.turn_phase() == TurnPhase::None {
-            self.perform(vec![SessionEffect::Turn(TurnInput::RetireAgent)]).await;
-        }
     }
 
     // ── External turns ────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,7 +234,7 @@ impl SessionActor {
                 self.show_external_activity(false).await;
             }
             // The agent remembers another conversation.
-            self.external.agent_is_stale |= turns.iter().any(|turn| turn.kind != NewTurnKind::Abandoned)
+            self.agent.is_stale |= turns.iter().any(|turn| turn.kind != NewTurnKind::Abandoned)
                 && self.machine.agent_phase() != AgentPhase::Absent;
             let known = self.ctx.session.hostler_meta(ABANDONED_TURNS_KEY).and_then(Value::as_array);
             let is_new = |id: &String| {
@@ -314,7 +304,7 @@ impl SessionActor {
                 self.ctx.session.last_external_turn = Some(ExternalTurn { turn: entry.id, length: entry.record_count });
             }
         }
-        self.ctx.host.sub_agent_chats_started.send_modify(|started| *started += 1);
+        self.ctx.host.catalog.notify_sub_agent_chat_started();
         true
     }
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::SessionInput;
-use super::agent::{AgentState, AgentTaskEvent, SessionAgent};
+use super::agent::{AgentEvent, AgentState, AgentTaskEvent, SessionAgent};
 use super::agent_requests::{input_needed_removed, input_request_id};
 use super::answers::{FolderAnswer, UNATTENDED_AUDIT_NAME};
 use super::context::SessionContext;
@@ -63,21 +63,23 @@ impl FolderTrust {
             live_configuration: agent.folder_configuration(),
             published: ctx.session.hostler_meta(TRUST_META_KEY),
             asked: requests.folder_question().map(|(_, asked)| asked),
-            trust_version: ctx.host.permissions.trust.version(),
+            trust_version: ctx.host.permissions.trust().version(),
         };
         let mut next = Vec::new();
         for effect in self.on(event, context) {
             match effect {
                 FolderEffect::Publish(trust) => ctx.publish_session_meta(TRUST_META_KEY, trust).await,
-                FolderEffect::Assess(AssessmentPurpose::OpenAgent) => next.push(SessionEffect::AssessBeforeOpening),
+                FolderEffect::Assess(AssessmentPurpose::OpenAgent) => {
+                    next.push(SessionEffect::Agent(AgentEvent::AssessFolder))
+                }
                 FolderEffect::Assess(purpose) => assess_folder(purpose, agent.attempt, CancellationToken::new(), ctx),
-                FolderEffect::StartAgent(folder) => next.push(SessionEffect::StartAgent(folder)),
-                FolderEffect::AbandonPrewarm => next.push(SessionEffect::AbandonPrewarm),
+                FolderEffect::StartAgent(folder) => next.push(SessionEffect::Agent(AgentEvent::Start(folder))),
+                FolderEffect::AbandonPrewarm => next.push(SessionEffect::Agent(AgentEvent::AbandonPrewarm)),
                 FolderEffect::Ask(assessment) => next.extend(self.ask(assessment, requests, ctx).await),
-                FolderEffect::FinishClosing => next.push(SessionEffect::FinishClosing),
-                FolderEffect::SendPrompt(turn) => next.push(SessionEffect::SendPrompt(turn)),
+                FolderEffect::FinishClosing => next.push(SessionEffect::Agent(AgentEvent::FinishClosing)),
+                FolderEffect::SendPrompt(turn) => next.push(SessionEffect::Agent(AgentEvent::SendPrompt(turn))),
                 FolderEffect::Reopen(turn) => next.push(SessionEffect::Turn(TurnInput::Reopen(turn))),
-                FolderEffect::DropPrompt(turn) => next.push(SessionEffect::DropPrompt(turn)),
+                FolderEffect::DropPrompt(turn) => next.push(SessionEffect::Agent(AgentEvent::DropPrompt(turn))),
                 FolderEffect::WithdrawQuestion(state) => next.extend(withdraw_question(state, requests, ctx).await),
             }
         }
@@ -98,10 +100,10 @@ impl FolderTrust {
         let request_id = AgentRequestId(format!("folder-{}", Uuid::new_v4()));
         let form = InputForm::for_folder(assessment);
         if requests.display_form(PendingInput { request_id, call_id: None, form }, ctx).await {
-            return vec![SessionEffect::AwaitTrustDecision];
+            return vec![SessionEffect::Agent(AgentEvent::AwaitTrustDecision)];
         }
         self.skip_question();
-        vec![SessionEffect::AwaitTrustDecision, SessionEffect::RestartOpening]
+        vec![SessionEffect::Agent(AgentEvent::AwaitTrustDecision), SessionEffect::Agent(AgentEvent::RestartOpening)]
     }
 
     /// Handles an answer, or that the question was skipped. A decision is stored on a blocking thread, if the folder has
@@ -149,7 +151,7 @@ impl FolderTrust {
             Ok(false) => {
                 requests.withdraw_question(&request, ctx).await;
                 reject(answer, ActionRejection::FolderChanged, ctx).await;
-                vec![SessionEffect::RestartOpening]
+                vec![SessionEffect::Agent(AgentEvent::RestartOpening)]
             }
             Err(error) => reject(answer, error.into(), ctx).await,
         }
@@ -186,7 +188,7 @@ impl FolderTrust {
         }
         requests.remove_input(&request.to_string());
         ctx.update_summaries().await;
-        vec![SessionEffect::RestartOpening]
+        vec![SessionEffect::Agent(AgentEvent::RestartOpening)]
     }
 }
 
@@ -234,7 +236,7 @@ fn assess_folder(purpose: AssessmentPurpose, attempt: u64, cancelled: Cancellati
     let directory = ctx.session.working_directory().unwrap_or_default();
     ctx.tasks.spawn(async move {
         // Read before the assessment, so that a decision that is made meanwhile is noticed.
-        let version = host.permissions.trust.version();
+        let version = host.permissions.trust().version();
         let assessed = async {
             let assessed = host.assess_folder_for_session(&provider, directory).await;
             assessed.inspect_err(|error| tracing::info!(%error, "failed to assess a folder; its configuration is ignored")).ok()
@@ -257,12 +259,12 @@ async fn withdraw_question(
     let entry = audit_entry("host", &request, asked, "withdrawn", format!("decided elsewhere: {state}"), ctx);
     ctx.write_audit(vec![entry]).await;
     requests.withdraw_question(&request, ctx).await;
-    Some(SessionEffect::RestartOpening)
+    Some(SessionEffect::Agent(AgentEvent::RestartOpening))
 }
 
 async fn reject(answer: FolderAnswer, rejection: ActionRejection, ctx: &SessionContext) -> Vec<SessionEffect> {
     match answer.dispatch {
-        Some(dispatch) => ctx.host.reject(*dispatch, rejection).await,
+        Some(dispatch) => ctx.host.publication.reject(*dispatch, rejection).await,
         None => {
             tracing::warn!(session = &*ctx.session.uri, error = %rejection, "failed to skip the question about a folder")
         }

@@ -8,7 +8,8 @@ use hostler_driver::{ImageSelection, RemoveImagesError};
 use tokio::sync::oneshot;
 
 use super::SessionInput;
-use super::agent::AgentTaskEvent;
+use super::agent::{AgentTaskEvent, SessionAgent};
+use super::background_work::BackgroundTasks;
 use super::context::SessionContext;
 use super::effect::SessionEffect;
 use super::session_change::SessionChange;
@@ -68,6 +69,12 @@ pub(super) struct ImageRemovalFacts<'a> {
     pub(super) has_background_work: bool,
     /// Whether a process of the agent may still exist.
     pub(super) has_process: bool,
+}
+
+impl<'a> ImageRemovalFacts<'a> {
+    pub(super) fn new(machine: &'a TurnMachine, agent: &SessionAgent, background_tasks: &BackgroundTasks) -> Self {
+        Self { machine, has_background_work: !background_tasks.is_empty(), has_process: agent.has_process() }
+    }
 }
 
 /// An event of the image removal. `R` is the requester, opaque here.
@@ -197,7 +204,7 @@ impl ImageRemoval<oneshot::Sender<ImageRemovalResult>> {
                     SessionEffect::ImageRemoval(ImageRemovalEvent::AgentBlocked),
                 ]),
                 ImageRemovalEffect::Remove(images) => {
-                    let driver = ctx.host.drivers.get(&ctx.session.session.provider);
+                    let driver = ctx.host.agents.driver(&ctx.session.session.provider);
                     let changing = match (driver, &ctx.session.resume_token) {
                         (Some(driver), Some(token)) => driver.remove_images(token, images),
                         _ => Box::pin(std::future::ready(Err(RemoveImagesError::Missing))),

@@ -15,12 +15,12 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
 
 use super::turn_lifecycle::STORE_RETRY_DELAY;
 use super::{SessionActor, SessionInput, build_catalog_put};
+use crate::EngineError;
 use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
 use crate::host::Host;
 use crate::sessions::session::{Session, clone_without_turns};
 use crate::sessions::sub_agent_chat;
 use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
-use crate::{EngineError, uri};
 
 /// Maximum delay between two attempts to read an unreadable transcript.
 const MAX_IMPORT_RETRY_DELAY: Duration = Duration::from_secs(10 * 60);
@@ -58,12 +58,12 @@ pub(super) async fn import_session(
         .snapshot(session.snapshot_row()?)
         .after_publish(move |_| {
             if let Some(notice) = catalogue_host.update_list_entry(session_uri, line) {
-                catalogue_host.broadcaster.notify(uri::ROOT_CHANNEL_URI, notice);
+                catalogue_host.publication.notify(notice);
             }
         });
-    host.store.sequencer().commit(batch).await?;
-    host.resources.session_directories.set(uri, session.session.working_directories.as_deref().unwrap_or_default());
-    host.sessions().conversation_owners.insert(session.conversation, Some(Arc::clone(uri)));
+    host.publication.commit(batch).await?;
+    host.resources.set_session_directories(uri, session.session.working_directories.as_deref().unwrap_or_default());
+    host.catalog.sessions().set_conversation_owner(session.conversation, Some(Arc::clone(uri)));
     session.is_stored = true;
     session.mark_turns_submitted();
     session.mark_turns_committed();
@@ -73,11 +73,11 @@ pub(super) async fn import_session(
 impl SessionActor {
     /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
     pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
-        self.ctx.host.unimported_turns.set_missing(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
+        self.ctx.host.external.set_unimported(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
         if self.ctx.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
             return;
         }
-        let transcript_store = self.ctx.host.transcript_store(&self.ctx.session.session.provider);
+        let transcript_store = self.ctx.host.agents.transcript_store(&self.ctx.session.session.provider);
         let empty = Session {
             unimported_turns: self.ctx.session.unimported_turns,
             import_cursor: self.ctx.session.import_cursor,
@@ -129,7 +129,7 @@ impl SessionActor {
                     self.ctx.session = session;
                     self.ctx.session.mark_turns_committed();
                     self.importer.failed_attempts = 0;
-                    self.ctx.host.search_indexer.mark_changed(&self.ctx.session.uri);
+                    self.ctx.host.catalog.mark_changed(&self.ctx.session.uri);
                     return self.import_older_turns(batch.transcript);
                 }
                 Err(error) => error.into(),
@@ -137,7 +137,7 @@ impl SessionActor {
             Err(error) => EngineError::ImportIncomplete(error),
         };
         tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to import older turns; retrying");
-        self.ctx.host.unimported_turns.fail(&self.ctx.session.chat_uri, error);
+        self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, error);
         if self.importer.retry_scheduled {
             return;
         }
@@ -206,7 +206,7 @@ impl SessionActor {
         session.mark_turns_submitted();
         let batch =
             self.ctx.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
-        self.ctx.host.store.sequencer().commit(batch).await?;
+        self.ctx.host.publication.commit(batch).await?;
         Ok(session)
     }
 }

@@ -122,7 +122,7 @@ impl LocalCommands {
         self.0.push(LocalCommandRun { turn: turn.to_owned(), cancel: stop.clone() });
         let (host, turn) = (Arc::clone(&ctx.host), turn.to_owned());
         ctx.tasks.spawn(async move {
-            let (printer, state) = match host.command_runner.start(spec).await {
+            let (printer, state) = match host.terminals.command_runner().start(spec).await {
                 Ok(running) => {
                     (host.open_tool_call_terminal(claim, &line, &directory).await, LocalCommandState::Running(running))
                 }

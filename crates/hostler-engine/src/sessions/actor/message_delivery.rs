@@ -80,6 +80,20 @@ impl PendingMessages {
         Ok(next)
     }
 
+    /// Does the same for an event of the agent: a failure is logged.
+    pub(super) async fn step_agent_event(
+        &mut self,
+        event: MessageEvent,
+        ctx: &mut SessionContext,
+        machine: &TurnMachine,
+        agent: &SessionAgent,
+    ) -> Vec<SessionEffect> {
+        self.step(event, ctx, machine, agent).await.unwrap_or_else(|error| {
+            tracing::error!(session = &*ctx.session.uri, %error, "failed to store a change of the steering message");
+            Vec::new()
+        })
+    }
+
     /// Passes the steer to the driver, if a running turn can be steered.
     pub(super) fn deliver_steering(&mut self, ctx: &mut SessionContext, machine: &TurnMachine, agent: &SessionAgent) {
         let deliver = MessageEvent::DeliverSteering;
@@ -131,7 +145,7 @@ fn load_steering(
 impl SessionContext {
     /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     pub(super) fn mint_prompt_id(&self) -> Uuid {
-        self.host.prompt_ids.mint(self.session.conversation)
+        self.host.external.mint_prompt_id(self.session.conversation)
     }
 
     /// Publishes whether the queue waits for a person, if that has changed.

@@ -1,22 +1,24 @@
 //! The session's actor: the single writer of a session.
 //!
-//! One loop, one [`SessionInput`], one `match`. It checks preconditions at the moment of reducing, passes events to its
-//! components and carries out their effects. It knows nothing of connections, JSON-RPC or protocol versions.
+//! One loop that passes inputs to components and routes the effects between them. It knows no connections, JSON-RPC or
+//! protocol versions.
 //!
-//! | component | decides | effects are carried out in |
+//! | component | decides | in |
 //! |---|---|---|
-//! | `turn::TurnMachine` | turns and the agent's process | `turn_lifecycle` |
+//! | `turn::TurnMachine` | turns and the agent's process | `turn_lifecycle`, `turn_end`, `turn_resume` |
 //! | [`PendingMessages`] | queue and steering slot | `message_delivery` |
-//! | [`ModeChanges`] | changes of the permission mode | `agent_settings` |
+//! | [`SessionAgent`] | the agent's connection, with idle timer and permission mode | `agent`, `agent_*` |
 //! | [`FolderTrust`] | trust in the folder | `folder_assessment` |
-//! | [`BackgroundTasks`] | background work after a stop | `background_tasks` |
-//! | `IdleTimer` of [`SessionAgent`] | when an unused agent closes | `agent` |
-//! | [`ImageRemoval`] | when the transcript may be changed | `agent` |
+//! | [`PendingRequests`] | the agent's requests and their answers | `agent_requests`, `answers` |
+//! | [`BackgroundTasks`], [`SubAgents`] | work beside the turn | `background_tasks`, `sub_agents`, `sub_agent_ends` |
+//! | [`LocalCommands`] | commands that the host runs itself | `local_turns` |
+//! | [`ImageRemoval`] | when the transcript may be changed | `image_removal` |
 //! | [`BudgetView`] | display of usage and limits | `budget_view` |
 //! | `external_sync::ExternalSync` | when the transcript is synced, and what waits for it | `external_turns` |
 //!
 //! A component owns its state and gets what it reads as a parameter. What it decides has no clock, I/O, channel or host.
-//! What all of them share (state, publication, gate, tasks, the running turn) is in [`SessionContext`].
+//! It publishes through the [`SessionContext`], which all share (state, gate, tasks, the running turn), and returns a
+//! [`SessionEffect`] for each other component.
 
 mod agent;
 mod agent_events;
@@ -52,21 +54,21 @@ mod session_handle;
 mod sub_agent_ends;
 mod sub_agents;
 mod transcript_metadata;
-mod turn_failure;
+mod turn_end;
 mod turn_lifecycle;
 mod turn_resume;
 mod unload;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ahp_types::StateAction;
-use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use futures::StreamExt as _;
 use hostler_driver::{CloseMode, DriverEvent, Transcript};
 use tokio::sync::{mpsc, oneshot};
 
-use self::agent::{AgentState, SessionAgent};
+use self::agent::SessionAgent;
 use self::agent_events::{MAX_MERGED_EVENTS, route_event};
 pub use self::background_tasks::BackgroundOutput;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
@@ -88,6 +90,7 @@ use self::local_turns::LocalCommands;
 use self::pending_messages::{MessageEvent, PendingMessages};
 pub(crate) use self::session_handle::{SessionHandle, SessionSource};
 use self::sub_agents::SubAgents;
+use self::turn_end::TurnEnd;
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposedSession};
 use crate::clients::completion::CompletionContext;
@@ -101,14 +104,20 @@ use crate::sessions::turn::{AgentPhase, TurnEffect, TurnEndReason, TurnInput, Tu
 /// How often a stopping session tries to store the end of its turn.
 const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
 
-async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::Receiver<SessionInput>) {
+async fn run_session(
+    host: Arc<Host>,
+    origin: SessionSource,
+    mut inputs: mpsc::Receiver<SessionInput>,
+    has_stored_turns: Arc<AtomicBool>,
+) {
     let (session, transcript) = match origin.open(&host).await {
         Ok(opened) => opened,
         Err(error) => return unload::unload_unopened(&host, inputs, origin, &error).await,
     };
+    has_stored_turns.store(session.has_evicted_turns(), Ordering::Release);
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
-    let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
+    let mut budget_changes = host.agents.gateway().budget_changes(&session.uri).fuse();
     let mut actor = SessionActor::new(host, session);
     if !matches!(origin, SessionSource::Provisional(_)) {
         actor.restore(transcript.clone()).await;
@@ -160,7 +169,8 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
                 actor.perform(effects).await;
             }
         }
-        actor.retire_stale_agent().await;
+        let effects = actor.agent.retire_if_stale(&actor.machine);
+        actor.perform(effects).await;
         let now = actor.ctx.host.clock.monotonic();
         let is_busy = actor.machine.agent_phase() == AgentPhase::Busy;
         let effects = actor.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
@@ -168,28 +178,20 @@ async fn run_session(host: Arc<Host>, origin: SessionSource, mut inputs: mpsc::R
         calm.record_input(actor.has_agent(), &actor.ctx);
     }
     // Readers that wait for missing turns need not wait any longer.
-    actor.ctx.host.unimported_turns.set_missing(&actor.ctx.session.chat_uri, 0);
+    actor.ctx.host.external.set_unimported(&actor.ctx.session.chat_uri, 0);
 }
 
 pub(super) struct SessionActor {
     ctx: SessionContext,
     machine: TurnMachine,
     agent: SessionAgent,
-    /// Requests that wait for a person.
     pending_requests: PendingRequests,
-    /// The agent's background work, and the question about it after a turn was stopped.
     background_tasks: BackgroundTasks,
-    /// The running sub-agents.
     sub_agents: SubAgents,
-    /// Trust in the session's folder.
     folder_trust: FolderTrust,
-    /// The queue and the steering slot.
     pending_messages: PendingMessages,
-    /// The removal of images from the transcript.
     image_removal: ImageRemoval<oneshot::Sender<ImageRemovalResult>>,
-    /// The sync with turns of other processes.
     external: SyncedTranscript,
-    /// The import of older turns.
     importer: Importer,
     local_commands: LocalCommands,
     budget_view: BudgetView,
@@ -220,7 +222,7 @@ impl SessionActor {
         self.ctx.summary.published = Some(self.ctx.session.summary());
         self.perform(vec![SessionEffect::Background(BackgroundEvent::AgentEnded)]).await;
         self.sub_agents.end_interrupted(&mut self.ctx).await;
-        self.end_interrupted_turn().await;
+        self.turn_end().end_interrupted().await;
         self.sync_on_open(transcript).await;
         self.ctx.publish_queue_paused(self.machine.is_queue_paused()).await;
         self.ctx.start_reconnect_timeouts().await;
@@ -229,6 +231,7 @@ impl SessionActor {
     // ── Inputs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async fn handle_input(&mut self, input: SessionInput) -> Vec<SessionEffect> {
+        let Self { ctx, machine, agent, pending_requests, background_tasks, sub_agents, .. } = self;
         match input {
             SessionInput::Dispatch(dispatch) => {
                 if let Some(dispatch) = self.hold_for_sync(*dispatch).await {
@@ -242,72 +245,61 @@ impl SessionActor {
                     return self.agent.prewarm(&self.machine, &self.ctx);
                 }
             }
-            SessionInput::HasChannel(channel, reply) => drop(reply.send(self.ctx.session.has_channel(&channel))),
+            SessionInput::HasChannel(channel, reply) => drop(reply.send(ctx.session.has_channel(&channel))),
             SessionInput::ViewChat(channel, reply) => {
                 self.resume_import();
                 let _ = reply.send(self.ctx.view_chat(&channel));
             }
             SessionInput::CompletionContext(channel, reply) => {
-                drop(reply.send(CompletionContext::new(&self.ctx.session, &channel)));
+                drop(reply.send(CompletionContext::new(&ctx.session, &channel)));
             }
-            SessionInput::PublishSummary => self.ctx.publish_summary().await,
-            SessionInput::ClientReconnectTimeout(client) => self.ctx.handle_reconnect_timeout(client).await,
-            SessionInput::ClientLeft(client) => self.ctx.remove_active_client(client).await,
+            SessionInput::PublishSummary => ctx.publish_summary().await,
+            SessionInput::ClientReconnectTimeout(client) => ctx.handle_reconnect_timeout(client).await,
+            SessionInput::ClientLeft(client) => ctx.remove_active_client(client).await,
             SessionInput::AgentEvent(event) => self.handle_agent_events(event).await,
-            SessionInput::AgentTask(event) => {
-                return self.agent.finish_task(event, &self.machine, &mut self.ctx).await;
-            }
+            SessionInput::AgentTask(event) => return agent.finish_task(event, machine, ctx).await,
             SessionInput::IdleTimer(event) => return self.step_idle_timer(event).await,
-            SessionInput::GateDecided(entry) => self.ctx.write_gate_decisions(entry).await,
+            SessionInput::GateDecided(entry) => ctx.write_gate_decisions(entry).await,
             SessionInput::RulesChanged => return vec![SessionEffect::ReevaluateCalls],
-            SessionInput::TrustChanged => {
-                return vec![SessionEffect::Folder(self.agent.attempt, FolderEvent::TrustChanged)];
-            }
+            SessionInput::TrustChanged => return vec![SessionEffect::Folder(agent.attempt, FolderEvent::TrustChanged)],
             SessionInput::RequestPrepared(prepared) => {
-                return self.pending_requests.display_prepared(*prepared, &mut self.sub_agents, &mut self.ctx).await;
+                return pending_requests.display_prepared(*prepared, sub_agents, ctx).await;
             }
             SessionInput::RequestTimedOut(request) => {
-                let config = self.agent.pending_config_values(&self.ctx.session);
-                let Self { pending_requests, sub_agents, ctx, .. } = self;
+                let config = agent.pending_config_values(&ctx.session);
                 return pending_requests.answer_unattended(&request, &config, sub_agents, ctx).await;
             }
             SessionInput::AnswerRulesStored(stored) => {
-                return self.pending_requests.apply_stored_answer(*stored, &mut self.sub_agents, &mut self.ctx).await;
+                return pending_requests.apply_stored_answer(*stored, sub_agents, ctx).await;
             }
             SessionInput::FolderDecisionStored(stored) => {
-                return self.folder_trust.apply_stored(*stored, &mut self.pending_requests, &mut self.ctx).await;
+                return self.folder_trust.apply_stored(*stored, pending_requests, ctx).await;
             }
-            SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, &mut self.ctx).await,
-            SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, &mut self.ctx).await,
+            SessionInput::BudgetChanged => self.budget_view.step(BudgetEvent::Changed, ctx).await,
+            SessionInput::PublishBudget => self.budget_view.step(BudgetEvent::PublishDue, ctx).await,
             SessionInput::RetryQueue => return vec![SessionEffect::QueueChanged { resume: false }],
             SessionInput::RetryTurnEnd(turn, end) => {
-                if matches!(self.machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn) {
+                if matches!(machine.turn_phase(), TurnPhase::Ending(ending) if *ending == turn) {
                     return self.end_turn(turn, end).await;
                 }
             }
-            SessionInput::RetrySubAgentEnds => self.sub_agents.retry_ends(&mut self.ctx).await,
-            SessionInput::StopBackgroundTask(id, reply) => {
-                self.background_tasks.stop_task(id, &self.agent, &self.ctx, reply);
-            }
-            SessionInput::ReadBackgroundOutput(id, reply) => {
-                self.background_tasks.read_output(id, &self.agent, &self.ctx, reply);
-            }
+            SessionInput::RetrySubAgentEnds => sub_agents.retry_ends(ctx).await,
+            SessionInput::StopBackgroundTask(id, reply) => background_tasks.stop_task(id, agent, ctx, reply),
+            SessionInput::ReadBackgroundOutput(id, reply) => background_tasks.read_output(id, agent, ctx, reply),
             SessionInput::RemoveImages(images, requester) => {
                 return vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Requested { images, requester })];
             }
-            SessionInput::LocalCommand(event) => {
-                return self.local_commands.step(event, &self.machine, &mut self.ctx).await;
-            }
+            SessionInput::LocalCommand(event) => return self.local_commands.step(event, machine, ctx).await,
             SessionInput::Sync(event) => self.step_sync(*event).await,
             SessionInput::SyncPassed(pass) => self.handle_sync_passed(*pass).await,
             SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
             SessionInput::RetryImport => self.retry_import(),
             SessionInput::TranscriptChanged(record) => self.handle_transcript_changed(*record).await,
             SessionInput::SetTag(tag, reply) => {
-                self.ctx.set_tag(tag).await;
+                ctx.set_tag(tag).await;
                 let _ = reply.send(Ok(()));
             }
-            SessionInput::GitBranchRead(branch) => self.ctx.publish_git_branch(branch).await,
+            SessionInput::GitBranchRead(branch) => ctx.publish_git_branch(branch).await,
             // The loop ends with these.
             SessionInput::Dispose(_) | SessionInput::Shutdown(_) => {}
         }
@@ -327,10 +319,7 @@ impl SessionActor {
                     self.perform(effects).await;
                 }
                 Err(event) => {
-                    let finished = match &event {
-                        DriverEvent::ToolFinished { id, .. } if self.pending_requests.has_call(id) => Some(id.clone()),
-                        _ => None,
-                    };
+                    let finished = self.pending_requests.finished_call(&event);
                     if self.machine.is_output_visible()
                         && let Some(mapper) = self.ctx.turn.mapper.as_mut()
                     {
@@ -358,15 +347,13 @@ impl SessionActor {
 
     async fn handle_dispatch(&mut self, dispatch: Dispatch) -> Vec<SessionEffect> {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
-        if self.ctx.host.answer_repeated_dispatch(&dispatch)
-            || self.pending_requests.is_storing_answer(&dispatch.origin())
-        {
+        if self.ctx.host.answer_repeated_dispatch(&dispatch) {
             return Vec::new();
         }
         match self.route_dispatch(&dispatch).await {
             Ok(effects) => effects,
             Err(rejection) => {
-                self.ctx.host.reject(dispatch, rejection).await;
+                self.ctx.host.publication.reject(dispatch, rejection).await;
                 Vec::new()
             }
         }
@@ -384,16 +371,29 @@ impl SessionActor {
                 sub_agents.cancel(dispatch, action.clone(), background_tasks, ctx).await
             }
             _ if is_sub_agent => ctx.handle_sub_agent_action(dispatch).await.map(|()| Vec::new()),
-            StateAction::ChatTurnStarted(action) if is_chat => self.start_turn(dispatch, action.clone()).await,
-            StateAction::ChatTurnCancelled(action) if is_chat => self.cancel_turn(dispatch, action.clone()).await,
+            StateAction::ChatTurnStarted(action) if is_chat => {
+                ctx.check_turn_start(dispatch, action, &self.machine)?;
+                self.check_not_active_elsewhere()?;
+                self.ctx.begin_client_turn(dispatch, action.clone()).await?;
+                let accepted = self.accepted_input(action.turn_id.clone(), &action.message.text);
+                Ok(vec![SessionEffect::Turn(accepted), SessionEffect::QueueChanged { resume: false }])
+            }
+            StateAction::ChatTurnCancelled(action) if is_chat => {
+                self.turn_end().cancel(dispatch, action.clone()).await?;
+                self.clear_turn().await;
+                self.ctx.finish_cancelled_turn().await;
+                Ok(vec![
+                    SessionEffect::Turn(TurnInput::Cancelled(action.turn_id.clone())),
+                    SessionEffect::Background(BackgroundEvent::TurnStopped),
+                    SessionEffect::QueueChanged { resume: false },
+                ])
+            }
             StateAction::ChatTurnResume(action) if is_chat => {
-                if ctx.session.chat.active_turn.is_some() || !self.machine.can_accept_turn() {
-                    return Err(ActionRejection::TurnActive);
-                }
+                ctx.check_no_turn(&self.machine)?;
                 self.check_not_active_elsewhere()?;
                 let delivered = (!self.agent.has_process()).then_some(self.external.delivered_prompt);
                 let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), delivered).await?;
-                let preparation = self.agent.preparation(self.external.agent_is_stale, &self.ctx);
+                let preparation = self.agent.preparation(&self.ctx);
                 Ok(vec![SessionEffect::Turn(TurnInput::Accepted { turn, preparation })])
             }
             StateAction::ChatPendingMessageSet(action) if is_chat => {
@@ -403,12 +403,10 @@ impl SessionActor {
                 self.step_messages(event).await
             }
             StateAction::ChatPendingMessageRemoved(action) if is_chat => {
-                let action = action.clone();
-                self.step_messages(MessageEvent::Removed { action, origin: dispatch.origin() }).await
+                self.step_messages(MessageEvent::Removed { action: action.clone(), origin: dispatch.origin() }).await
             }
             StateAction::ChatQueuedMessagesReordered(action) if is_chat => {
-                let action = action.clone();
-                self.step_messages(MessageEvent::Reordered { action, origin: dispatch.origin() }).await
+                self.step_messages(MessageEvent::Reordered { action: action.clone(), origin: dispatch.origin() }).await
             }
             StateAction::ChatInputAnswerChanged(action) if is_chat => {
                 pending_requests.change_draft(action.clone(), dispatch.origin(), ctx).await.map(|()| Vec::new())
@@ -432,52 +430,11 @@ impl SessionActor {
         }
     }
 
-    async fn start_turn(
-        &mut self,
-        dispatch: &Dispatch,
-        action: ChatTurnStartedAction,
-    ) -> Result<Vec<SessionEffect>, ActionRejection> {
-        self.ctx.check_turn_start(dispatch, &action, &self.machine).await?;
-        self.check_not_active_elsewhere()?;
-        let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
-        self.ctx.begin_client_turn(dispatch, action).await?;
-        let accepted = SessionEffect::Turn(self.accepted_input(turn, &text));
-        Ok(vec![accepted, SessionEffect::QueueChanged { resume: false }])
-    }
-
-    async fn cancel_turn(
-        &mut self,
-        dispatch: &Dispatch,
-        action: ChatTurnCancelledAction,
-    ) -> Result<Vec<SessionEffect>, ActionRejection> {
-        let turn = action.turn_id.clone();
-        turn_lifecycle::check_cancel(&self.machine, &turn)?;
-        let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
-        let change = self.ctx.cancel_turn_change(action, dispatch.origin(), &steering);
-        let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
-        let committed = self.ctx.commit(change).await;
-        self.pending_messages.deliver_steering(&mut self.ctx, &self.machine, &self.agent);
-        committed?;
-        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
-        self.clear_turn().await;
-        self.ctx.clear_activity().await;
-        self.ctx.update_summaries().await;
-        self.ctx.save_snapshot().await;
-        Ok(vec![
-            SessionEffect::Turn(TurnInput::Cancelled(turn)),
-            SessionEffect::Background(BackgroundEvent::TurnStopped),
-            SessionEffect::QueueChanged { resume: false },
-        ])
-    }
-
     /// The input for an accepted message: a turn of the agent, or a local turn.
     fn accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
         match self.ctx.host.local_command(text) {
             Some(_) => TurnInput::AcceptedLocal(turn),
-            None => {
-                let preparation = self.agent.preparation(self.external.agent_is_stale, &self.ctx);
-                TurnInput::Accepted { turn, preparation }
-            }
+            None => TurnInput::Accepted { turn, preparation: self.agent.preparation(&self.ctx) },
         }
     }
 
@@ -519,24 +476,15 @@ impl SessionActor {
                 return vec![SessionEffect::Turn(TurnInput::QueueChanged { head, resume })];
             }
             SessionEffect::PublishQueuePaused => ctx.publish_queue_paused(machine.is_queue_paused()).await,
-            SessionEffect::Messages(event) => match self.step_messages(event).await {
-                Ok(next) => return next,
-                Err(error) => {
-                    let session = &*self.ctx.session.uri;
-                    tracing::error!(session, %error, "failed to store a change of the steering message");
-                }
-            },
+            SessionEffect::Messages(event) => {
+                return self.pending_messages.step_agent_event(event, ctx, machine, agent).await;
+            }
             SessionEffect::UpdateSummaries => ctx.update_summaries().await,
-            SessionEffect::AgentExited { status, stderr } => return agent.finish_exit(&status, &stderr, ctx),
-            SessionEffect::MarkDelivered => agent.mark_delivered(machine, ctx).await,
+            SessionEffect::Agent(event) => return agent.step(event, machine, ctx).await,
             SessionEffect::ResumeToken(token) => ctx.update_resume_token(token).await,
-            SessionEffect::AnswerAgent(request, answer) => agent.answer(request, answer, ctx),
-            SessionEffect::SetAgentMode(mode) => agent.set_permission_mode(mode),
-            SessionEffect::Modes(event) => return agent.step_modes(event, ctx).await,
             SessionEffect::AcceptModeChange(dispatch) => return ctx.accept_mode_change(dispatch).await,
             SessionEffect::ImageRemoval(event) => {
-                let has_background_work = !background_tasks.is_empty();
-                let facts = ImageRemovalFacts { machine, has_background_work, has_process: agent.has_process() };
+                let facts = ImageRemovalFacts::new(machine, agent, background_tasks);
                 return self.image_removal.step(event, ctx, facts).await;
             }
             SessionEffect::Folder(attempt, event) => {
@@ -544,22 +492,6 @@ impl SessionActor {
                 return folder_trust.step(event, facts, pending_requests, ctx).await;
             }
             SessionEffect::DecideFolder(answer) => return folder_trust.answer(answer, pending_requests, ctx).await,
-            SessionEffect::AssessBeforeOpening => agent.assess_before_opening(ctx),
-            SessionEffect::StartAgent(folder) => agent.start(folder, machine, ctx).await,
-            SessionEffect::AbandonPrewarm => {
-                agent.state = AgentState::None;
-                return vec![SessionEffect::Turn(TurnInput::AgentOpenFailed(TurnErrorDetails::abandoned()))];
-            }
-            SessionEffect::AwaitTrustDecision => agent.await_trust_decision(ctx),
-            SessionEffect::RestartOpening => {
-                if let AgentState::Waiting { cancel } = &agent.state {
-                    cancel.cancel();
-                    self.open_agent().await;
-                }
-            }
-            SessionEffect::FinishClosing => return agent.finish_closing(),
-            SessionEffect::SendPrompt(turn) => agent.send_prompt(turn, ctx),
-            SessionEffect::DropPrompt(turn) => return agent.drop_prompt(turn, TurnErrorDetails::abandoned()),
             SessionEffect::DisplayRequest(request) => {
                 return pending_requests.display_request(request, machine.is_output_visible(), sub_agents, ctx).await;
             }
@@ -585,18 +517,14 @@ impl SessionActor {
 
     /// Carries out an effect of the turn machine.
     async fn carry_out_turn_effect(&mut self, effect: TurnEffect<TurnErrorDetails>) -> Vec<SessionEffect> {
-        let Self { ctx, agent, local_commands, .. } = self;
+        let Self { ctx, machine, agent, local_commands, .. } = self;
         match effect {
             TurnEffect::StartQueued(message) => return self.start_queued_turn(&message).await,
             TurnEffect::StartAgentTurn(reason) => return vec![SessionEffect::Turn(ctx.start_agent_turn(reason).await)],
             TurnEffect::NoteAgentWork(reason) => ctx.note_agent_work(reason).await,
-            TurnEffect::OpenAgent => self.open_agent().await,
+            TurnEffect::OpenAgent => agent.open(machine, ctx).await,
             TurnEffect::ApplySettings => agent.apply_settings(ctx),
-            TurnEffect::SendPrompt(turn) => match agent.use_prewarmed(ctx).await {
-                Ok(()) if agent.assess_before_prompt(&turn, ctx) => {}
-                Ok(()) => agent.send_prompt(turn, ctx),
-                Err(failure) => return vec![SessionEffect::Turn(TurnInput::AbortAndClose(failure))],
-            },
+            TurnEffect::SendPrompt(turn) => return agent.send_turn_prompt(turn, ctx).await,
             TurnEffect::RunLocal(turn) => return local_commands.run(turn, ctx).await,
             TurnEffect::StopLocal => local_commands.stop(),
             TurnEffect::PublishOutput | TurnEffect::DiscardOutput => {}
@@ -606,12 +534,6 @@ impl SessionActor {
             TurnEffect::EndTurn(turn, end) => return self.end_turn(turn, end).await,
         }
         Vec::new()
-    }
-
-    /// An agent that is opened now reads the current transcript.
-    async fn open_agent(&mut self) {
-        (self.external.agent_is_stale, self.agent.own_commands) = (false, 0);
-        self.agent.open(&self.machine, &mut self.ctx).await;
     }
 
     /// Starts a turn with the head of the queue. It waits until the transcript is synced and no other process runs a turn.
@@ -626,15 +548,9 @@ impl SessionActor {
         vec![SessionEffect::Turn(TurnInput::StartFailed)]
     }
 
-    /// Stores and publishes a turn's end. If the store fails, it is retried later.
+    /// Ends a turn. If the store fails, it is retried later.
     async fn end_turn(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> Vec<SessionEffect> {
-        let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
-        let change = self.ctx.end_turn_change(&turn, end.clone(), &steering);
-        self.pending_requests.withdraw_turn(&self.sub_agents, &mut self.ctx).await;
-        let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
-        if let Err(error) = self.ctx.commit(change).await {
-            tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store the end of a turn; retrying");
-            self.ctx.schedule_turn_end(turn, end);
+        if !self.turn_end().end(turn, end).await {
             return Vec::new();
         }
         self.clear_turn().await;
@@ -642,27 +558,17 @@ impl SessionActor {
         vec![SessionEffect::QueueChanged { resume: false }, SessionEffect::Turn(TurnInput::EndStored)]
     }
 
+    fn turn_end(&mut self) -> TurnEnd<'_> {
+        let Self { ctx, machine, agent, pending_messages: messages, pending_requests: requests, sub_agents, .. } = self;
+        TurnEnd { ctx, machine, agent, messages, requests, sub_agents }
+    }
+
     /// Clears the state of a turn whose end is stored.
     async fn clear_turn(&mut self) {
-        self.sub_agents.forget_foreground();
         self.ctx.turn.mapper = None;
         self.ctx.read_git_branch();
         self.sync_transcript(SyncEvent::TurnEnded).await;
         self.budget_view.step(BudgetEvent::TurnEnded, &mut self.ctx).await;
-    }
-
-    /// Ends a turn that was running when the host died.
-    async fn end_interrupted_turn(&mut self) {
-        if let Some(turn) = self.ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
-            let steering = self.pending_messages.end_turn(&self.ctx, &self.machine, &self.agent);
-            let change = self.ctx.interrupted_turn_change(turn, &steering);
-            let change = steering.add_actions_to(self.sub_agents.add_turn_end(&self.ctx.session, change));
-            if let Err(error) = self.ctx.commit(change).await {
-                tracing::error!(%error, "failed to end an interrupted turn");
-            }
-            self.ctx.announce_interrupted().await;
-        }
-        self.ctx.update_summaries().await;
     }
 
     // ── Unload and shutdown ───────────────────────────────────────────────────────────────────────────────────────
@@ -673,12 +579,14 @@ impl SessionActor {
 
     /// Whether the actor has neither work nor users.
     fn is_quiescent(&self) -> bool {
-        let is_idle = self.external.sync.is_idle()
+        self.ctx.is_quiescent()
+            && !self.has_agent()
+            && !self.agent.has_process()
+            && *self.machine.turn_phase() == TurnPhase::None
+            && self.external.sync.is_idle()
             && self.pending_requests.is_empty()
             && self.background_tasks.is_empty()
-            && self.local_commands.is_empty();
-        let is_working = self.has_agent() || self.agent.has_process() || *self.machine.turn_phase() != TurnPhase::None;
-        is_idle && !is_working && self.ctx.is_quiescent()
+            && self.local_commands.is_empty()
     }
 
     /// Ends the turn as cancelled, and the agent with its whole process tree.

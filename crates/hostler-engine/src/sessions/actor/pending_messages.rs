@@ -20,6 +20,7 @@ use hostler_store::Blob;
 
 use super::session_change::SessionChange;
 use crate::attachments::{attachment_label, has_blocks, message_attachments};
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper};
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::{Dispatch, Session};
 use crate::sessions::state::complete_queue_order;
@@ -111,6 +112,15 @@ pub(super) struct SteeringAtTurnEnd {
 }
 
 impl SteeringAtTurnEnd {
+    /// The notice as output of the turn.
+    pub(super) fn notice_in(&self, mapper: &mut ActionMapper) -> ActionBuffer {
+        let mut output = ActionBuffer::default();
+        if let Some(notice) = &self.notice {
+            mapper.add_notice(notice.clone(), &mut output);
+        }
+        output
+    }
+
     /// Adds the actions after the turn's end.
     pub(super) fn add_actions_to(self, change: SessionChange) -> SessionChange {
         self.actions_after_end.into_iter().fold(change, SessionChange::chat_action)

@@ -34,7 +34,7 @@ impl Presence {
 
 impl SessionContext {
     fn presence_of(&self, client: &str) -> Presence {
-        let away_since = self.host.broadcaster.clients.away_since(client);
+        let away_since = self.host.publication.clients().away_since(client);
         Presence::new(away_since, self.host.clock.monotonic(), self.host.settings.client_absence_timeout)
     }
 
@@ -43,7 +43,7 @@ impl SessionContext {
         let active = self.session.session.active_clients.iter();
         let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
         for client in clients {
-            self.host.broadcaster.clients.mark_participant(&client);
+            self.host.publication.clients().mark_participant(&client);
             match self.presence_of(&client) {
                 Presence::Connected => {}
                 Presence::Expired => self.remove_active_client(client).await,
@@ -64,7 +64,7 @@ impl SessionContext {
             Presence::Expired => self.remove_active_client(client).await,
             Presence::Away(_) => {}
             // The client may have been unknown before.
-            Presence::Connected => self.host.broadcaster.clients.mark_participant(&client),
+            Presence::Connected => self.host.publication.clients().mark_participant(&client),
         }
     }
 
@@ -93,7 +93,9 @@ impl SessionContext {
         let SubscribeRequest { channel, extent, subscriber, token, prepared, reply } = subscribe;
         let result = if let Some((chat, storage)) = self.session.chat_with_storage(&channel) {
             match self.host.chat_snapshot(chat, &storage.evicted, extent, &subscriber, prepared) {
-                Ok(shown) => self.host.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await,
+                Ok(shown) => {
+                    self.host.publication.deliver_chat_snapshot(channel.as_str().into(), shown, subscriber, token).await
+                }
                 Err((part, prepared)) => {
                     let _ = reply.send(Ok(SubscribeOutcome::ReadFirst(part, prepared)));
                     return false;
@@ -108,7 +110,7 @@ impl SessionContext {
                 let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
                 return false;
             };
-            self.host.deliver_snapshot(resource, state, subscriber, token).await
+            self.host.publication.deliver_snapshot(resource, state, subscriber, token).await
         };
         let is_subscribed = result.is_ok();
         let _ = reply.send(result.map(|()| SubscribeOutcome::Subscribed));

@@ -21,7 +21,6 @@ use crate::resources::git;
 use crate::sessions::budget::SessionBudgetLimits;
 use crate::sessions::config;
 use crate::sessions::session::HOSTLER_META_KEY;
-use crate::uri;
 
 /// How long changes of the session summary are collected.
 const SUMMARY_PUBLISH_DELAY: Duration = Duration::from_millis(100);
@@ -60,9 +59,9 @@ impl SessionContext {
             .catalog(build_catalog_put(&self.session.uri, true, &summary)?)
             .after_publish(move |_| {
                 host.catalog.upsert(&session_uri, &added);
-                host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionAdded(Box::new(added)));
+                host.publication.notify(HostNotificationKind::SessionAdded(Box::new(added)));
             });
-        self.host.store.sequencer().commit(batch).await?;
+        self.host.publication.commit(batch).await?;
         let channel = Arc::clone(&self.session.uri);
         self.session.apply(&channel, &ready);
         self.session.is_listed = true;
@@ -130,15 +129,12 @@ impl SessionContext {
             let session = Arc::clone(&self.session.uri);
             let changes = self.summary.changes(summary);
             if changes.as_ref().is_some_and(|new| new.title.is_some() || new.working_directories.is_some()) {
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.host.catalog.mark_changed(&self.session.uri);
             }
             batch = batch.after_publish(move |_| {
                 if let Some(changes) = changes {
                     let changes = Box::new(changes);
-                    host.broadcaster.notify(
-                        uri::ROOT_CHANNEL_URI,
-                        HostNotificationKind::SessionSummaryChanged { session, changes },
-                    );
+                    host.publication.notify(HostNotificationKind::SessionSummaryChanged { session, changes });
                 }
             });
         }
@@ -149,7 +145,7 @@ impl SessionContext {
 
     /// Passes the limits of the session's configuration to the gateway.
     pub(super) fn apply_session_limits(&self) {
-        self.host.gateway.set_session_limits(&self.session.uri, self.configured_limits());
+        self.host.agents.gateway().set_session_limits(&self.session.uri, self.configured_limits());
     }
 
     pub(super) fn configured_limits(&self) -> SessionBudgetLimits {
@@ -165,7 +161,7 @@ impl SessionContext {
         if !shown.is_some_and(|properties| properties.contains_key(config::BRANCH)) || !git::is_repository(&directory) {
             return;
         }
-        let (commands, clock) = (self.host.command_runner.clone(), self.host.clock.clone());
+        let (commands, clock) = (self.host.terminals.command_runner().clone(), self.host.clock.clone());
         self.tasks.spawn(async move {
             SessionInput::GitBranchRead(git::current_branch(&*commands, &*clock, &directory).await)
         });
@@ -202,7 +198,7 @@ impl SessionContext {
                 self.session.mark_turns_submitted();
                 let batch = self.new_batch(BatchDurability::Stream).snapshot(row);
                 self.submit(batch).await;
-                self.host.search_indexer.mark_changed(&self.session.uri);
+                self.host.catalog.mark_changed(&self.session.uri);
             }
             Err(error) => tracing::error!(%error, "failed to encode a session snapshot"),
         }

@@ -8,7 +8,7 @@ use hostler_store::{ActionEntry, AuditEntry, Batch, BatchDurability, Blob, Store
 
 use super::agent_requests::input_needed_removed;
 use super::context::{SessionContext, build_catalog_put};
-use crate::attachments::named_in_draft;
+use crate::attachments::{AttachmentContents, named_in_draft};
 use crate::permissions::session_gate::MAX_UNWRITTEN_DECISIONS;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::background_on_stop;
@@ -129,10 +129,10 @@ impl SessionContext {
                 synced_through: self.session.synced_through,
                 metadata_sync: self.session.metadata_sync.clone(),
             };
-            batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.load_draft_blobs().await);
+            batch = batch.record(opened.to_host_record(&self.session.uri)?).blobs(self.draft_blobs());
             batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));
             let uri = Arc::clone(&self.session.uri);
-            self.host.sessions().conversation_owners.insert(self.session.conversation, Some(uri));
+            self.host.catalog.sessions().set_conversation_owner(self.session.conversation, Some(uri));
         }
         if opens {
             // After a crash the catalog row shows, without reading the journal, that a turn was running.
@@ -147,8 +147,11 @@ impl SessionContext {
             let entry = ActionEntry::new(self.channel_uri(home), action.clone())?;
             batch = batch.entry(entry.with_origin(origin.clone()));
         }
-        self.host.store.sequencer().commit(batch).await?;
-        self.session.is_stored |= opens;
+        self.host.publication.commit(batch).await?;
+        if opens {
+            self.session.is_stored = true;
+            self.draft_contents = AttachmentContents::default();
+        }
         // Earlier stream batches are committed with it at the latest.
         self.session.mark_turns_committed();
         for (home, action, _) in &entries {
@@ -160,12 +163,16 @@ impl SessionContext {
     }
 
     /// The contents of the draft, which are stored with the session, because nothing referred to them until now.
-    async fn load_draft_blobs(&self) -> Vec<Blob> {
-        let mut contents = Vec::new();
-        for hash in self.session.chat.draft.iter().flat_map(named_in_draft) {
-            contents.extend(self.host.store.blob(&hash).await.ok().flatten());
+    fn draft_blobs(&self) -> Vec<Blob> {
+        let hashes: Vec<String> = self.session.chat.draft.iter().flat_map(named_in_draft).collect();
+        self.draft_contents.blobs().filter(|blob| hashes.iter().any(|hash| hash == blob.hash())).collect()
+    }
+
+    /// Keeps the contents of a changed draft until the session is stored.
+    pub(super) fn keep_draft_contents(&mut self, contents: &AttachmentContents) {
+        if !self.session.is_stored {
+            self.draft_contents = contents.clone();
         }
-        contents
     }
 
     pub(super) fn channel_uri(&self, home: &ActionTarget) -> Arc<str> {

@@ -1,6 +1,7 @@
 //! Handles to a session's actor, and where its session comes from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hostler_driver::Transcript;
 use tokio::sync::mpsc;
@@ -58,15 +59,22 @@ impl SessionSource {
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
     mailbox: mpsc::Sender<SessionInput>,
+    has_stored_turns: Arc<AtomicBool>,
 }
 
 impl SessionHandle {
     /// Starts an actor. It ends after a dispose, an unload or a shutdown.
     pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
         let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
-        let task_host = Arc::clone(host);
-        host.tasks.spawn(async move { run_session(task_host, origin, inputs).await });
-        Self { mailbox }
+        // Known exactly when the session is loaded.
+        let has_stored_turns = Arc::new(AtomicBool::new(!matches!(origin, SessionSource::Provisional(_))));
+        host.tasks.spawn(run_session(Arc::clone(host), origin, inputs, Arc::clone(&has_stored_turns)));
+        Self { mailbox, has_stored_turns }
+    }
+
+    /// Whether the session may have turns that were only in the store when it was loaded.
+    pub(crate) fn has_stored_turns(&self) -> bool {
+        self.has_stored_turns.load(Ordering::Acquire)
     }
 
     /// Sends without waiting. `false` if the mailbox is full or the actor has ended.

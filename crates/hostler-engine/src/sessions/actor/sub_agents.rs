@@ -189,7 +189,7 @@ impl SubAgents {
             is_background,
         };
         self.active.insert(agent, worker);
-        ctx.host.sub_agent_chats_started.send_modify(|begun| *begun += 1);
+        ctx.host.catalog.notify_sub_agent_chat_started();
         ctx.update_summaries().await;
     }
 

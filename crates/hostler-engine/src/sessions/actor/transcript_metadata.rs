@@ -47,7 +47,7 @@ impl SessionContext {
     }
 
     fn conversation_of_token(&self, token: &ResumeToken) -> Option<Uuid> {
-        self.host.transcript_store(&self.session.session.provider)?.conversation_id(token)
+        self.host.agents.transcript_store(&self.session.session.provider)?.conversation_id(token)
     }
 
     /// Stores the resume token, and the conversation's owner.
@@ -60,7 +60,7 @@ impl SessionContext {
         let mut batch = self.new_batch(BatchDurability::Stream).record(record);
         if let Some(id) = conversation {
             batch = batch.conversation(id.to_string(), Some(&self.session.uri));
-            self.host.sessions().conversation_owners.insert(id, Some(self.session.uri.clone()));
+            self.host.catalog.sessions().set_conversation_owner(id, Some(self.session.uri.clone()));
         }
         self.submit(batch).await;
     }

@@ -1,29 +1,23 @@
-//! Starts and ends turns.
+//! Starts turns, and publishes what follows from their end.
 
 use std::time::{Duration, Instant};
 
-use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
+use ahp_types::actions::ChatTurnStartedAction;
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{Blob, StoreError};
 use uuid::Uuid;
 
-use super::agent_settings::AgentSettings;
 use super::context::SessionContext;
 use super::input::SessionInput;
 use super::naming;
-use super::pending_messages::SteeringAtTurnEnd;
 use super::session_change::SessionChange;
-use super::turn_failure::explain_failure;
 use crate::clock::ClockExt as _;
-use crate::sessions::action_mapper::{
-    ActionBuffer, ActionMapper, TurnErrorDetails, activity_action, chat_error_action,
-};
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails, activity_action};
 use crate::sessions::local_command::LocalCommand;
-use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::{Dispatch, new_message};
-use crate::sessions::state::{MAX_TURN_DURATION_MS, is_valid_start_time};
-use crate::sessions::turn::{TurnEndReason, TurnInput, TurnMachine, TurnPhase};
+use crate::sessions::state::is_valid_start_time;
+use crate::sessions::turn::TurnInput;
 
 /// Delay before a failed store operation is retried.
 pub(super) const STORE_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -132,66 +126,6 @@ impl SessionContext {
 
     // ── End of turns ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// The change that ends a turn in its chat.
-    pub(super) fn end_turn_change(
-        &mut self,
-        turn: &str,
-        end: TurnEndReason<TurnErrorDetails>,
-        steering: &SteeringAtTurnEnd,
-    ) -> SessionChange {
-        let mut output = ActionBuffer::default();
-        let shown = explain_failure(end, &*self.host.gateway, &self.session.uri, || self.turn_model());
-        let duration = self.turn.duration_ms();
-        let transcript = self.turn.mapper.get_or_insert_with(|| ActionMapper::new(turn.to_owned()));
-        if let Some(notice) = &steering.notice {
-            transcript.add_notice(notice.clone(), &mut output);
-        }
-        transcript.end_turn(shown, duration, &mut output);
-        SessionChange::default().output(output)
-    }
-
-    /// The change that cancels a turn on a client's request.
-    pub(super) fn cancel_turn_change(
-        &mut self,
-        mut action: ChatTurnCancelledAction,
-        origin: ActionOrigin,
-        steering: &SteeringAtTurnEnd,
-    ) -> SessionChange {
-        // The client computes the duration; one beyond the calendar's range would leave the turn open.
-        action.duration = action.duration.clamp(0, MAX_TURN_DURATION_MS);
-        let mut output = ActionBuffer::default();
-        if let (Some(notice), Some(transcript)) = (&steering.notice, self.turn.mapper.as_mut()) {
-            transcript.add_notice(notice.clone(), &mut output);
-        }
-        let cancelled = StateAction::ChatTurnCancelled(action);
-        SessionChange::default().output(output).client_chat_action(cancelled, Some(origin))
-    }
-
-    /// The change that ends a turn that was running when the host died.
-    pub(super) fn interrupted_turn_change(&self, turn: String, steering: &SteeringAtTurnEnd) -> SessionChange {
-        let failure = TurnErrorDetails {
-            error_type: "interrupted".to_owned(),
-            message: "The host stopped while this turn was running. Resume it, or send a message to continue the \
-                      conversation."
-                .to_owned(),
-            stderr: None,
-        };
-        let mut output = ActionBuffer::default();
-        if let Some(notice) = &steering.notice {
-            ActionMapper::new(turn.clone()).add_notice(notice.clone(), &mut output);
-        }
-        SessionChange::default().output(output).chat_action(chat_error_action(turn, 0, failure))
-    }
-
-    /// Retries storing the end of a turn later.
-    pub(super) fn schedule_turn_end(&mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) {
-        let pause = self.host.clock.sleep(STORE_RETRY_DELAY);
-        self.tasks.spawn(async move {
-            pause.await;
-            SessionInput::RetryTurnEnd(turn, end)
-        });
-    }
-
     /// Publishes what depends on a turn whose end is stored.
     pub(super) async fn finish_turn(&mut self) {
         self.mark_unread().await;
@@ -199,36 +133,16 @@ impl SessionContext {
         self.save_snapshot().await;
     }
 
-    /// Announces a session whose turn was running when the host died: its message was acknowledged, so it is listed even
-    /// if its agent never started.
-    pub(super) async fn announce_interrupted(&mut self) {
-        if !self.session.is_listed
-            && let Err(error) = self.announce_session().await
-        {
-            tracing::error!(%error, "failed to announce an interrupted session");
-        }
+    /// Publishes what depends on a cancelled turn.
+    pub(super) async fn finish_cancelled_turn(&mut self) {
+        self.clear_activity().await;
+        self.update_summaries().await;
+        self.save_snapshot().await;
     }
 
     pub(super) async fn clear_activity(&mut self) {
         if self.session.chat.activity.is_some() {
             self.publish_output(&mut activity_action(None).into()).await;
         }
-    }
-
-    /// The model of the turn.
-    fn turn_model(&self) -> String {
-        let driver = self.host.drivers.get(&self.session.session.provider);
-        let default = driver.map(|driver| driver.describe().default_model).unwrap_or_default();
-        AgentSettings::for_new_agent(&self.session, &default).model
-    }
-}
-
-/// Checks that a client can cancel this turn.
-pub(super) fn check_cancel(machine: &TurnMachine, turn: &str) -> Result<(), ActionRejection> {
-    match machine.turn_phase() {
-        _ if machine.can_cancel_turn(turn) => Ok(()),
-        TurnPhase::Ending(ending) if ending == turn => Err(ActionRejection::TurnEnded),
-        TurnPhase::None => Err(ActionRejection::NoActiveTurn),
-        _ => Err(ActionRejection::OtherTurnActive),
     }
 }

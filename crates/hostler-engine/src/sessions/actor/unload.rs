@@ -45,9 +45,9 @@ pub(super) async fn unload_unopened(
 ) {
     tracing::warn!(session = &**origin.uri(), %error, "failed to open session");
     {
-        let mut sessions = host.sessions();
+        let mut sessions = host.catalog.sessions();
         // A session that is no longer registered is about to be disposed: that input is still to come.
-        if sessions.live.remove(origin.uri()).is_some() {
+        if sessions.remove_live(origin.uri()) {
             sessions.restore_entry(origin.clone());
             inputs.close();
         }
@@ -55,7 +55,9 @@ pub(super) async fn unload_unopened(
     while let Some(input) = inputs.recv().await {
         match input {
             SessionInput::Dispose(reply) => return drop(reply.send(dispose_unopened(host, origin).await)),
-            SessionInput::Dispatch(dispatch) => host.reject(*dispatch, ActionRejection::from(error.clone())).await,
+            SessionInput::Dispatch(dispatch) => {
+                host.publication.reject(*dispatch, ActionRejection::from(error.clone())).await
+            }
             input => {
                 if refuse_input(input, error).is_break() {
                     return;
@@ -78,8 +80,8 @@ async fn dispose_unopened(host: &Arc<Host>, origin: SessionSource) -> DisposeRes
                 Arc::clone(uri),
                 chats,
             ));
-            host.store.sequencer().commit(batch).await.map_err(EngineError::from).map(|_| {
-                host.gateway.forget_session(uri);
+            host.publication.commit(batch).await.map_err(EngineError::from).map(|_| {
+                host.agents.gateway().forget_session(uri);
                 DisposedSession { has_conversation: *listed }
             })
         }
@@ -158,25 +160,25 @@ impl SessionContext {
     }
 
     fn has_subscribers(&self) -> bool {
-        let broadcaster = &self.host.broadcaster;
-        self.session.chats().any(|(chat, ..)| broadcaster.has_subscribers(chat))
-            || broadcaster.has_subscribers(&self.session.uri)
-            || broadcaster.has_subscribers(&uri::annotations_uri(&self.session.uri))
+        let publication = &self.host.publication;
+        self.session.chats().any(|(chat, ..)| publication.has_subscribers(chat))
+            || publication.has_subscribers(&self.session.uri)
+            || publication.has_subscribers(&uri::annotations_uri(&self.session.uri))
     }
 
     /// Returns the session to the store, if it is quiescent. No request can be lost: a handle is obtained under the
     /// lock, and kept until its input is in the mailbox.
     pub(super) async fn try_unload(&self, inputs: &mpsc::Receiver<SessionInput>) -> bool {
         // Commits earlier stream batches, so that the next load reads all of them.
-        if self.host.store.sequencer().commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
+        if self.host.publication.commit(Batch::new(None, BatchDurability::Durable)).await.is_err() {
             return false;
         }
-        let mut sessions = self.host.sessions();
-        let alone = sessions.live.get(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
+        let mut sessions = self.host.catalog.sessions();
+        let alone = sessions.live(&self.session.uri).is_some_and(SessionHandle::is_last_handle);
         if !alone || !inputs.is_empty() || !self.is_quiescent() {
             return false;
         }
-        sessions.live.remove(&self.session.uri);
+        sessions.remove_live(&self.session.uri);
         sessions.restore_entry(SessionSource::Stored {
             uri: Arc::clone(&self.session.uri),
             listed: self.session.is_listed,
@@ -196,9 +198,9 @@ impl SessionContext {
             batch = with_session_removal(&self.host, batch, &session, has_conversation);
         }
         let batch = batch.after_publish(after_session_removed(&self.host, session, chats));
-        match self.host.store.sequencer().commit(batch).await {
+        match self.host.publication.commit(batch).await {
             Ok(_) => {
-                self.host.gateway.forget_session(&self.session.uri);
+                self.host.agents.gateway().forget_session(&self.session.uri);
                 Ok(DisposedSession { has_conversation })
             }
             Err(error) => {
@@ -213,7 +215,7 @@ impl SessionContext {
 /// A batch that removes a session from the store. The transcripts of its agent (if `has_conversation`) are deleted
 /// afterwards, at the latest after the next start.
 fn with_session_removal(host: &Host, mut batch: Batch, session: &Arc<str>, has_conversation: bool) -> Batch {
-    for conversation in host.sessions().conversations_of(session).iter().filter(|_| has_conversation) {
+    for conversation in host.catalog.sessions().conversations_of(session).iter().filter(|_| has_conversation) {
         batch = batch.deletion(conversation.to_string(), true);
     }
     batch.catalog(CatalogChange::Remove { session: Arc::clone(session) })
@@ -227,13 +229,13 @@ fn after_session_removed(
 ) -> impl FnOnce(u64) + Send + 'static {
     let host = Arc::clone(host);
     move |_| {
-        chats.iter().for_each(|chat| host.broadcaster.close_channel(chat));
-        host.broadcaster.close_channel(&uri::annotations_uri(&session));
-        host.broadcaster.close_channel(&session);
-        host.resources.session_directories.remove(&session);
-        host.search_indexer.mark_removed(&session);
+        chats.iter().for_each(|chat| host.publication.close_channel(chat));
+        host.publication.close_channel(&uri::annotations_uri(&session));
+        host.publication.close_channel(&session);
+        host.resources.remove_session_directories(&session);
+        host.catalog.mark_removed(&session);
         if host.catalog.remove(&session) {
-            host.broadcaster.notify(uri::ROOT_CHANNEL_URI, HostNotificationKind::SessionRemoved(session));
+            host.publication.notify(HostNotificationKind::SessionRemoved(session));
         }
     }
 }

@@ -67,7 +67,12 @@ pub struct Options {
     pub transcript_store: Option<Arc<FakeTranscriptStore>>,
     /// The host's settings for workspace trust.
     pub trust: hostler_engine::TrustOptions,
+    /// How long an agent may ignore an interrupt. Long: the test's own agents may be slow to obey.
+    pub interrupt_grace: Duration,
 }
+
+/// For tests of agents that ignore an interrupt.
+pub const SHORT_INTERRUPT_GRACE: Duration = Duration::from_millis(50);
 
 impl Default for Options {
     fn default() -> Self {
@@ -85,6 +90,7 @@ impl Default for Options {
             search: false,
             transcript_store: None,
             trust: hostler_engine::TrustOptions::default(),
+            interrupt_grace: Duration::from_secs(600),
         }
     }
 }
@@ -238,7 +244,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         default_directory: work.to_owned(),
         grant_policy: hostler_engine::GrantPolicy::default(),
         session_roots: hostler_engine::SessionRoots::default(),
-        interrupt_grace: Duration::from_millis(50),
+        interrupt_grace: options.interrupt_grace,
         background_on_stop: options.background_on_stop,
         max_queued_messages: hostler_engine::DEFAULT_MAX_QUEUED_MESSAGES,
         turns_in_memory: options.turns_in_memory,
@@ -270,6 +276,7 @@ pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
         action,
         subscriber: None,
         attachment_contents: AttachmentContents::default(),
+        facts: Default::default(),
     }
 }
 
@@ -284,6 +291,7 @@ pub fn dispatch_json(channel: &str, seq: i64, action: Value, subscriber: Option<
         action: parsed,
         subscriber: subscriber.cloned(),
         attachment_contents: AttachmentContents::default(),
+        facts: Default::default(),
     }
 }
 

@@ -246,6 +246,7 @@ impl World {
             action,
             subscriber: None,
             attachment_contents: Default::default(),
+            facts: Default::default(),
         }
     }
 

@@ -30,11 +30,11 @@ const MTIME_SETTLE_TIME: Duration = Duration::from_millis(100);
 const MAX_CACHED_DIRECTORIES: usize = 32;
 
 /// The paths of a directory's files, relative to it, with slashes.
-pub(super) type FileList = Arc<[Box<str>]>;
+pub(crate) type FileList = Arc<[Box<str>]>;
 
 /// The cached lists of directories.
 #[derive(Debug, Default)]
-pub(crate) struct FileListCache {
+pub(super) struct FileListCache {
     lists: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<Option<CachedFileList>>>>>,
 }
 

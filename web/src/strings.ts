@@ -249,8 +249,7 @@ const sessions = {
     `This deletes the session for all clients of this host, together with the agent’s transcript. You cannot continue it from a terminal or an editor. Files${folder ? ` in ${folder}` : ''} are not changed. This cannot be undone.`,
   keep: 'Keep session',
   tagTitle: 'Tag',
-  tagLabel: (title: string) =>
-    `Tag for “${title}”. It is stored in the agent’s transcript and visible to every host that reads it.`,
+  tagLabel: (title: string) => `Tag for “${title}”. It is stored in this host.`,
 } as const;
 
 const newSession = {
@@ -349,6 +348,7 @@ const chat = {
   thinking: 'Thinking',
   thought: 'Thought',
   words: (count: number) => `${formatCount(count)} ${count === 1 ? 'word' : 'words'}`,
+  abandonedTurn: 'Abandoned branch',
   steps: (count: number) => formatPlural(count, 'step'),
   failedSteps: (count: number) => `${count} failed`,
   copyAnswer: 'Copy answer',

@@ -9,6 +9,7 @@ import {
   configuredValues,
   errorHeadline,
   formatDollars,
+  readAbandonedTurns,
   readAgentStderr,
   readAttachmentWarnings,
   readContextUsage,
@@ -16,6 +17,12 @@ import {
   readSessionUsage,
   readTurnUsage,
 } from '../src/core/host-metadata.ts';
+
+test('turns of abandoned branches are read from the session', () => {
+  expect([...readAbandonedTurns({ hostler: { abandonedTurns: ['a', 1, 'b'] } })]).toEqual(['a', 'b']);
+  expect(readAbandonedTurns({ hostler: { abandonedTurns: 'a' } }).size).toBe(0);
+  expect(readAbandonedTurns(undefined).size).toBe(0);
+});
 
 describe('usage', () => {
   test('input tokens include cache reads and writes', () => {

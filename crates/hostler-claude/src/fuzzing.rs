@@ -37,7 +37,8 @@ pub fn check_transcript(data: &[u8]) {
         let ends = replay.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
         assert!(ends == 1 && matches!(replay.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
     }
-    let _ = (ConversationListing::from_head(&text[..cut]), TranscriptMetadata::from_bytes(&text[cut..]));
+    let _ = ConversationListing::from_head(&text[..cut]);
+    TranscriptMetadata::default().read_lines(&text[cut..]);
 }
 
 #[cfg(test)]

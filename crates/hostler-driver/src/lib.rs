@@ -41,7 +41,7 @@ pub use redacted_text::{Prompt, StderrTail};
 pub use sub_agent::{SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart};
 pub use tool::{FileEdit, ToolDisplay, ToolKind};
 pub use transcript_store::{
-    AbandonedTurn, ConversationTag, ExternalActivity, ExternalConversation, LoadedTurn, Transcript, TranscriptScan,
-    TranscriptStore, TranscriptStoreError, TurnIndexEntry, TurnOrigin,
+    AbandonedTurn, ExternalActivity, ExternalConversation, LoadedTurn, Transcript, TranscriptScan, TranscriptStore,
+    TranscriptStoreError, TurnIndexEntry, TurnOrigin,
 };
 pub use workspace::{ConfigurationItem, ConfigurationKind, FolderConfiguration, FolderRule, WorkspaceConfiguration};

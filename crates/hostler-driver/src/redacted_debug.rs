@@ -380,7 +380,7 @@ mod tests {
             resume_token: ResumeToken(secret_text()),
             title: secret_text(),
             custom_title: Some(secret_text()),
-            tag: crate::ConversationTag::Tagged(secret_text()),
+            tag: Some(secret_text()),
             working_directory: None,
             created: None,
             modified: SystemTime::UNIX_EPOCH,

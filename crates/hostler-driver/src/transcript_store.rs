@@ -1,4 +1,4 @@
-//! Access to the transcripts that an agent stores: list, open, load turns, rename, tag, delete.
+//! Access to the transcripts that an agent stores: list, open, load turns, delete.
 //!
 //! The store lists all conversations of the agent, those that this host started included; the engine decides which of
 //! them are external sessions. This module does not know file formats.
@@ -48,22 +48,16 @@ pub trait TranscriptStore: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
 
-    /// Sets the conversation's title, which the agent's own list shows too.
-    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
-
-    /// Sets or removes the conversation's tag.
-    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
-
     /// Deletes a conversation. Succeeds if it does not exist.
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>>;
 }
 
 /// The transcript of one conversation in the state in which it was opened. Later additions need another `open`.
 pub trait Transcript: Send + Sync + 'static {
-    /// Its turns, oldest first.
+    /// The turns of its active branch, oldest first: the conversation.
     fn turns(&self) -> &[TurnIndexEntry];
 
-    /// Loads the turns at these indices.
+    /// Loads the turns at these indices. The indices of abandoned turns follow those of the active branch.
     fn load_turns(
         self: Arc<Self>,
         places: Range<usize>,
@@ -73,14 +67,6 @@ pub trait Transcript: Send + Sync + 'static {
     /// processes continued it at once.
     fn abandoned_turns(&self) -> &[AbandonedTurn] {
         &[]
-    }
-
-    /// Loads an abandoned turn by its index in [`abandoned_turns`](Self::abandoned_turns); `None` if there is none.
-    fn load_abandoned_turn(
-        self: Arc<Self>,
-        _place: usize,
-    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
-        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Damage in the transcript and in those of its sub-agents, in sentences; readable parts are loaded nevertheless.
@@ -109,9 +95,8 @@ pub struct TurnIndexEntry {
 pub struct AbandonedTurn {
     /// The turn.
     pub turn: TurnIndexEntry,
-    /// Index of the turn in which the conversation continues instead: the next one, or the one within which the
-    /// branch forks off.
-    pub fork_index: usize,
+    /// Number of turns of the active branch that start before it in the file.
+    pub turns_before: usize,
 }
 
 /// What another process that runs a conversation is doing.
@@ -156,43 +141,16 @@ pub struct ExternalConversation {
     pub resume_token: ResumeToken,
     /// Its title for display.
     pub title: String,
-    /// The title that a person set; `None` if none was set or if a newer one may exist in a part that was not read.
+    /// The title that a person set, if one was found.
     pub custom_title: Option<String>,
-    /// Its tag.
-    pub tag: ConversationTag,
+    /// Its tag; empty if it was removed, `None` if none was found.
+    pub tag: Option<String>,
     /// Its working directory.
     pub working_directory: Option<PathBuf>,
     /// When it was started (RFC 3339).
     pub created: Option<String>,
     /// Time of its last message.
     pub modified: SystemTime,
-}
-
-/// The tag of a conversation, as far as its transcript was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ConversationTag {
-    /// Not known; the last known tag still applies.
-    #[default]
-    Unknown,
-    /// It has none.
-    Untagged,
-    /// It has this one.
-    Tagged(String),
-}
-
-impl ConversationTag {
-    /// The tag, if it is known and set.
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Tagged(tag) => Some(tag),
-            Self::Untagged | Self::Unknown => None,
-        }
-    }
-
-    /// Whether this differs from a known tag (or from no tag). Unknown never differs.
-    pub fn differs_from(&self, known: Option<&str>) -> bool {
-        *self != Self::Unknown && self.text() != known
-    }
 }
 
 /// A loaded turn.
@@ -262,14 +220,5 @@ mod tests {
         assert!(file.may_contain_unread(one) && !file.may_contain_unread(other));
         assert!(found(PathBuf::from("/p")).may_contain_unread(other));
         assert!(!TranscriptScan::default().may_contain_unread(one));
-    }
-
-    #[test]
-    fn unknown_tag_never_differs() {
-        for known in [None, Some("x")] {
-            assert!(!ConversationTag::Unknown.differs_from(known));
-            assert_eq!(ConversationTag::Untagged.differs_from(known), known.is_some());
-            assert_eq!(ConversationTag::Tagged("x".to_owned()).differs_from(known), known.is_none());
-        }
     }
 }

@@ -114,7 +114,6 @@ impl Engine {
         host.load_catalog().await?;
         host.watch_external_sessions();
         host.resume_pending_cleanup();
-        host.run_metadata_writer();
         host.poll_rules_and_trust();
         host.run_search_indexer();
         Ok(Self { host })
@@ -192,10 +191,7 @@ impl Engine {
             }
         });
         // Sessions that are being disposed are no longer in the registry; their tasks are awaited here.
-        let ended = async {
-            tokio::join!(futures::future::join_all(all), host.tasks.wait());
-            host.external.metadata_writer.flush().await;
-        };
+        let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; supervisors end their agents");
         }

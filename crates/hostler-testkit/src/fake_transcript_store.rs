@@ -9,9 +9,8 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    AbandonedTurn, ConversationTag, DriverEvent, ExternalActivity, ExternalConversation, LoadedTurn, PartId, PartKind,
-    ResumeToken, Transcript, TranscriptScan, TranscriptStore, TranscriptStoreError, TurnIndexEntry, TurnOrigin,
-    TurnOutcome,
+    AbandonedTurn, DriverEvent, ExternalActivity, ExternalConversation, LoadedTurn, PartId, PartKind, ResumeToken,
+    Transcript, TranscriptScan, TranscriptStore, TranscriptStoreError, TurnIndexEntry, TurnOrigin, TurnOutcome,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -41,7 +40,7 @@ pub struct FakeConversation {
     pub listing: ExternalConversation,
     /// Its turns.
     pub turns: Vec<FakeTurn>,
-    /// Turns on abandoned branches, each with the index of the turn that replaces it.
+    /// Turns on abandoned branches, each with the number of turns before it in the file.
     pub abandoned_turns: Vec<(FakeTurn, usize)>,
     /// Error when it is read, if any.
     pub read_error: Option<TranscriptStoreError>,
@@ -129,7 +128,7 @@ impl FakeTranscriptStore {
             resume_token: ResumeToken(format!("record-{id}")),
             title: "message 1".to_owned(),
             custom_title: None,
-            tag: ConversationTag::Untagged,
+            tag: None,
             working_directory: Some(directory.to_owned()),
             created: Some("2026-01-01T00:00:00.000Z".to_owned()),
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
@@ -258,7 +257,7 @@ impl TranscriptStore for FakeTranscriptStore {
                     marks: turns.iter().map(|turn| turn.mark).collect(),
                     abandoned_marks: abandoned
                         .iter()
-                        .map(|(turn, fork)| AbandonedTurn { turn: turn.mark, fork_index: *fork })
+                        .map(|(turn, before)| AbandonedTurn { turn: turn.mark, turns_before: *before })
                         .collect(),
                     turns: turns.clone(),
                     abandoned_turns: abandoned.iter().map(|(turn, _)| turn.clone()).collect(),
@@ -282,24 +281,6 @@ impl TranscriptStore for FakeTranscriptStore {
         .boxed()
     }
 
-    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let mut conversations = self.conversations();
-        let renamed = writable_conversation(&mut conversations, conversation);
-        let renamed = renamed.map(|conversation| {
-            title.clone_into(&mut conversation.listing.title);
-            conversation.listing.custom_title = Some(title.to_owned());
-        });
-        std::future::ready(renamed).boxed()
-    }
-
-    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let mut conversations = self.conversations();
-        let tagged = writable_conversation(&mut conversations, conversation);
-        let tag = tag.map_or(ConversationTag::Untagged, |tag| ConversationTag::Tagged(tag.to_owned()));
-        let tagged = tagged.map(|conversation| conversation.listing.tag = tag);
-        std::future::ready(tagged).boxed()
-    }
-
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
         let mut conversations = self.conversations();
         let broken = conversations.get(&conversation).and_then(|known| known.read_error.clone());
@@ -312,18 +293,6 @@ impl TranscriptStore for FakeTranscriptStore {
         };
         std::future::ready(deleted).boxed()
     }
-}
-
-/// Returns a conversation for writing.
-fn writable_conversation(
-    conversations: &mut BTreeMap<Uuid, FakeConversation>,
-    id: Uuid,
-) -> Result<&mut FakeConversation, TranscriptStoreError> {
-    let conversation = conversations.get_mut(&id).ok_or(TranscriptStoreError::Missing)?;
-    conversation.read_error.clone().map_or(Ok(()), Err)?;
-    // A write changes the modification time.
-    conversation.listing.modified += Duration::from_millis(1);
-    Ok(conversation)
 }
 
 struct FakeTranscript {
@@ -368,22 +337,15 @@ impl Transcript for FakeTranscript {
         self: Arc<Self>,
         places: Range<usize>,
     ) -> BoxFuture<'static, Result<Vec<LoadedTurn>, TranscriptStoreError>> {
-        async move { self.load_fake_turns(self.turns.get(places).unwrap_or_default()).await }.boxed()
+        async move {
+            let all: Vec<_> = self.turns.iter().chain(&self.abandoned_turns).cloned().collect();
+            self.load_fake_turns(all.get(places).unwrap_or_default()).await
+        }
+        .boxed()
     }
 
     fn abandoned_turns(&self) -> &[AbandonedTurn] {
         &self.abandoned_marks
-    }
-
-    fn load_abandoned_turn(
-        self: Arc<Self>,
-        place: usize,
-    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
-        async move {
-            let abandoned = self.abandoned_turns.get(place).map(std::slice::from_ref).unwrap_or_default();
-            Ok(self.load_fake_turns(abandoned).await?.pop())
-        }
-        .boxed()
     }
 
     fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {

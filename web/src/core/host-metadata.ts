@@ -91,6 +91,12 @@ export function readFolderTrust(meta: Meta | undefined): FolderTrust | undefined
   return state && directory ? { state, directory } : undefined;
 }
 
+/** The turns that are not on the active branch of the agent's transcript. */
+export function readAbandonedTurns(meta: Meta | undefined): ReadonlySet<string> {
+  const { abandonedTurns } = hostMeta(meta);
+  return new Set(Array.isArray(abandonedTurns) ? abandonedTurns.flatMap((id: Json) => asString(id) ?? []) : []);
+}
+
 /** Warnings about how an attachment was changed. */
 export function readAttachmentWarnings(meta: Meta | undefined): readonly string[] {
   const { warnings } = hostMeta(meta);

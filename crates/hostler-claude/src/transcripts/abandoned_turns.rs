@@ -5,171 +5,57 @@
 //! part of the conversation. Turns on such a branch start with a prompt; other records outside the conversation are
 //! ignored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::index::TranscriptIndex;
-use super::record::{RecordId, RecordKind};
+use super::record::{IndexedRecord, RecordId, RecordKind};
 use super::record_chain::{RecordChain, previous_record};
-use super::turn_spans::TurnSpan;
 
-/// A turn on an abandoned branch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AbandonedSpan {
-    /// Its records.
-    pub(super) chain: RecordChain,
-    /// Its span within them.
-    pub(super) span: TurnSpan,
-    /// Index of the turn in which the conversation continues instead.
-    pub(super) fork_index: usize,
-}
-
-/// The position of a record outside the conversation.
-#[derive(Clone, Copy)]
-struct BranchPosition {
-    /// Index of the abandoned turn that it belongs to.
-    turn: Option<usize>,
-    fork_index: usize,
-}
-
-/// An abandoned turn while its records are collected.
-struct AbandonedTurnBuilder {
-    positions: Vec<usize>,
-    fork_index: usize,
-    /// Whether a turn that was started by steering text continues it; `None` if no turn follows from it.
-    continued_by_steering: Option<bool>,
-}
-
-/// Finds the turns outside the conversation, in the order of the file.
-pub(super) fn find_abandoned_turns(
-    index: &TranscriptIndex,
-    chain: &RecordChain,
-    spans: &[TurnSpan],
-) -> Vec<AbandonedSpan> {
+/// The records of turns outside the conversation, in the order of the file.
+pub(super) fn find_abandoned_records(index: &TranscriptIndex, chain: &RecordChain) -> RecordChain {
     let links = &index.records;
-    let mut on_chain = vec![false; links.len()];
-    for at in &chain.positions {
-        if let Some(on_chain) = on_chain.get_mut(*at) {
-            *on_chain = true;
-        }
-    }
-    let is_on_chain = |at: usize| on_chain.get(at).copied().unwrap_or_default();
-    let mut all = links.iter().enumerate();
+    let on_chain: HashSet<usize> = chain.positions.iter().copied().collect();
+    let is_outside = |(at, link): &(usize, &IndexedRecord)| !link.is_sidechain && !on_chain.contains(at);
+    // Other messages directly on the conversation belong to one of its turns.
+    let starts_branch = |link: &IndexedRecord| matches!(link.kind, RecordKind::Prompt | RecordKind::Command);
+    let mut abandoned = RecordChain::default();
     // Most files have none.
-    if !all.any(|(at, link)| can_start_branch(link.kind) && !link.is_sidechain && !is_on_chain(at)) {
-        return Vec::new();
+    if !links.iter().enumerate().filter(is_outside).any(|(_, link)| starts_branch(link)) {
+        return abandoned;
     }
     let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
     for (at, link) in links.iter().enumerate() {
         places.entry(link.id).or_insert(at);
     }
-    let behind = following_turns(index, chain, spans);
-    let mut standings: HashMap<usize, BranchPosition> = HashMap::new();
-    let mut turns: Vec<AbandonedTurnBuilder> = Vec::new();
-    for (at, link) in links.iter().enumerate() {
-        if is_on_chain(at) || link.is_sidechain || places.get(&link.id) != Some(&at) {
-            continue;
-        }
+    let mut found = HashSet::new();
+    let outside = links.iter().enumerate().filter(is_outside);
+    for (at, link) in outside.filter(|(at, link)| places.get(&link.id) == Some(at)) {
         let parent = link.parent.and_then(|parent| places.get(&parent).copied().or_else(|| previous_record(links, at)));
-        let from = parent.map_or(BranchPosition { turn: None, fork_index: 0 }, |parent| match standings.get(&parent) {
-            Some(standing) => *standing,
-            None => BranchPosition { turn: None, fork_index: behind.get(&parent).copied().unwrap_or_default() },
-        });
-        let begins = if from.turn.is_some() { link.kind.starts_turn() } else { can_start_branch(link.kind) };
-        let standing = match from.turn {
-            _ if begins => {
-                if let Some(before) = from.turn.and_then(|before| turns.get_mut(before)) {
-                    before.continued_by_steering =
-                        Some(matches!(link.kind, RecordKind::QueuedPrompt | RecordKind::Steer));
-                }
-                turns.push(AbandonedTurnBuilder {
-                    positions: vec![at],
-                    fork_index: from.fork_index,
-                    continued_by_steering: None,
-                });
-                BranchPosition { turn: Some(turns.len() - 1), fork_index: from.fork_index }
-            }
-            Some(turn) => {
-                if let Some(turn) = turns.get_mut(turn) {
-                    turn.positions.push(at);
-                }
-                from
-            }
-            None => from,
-        };
-        standings.insert(at, standing);
-    }
-    turns.into_iter().filter_map(|turn| turn.build(index)).collect()
-}
-
-/// Whether a record can start an abandoned turn directly on the conversation. Other messages belong to an existing
-/// turn.
-fn can_start_branch(kind: RecordKind) -> bool {
-    matches!(kind, RecordKind::Prompt | RecordKind::Command)
-}
-
-/// For each record of the conversation, the index of the turn in which the conversation continues after it.
-fn following_turns(index: &TranscriptIndex, chain: &RecordChain, spans: &[TurnSpan]) -> HashMap<usize, usize> {
-    let (mut next, mut here) = (spans.len(), spans.len());
-    let mut behind = HashMap::with_capacity(chain.positions.len());
-    for (at, place) in chain.positions.iter().enumerate().rev() {
-        behind.insert(*place, next);
-        while spans.get(here.saturating_sub(1)).is_some_and(|span| here > 0 && span.range.start > at) {
-            here -= 1;
-        }
-        // Hidden records do not continue a conversation.
-        if index.records.get(*place).is_some_and(|link| link.kind.is_message()) {
-            next = here.saturating_sub(1);
+        if starts_branch(link) || parent.is_some_and(|parent| found.contains(&parent)) {
+            found.insert(at);
+            abandoned.positions.push(at);
         }
     }
-    behind
-}
-
-impl AbandonedTurnBuilder {
-    fn build(self, index: &TranscriptIndex) -> Option<AbandonedSpan> {
-        let mut chain = RecordChain { positions: self.positions, ..RecordChain::default() };
-        chain.order_steering_before_answers(&index.records);
-        let mut span = chain.turn_spans(index).into_iter().next()?;
-        if let Some(goes_on) = self.continued_by_steering {
-            (span.continues_in_next, span.is_complete) = (goes_on && !span.is_complete, true);
-        }
-        Some(AbandonedSpan { chain, span, fork_index: self.fork_index })
-    }
+    abandoned.order_steering_before_answers(links);
+    abandoned
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
+    use super::super::TurnSpan;
+    use super::super::record_chain::tests::transcript;
     use super::*;
 
-    /// The abandoned turns of a transcript with lines like `name <- parent: kind`: records and fork index of each.
+    /// The abandoned turns of a transcript: the records of each.
     fn found(lines: &[&str]) -> Vec<String> {
-        let mut text = String::new();
-        let mut names = Vec::new();
-        for line in lines {
-            let (name, rest) = line.split_once(" <- ").unwrap();
-            let (parent, kind) = rest.split_once(": ").unwrap();
-            let parent = if parent == "none" { "null".to_owned() } else { format!("{parent:?}") };
-            let body = match kind {
-                "prompt" => r#""type":"user","message":{"content":"hi"}"#.to_owned(),
-                "answer" => {
-                    format!(r#""type":"assistant","message":{{"id":"m-{name}","stop_reason":"end_turn","content":[]}}"#)
-                }
-                "side" => r#""type":"user","isSidechain":true,"message":{"content":"hi"}"#.to_owned(),
-                _ => format!(r#""type":"{kind}""#),
-            };
-            text.push_str(&format!("{{\"uuid\":\"{name}\",\"parentUuid\":{parent},{body}}}\n"));
-            names.push(name.to_owned());
-        }
-        let index = TranscriptIndex::read(&mut Cursor::new(text)).unwrap();
-        assert_eq!(index.damage.damaged_lines, 0);
+        let (index, names) = transcript(lines);
         let chain = RecordChain::from_index(&index);
-        let spans = chain.turn_spans(&index);
-        let say = |abandoned: &AbandonedSpan| {
-            let links = abandoned.chain.positions.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
-            format!("{links} at {}{}", abandoned.fork_index, if abandoned.span.is_complete { "" } else { ", open" })
+        let abandoned = find_abandoned_records(&index, &chain);
+        let say = |span: &TurnSpan| {
+            let links = abandoned.positions_of(span).iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
+            format!("{links}{}", if span.is_complete { "" } else { ", open" })
         };
-        find_abandoned_turns(&index, &chain, &spans).iter().map(say).collect()
+        abandoned.turn_spans(&index).iter().map(say).collect()
     }
 
     #[test]
@@ -190,13 +76,13 @@ mod tests {
             "z2 <- za: prompt",
             "ya <- y: answer",
         ];
-        assert_eq!(found(&lines), ["z za at 1", "z2 at 1, open"]);
+        assert_eq!(found(&lines), ["z za", "z2, open"]);
         // The other branch gets the last message, so the first one is abandoned.
-        assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya at 1"]);
+        assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya"]);
     }
 
     #[test]
-    fn branch_inside_a_turn_forks_at_that_turn() {
+    fn branch_inside_a_turn_is_abandoned() {
         let lines = [
             "a <- none: prompt",
             "b <- a: answer",
@@ -206,7 +92,7 @@ mod tests {
             "h <- y1: attachment",
             "y2 <- h: answer",
         ];
-        assert_eq!(found(&lines), ["z at 1, open"]);
+        assert_eq!(found(&lines), ["z, open"]);
     }
 
     #[test]

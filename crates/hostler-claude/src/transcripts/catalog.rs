@@ -4,18 +4,15 @@
 //! retained. Only a deleted file is removed from the list.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{File, Metadata};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hostler_driver::ConversationTag;
 use uuid::Uuid;
 
-use super::listing::ConversationListing;
-use super::partial_scan::{MAX_HEAD_READ_BYTES, PartialScan};
+use super::listing::{ConversationListing, MAX_HEAD_READ_BYTES};
 use super::regular_file;
 
 /// The reason for a file without any record.
@@ -30,9 +27,6 @@ const READER_PANIC_REASON: &str = "the file could not be parsed";
 /// How many files are read in parallel.
 const READER_THREADS: usize = 4;
 
-/// How much of the middle of files is read per scan. The rest is left for later scans.
-const MIDDLE_READ_BUDGET_BYTES: u64 = 128 * 1024 * 1024;
-
 /// One conversation, as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
@@ -42,14 +36,8 @@ pub struct CatalogEntry {
     pub path: PathBuf,
     /// When the file was last written.
     pub modified: SystemTime,
-    /// Its size in bytes.
-    pub size: u64,
     /// Its prompt, directory and metadata.
     pub listing: ConversationListing,
-    /// The title that a person set, if that is certain.
-    pub custom_title: Option<String>,
-    /// Its tag.
-    pub tag: ConversationTag,
 }
 
 /// A file or directory that could not be read.
@@ -82,10 +70,8 @@ pub struct ConversationCatalog {
 
 #[derive(Debug)]
 struct CachedFile {
-    id: Uuid,
     modified: SystemTime,
     size: u64,
-    scan: PartialScan,
     contents: FileContents,
 }
 
@@ -118,47 +104,30 @@ impl ConversationCatalog {
             let below = self.files.iter().filter(|(path, _)| path.starts_with(&one.path));
             known.extend(below.map(|(path, before)| (path.clone(), Arc::clone(before))));
         }
-        let mut news = Vec::new();
-        for (id, path) in files {
-            let before = self.files.get(&path).cloned();
-            match regular_file_metadata(&path) {
-                Ok(facts) if facts.len() == 0 => drop(known.remove(&path)),
-                Ok(facts) => {
-                    let (modified, size) = (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
-                    match before {
-                        Some(before) if (before.modified, before.size) == (modified, size) => {
-                            known.insert(path, before);
-                        }
-                        before => news.push(ChangedFile { id, path, modified, size, cached: before }),
-                    }
+        let cached = |(id, path): (Uuid, PathBuf)| TranscriptFile { id, cached: self.files.get(&path).cloned(), path };
+        let mut files_read = 0;
+        for (file, read) in read_in_parallel(files.into_iter().map(cached).collect(), TranscriptFile::read) {
+            match read {
+                Ok(Some(read)) => {
+                    files_read += usize::from(file.cached.is_none_or(|before| !Arc::ptr_eq(&before, &read)));
+                    known.insert(file.path, read);
                 }
+                Ok(None) => drop(known.remove(&file.path)),
                 // Deleted in the meantime: nothing to report. A dangling link still exists.
-                Err(error) if is_deleted(&error, &path) => drop(known.remove(&path)),
+                Err(error) if is_deleted(&error, &file.path) => drop(known.remove(&file.path)),
                 Err(error) => {
-                    known.extend(before.map(|before| (path.clone(), before)));
-                    unreadable.push(UnreadablePath { path, reason: error.to_string() });
+                    known.extend(file.cached.map(|before| (file.path.clone(), before)));
+                    unreadable.push(UnreadablePath { path: file.path, reason: error.to_string() });
                 }
             }
         }
-        let read = news.len();
-        for (new, sketch) in read_in_parallel(news, ChangedFile::read) {
-            match sketch {
-                Ok(sketch) => drop(known.insert(new.path.clone(), Arc::new(new.to_cached(sketch)))),
-                Err(error) if is_deleted(&error, &new.path) => drop(known.remove(&new.path)),
-                Err(error) => {
-                    known.extend(new.cached.map(|before| (new.path.clone(), before)));
-                    unreadable.push(UnreadablePath { path: new.path, reason: error.to_string() });
-                }
-            }
-        }
-        read_middles(&mut known);
         let named = known.iter().filter_map(|(path, known)| match known.contents {
             FileContents::Unreadable(why) => Some(UnreadablePath { path: path.clone(), reason: why.to_owned() }),
             FileContents::Conversation(_) | FileContents::Empty => None,
         });
         unreadable.extend(named);
         self.files = known;
-        CatalogScan { conversations: self.listed(), unreadable, files_read: read }
+        CatalogScan { conversations: self.listed(), unreadable, files_read }
     }
 
     /// The last known state, for a scan that failed.
@@ -217,31 +186,6 @@ impl CachedFile {
             FileContents::Empty | FileContents::Unreadable(_) => None,
         }
     }
-
-    fn new(id: Uuid, path: &Path, modified: SystemTime, size: u64, scan: PartialScan) -> Self {
-        let outline = scan.listing();
-        let contents = if outline.is_sidechain {
-            FileContents::Empty
-        } else if !outline.has_records && size <= MAX_HEAD_READ_BYTES {
-            FileContents::Unreadable(NO_RECORDS_REASON)
-        } else if outline.title().is_some() {
-            let (path, given_title, tag) = (path.to_owned(), scan.custom_title(), scan.tag());
-            FileContents::Conversation(Arc::new(CatalogEntry {
-                id,
-                path,
-                modified,
-                size,
-                listing: outline,
-                custom_title: given_title,
-                tag,
-            }))
-        } else if size > MAX_HEAD_READ_BYTES {
-            FileContents::Unreadable(NO_PROMPT_REASON)
-        } else {
-            FileContents::Empty
-        };
-        Self { id, modified, size, scan, contents }
-    }
 }
 
 /// The files with a transcript's name, from directory listings alone.
@@ -287,65 +231,46 @@ fn conversation_id_of(path: &Path) -> Option<Uuid> {
     path.extension().is_some_and(|extension| extension == "jsonl").then_some(id)
 }
 
-fn regular_file_metadata(path: &Path) -> io::Result<Metadata> {
-    let facts = std::fs::metadata(path)?;
-    if facts.is_file() { Ok(facts) } else { Err(regular_file::not_a_file_error()) }
-}
-
 fn is_deleted(error: &io::Error, path: &Path) -> bool {
     let there = || path.symlink_metadata().map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true);
     error.kind() == io::ErrorKind::NotFound && !there()
 }
 
-/// A new or changed file.
-struct ChangedFile {
+/// A file with a transcript's name.
+struct TranscriptFile {
     id: Uuid,
     path: PathBuf,
-    modified: SystemTime,
-    size: u64,
     cached: Option<Arc<CachedFile>>,
 }
 
-impl ChangedFile {
-    fn read(&self) -> io::Result<PartialScan> {
-        let (file, facts) = regular_file::open_regular_file(&self.path)?;
-        // Only a listed file has a head that is known for certain.
-        let before = self.cached.as_ref().filter(|before| before.conversation().is_some());
-        match before.map(|before| before.scan.extended(&file, &facts)).transpose()?.flatten() {
-            Some(grown) => Ok(grown),
-            None => PartialScan::read(&file, &facts),
+impl TranscriptFile {
+    /// Reads the file, if it is new or has changed. `None` if it is empty.
+    fn read(&self) -> io::Result<Option<Arc<CachedFile>>> {
+        let facts = std::fs::metadata(&self.path)?;
+        let (id, modified, size) = (self.id, facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
+        if !facts.is_file() {
+            return Err(regular_file::not_a_file_error());
         }
-    }
-
-    fn to_cached(&self, sketch: PartialScan) -> CachedFile {
-        CachedFile::new(self.id, &self.path, self.modified, self.size, sketch)
-    }
-}
-
-/// Reads on in the middle of files, the newest first. Errors are retried after the next scan.
-fn read_middles(known: &mut HashMap<PathBuf, Arc<CachedFile>>) {
-    let mut unread: Vec<_> = known.iter().filter(|(_, known)| known.scan.unread_bytes() > 0).collect();
-    unread.sort_by(|a, b| (b.1.modified, a.0).cmp(&(a.1.modified, b.0)));
-    let mut left = MIDDLE_READ_BUDGET_BYTES;
-    let mut shares = Vec::new();
-    for (path, known) in unread {
-        // One file gets only a share of the budget: an unreadable one would otherwise block all others.
-        let share = known.scan.unread_bytes().min(left).min(MIDDLE_READ_BUDGET_BYTES / READER_THREADS as u64);
-        left -= share;
-        if share > 0 {
-            shares.push((path.clone(), Arc::clone(known), share));
+        if size == 0 {
+            return Ok(None);
         }
-    }
-    let read_on = |(path, known, share): &(PathBuf, Arc<CachedFile>, u64)| {
-        let (file, facts): (File, Metadata) = regular_file::open_regular_file(path)?;
-        known.scan.read_more(&file, &facts, *share)
-    };
-    for ((path, before, _), read) in read_in_parallel(shares, read_on) {
-        if let Ok(Some(sketch)) = read {
-            let CachedFile { id, modified, size, .. } = *before;
-            let read = CachedFile::new(id, &path, modified, size, sketch);
-            known.insert(path, Arc::new(read));
+        if let Some(cached) = self.cached.as_ref().filter(|cached| (cached.modified, cached.size) == (modified, size)) {
+            return Ok(Some(Arc::clone(cached)));
         }
+        let (file, _) = regular_file::open_regular_file(&self.path)?;
+        let listing = ConversationListing::read(&file, size)?;
+        let contents = if listing.is_sidechain {
+            FileContents::Empty
+        } else if !listing.has_records && size <= MAX_HEAD_READ_BYTES {
+            FileContents::Unreadable(NO_RECORDS_REASON)
+        } else if listing.title().is_some() {
+            FileContents::Conversation(Arc::new(CatalogEntry { id, path: self.path.clone(), modified, listing }))
+        } else if size > MAX_HEAD_READ_BYTES {
+            FileContents::Unreadable(NO_PROMPT_REASON)
+        } else {
+            FileContents::Empty
+        };
+        Ok(Some(Arc::new(CachedFile { modified, size, contents })))
     }
 }
 
@@ -460,7 +385,7 @@ mod tests {
         let old = write(home.path(), "-p", 1, &begin("old"));
         write(home.path(), "-q", 1, &begin("new"));
         let long_ago = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000);
-        File::options().write(true).open(old).unwrap().set_modified(long_ago).unwrap();
+        fs::File::options().write(true).open(old).unwrap().set_modified(long_ago).unwrap();
         assert_eq!(names(&ConversationCatalog::for_config_directory(home.path()).scan()), ["new"]);
     }
 
@@ -482,52 +407,12 @@ mod tests {
         assert!(look.conversations.iter().all(|found| found.listing.working_directory.as_deref() == Some("/p")));
     }
 
-    /// A line without metadata for the list.
-    fn filler(bytes: usize) -> String {
-        format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(bytes))
-    }
-
     fn append(path: &Path, text: &str) {
-        std::io::Write::write_all(&mut File::options().append(true).open(path).unwrap(), text.as_bytes()).unwrap();
+        std::io::Write::write_all(&mut fs::File::options().append(true).open(path).unwrap(), text.as_bytes()).unwrap();
     }
 
     fn note(kind: &str, field: &str, value: &str) -> String {
         format!("{{\"type\":\"{kind}\",\"{field}\":\"{value}\"}}\n")
-    }
-
-    #[test]
-    fn metadata_is_retained_however_much_follows() {
-        let home = tempfile::tempdir().unwrap();
-        let title = |title: &str| note("custom-title", "customTitle", title);
-        let path = write(home.path(), "-p", 1, &(begin("one") + &title("A") + &filler(100_000)));
-        let mut conversations = ConversationCatalog::for_config_directory(home.path());
-        let look = |conversations: &mut ConversationCatalog| {
-            let found = conversations.scan().conversations.remove(0);
-            (found.listing.title().unwrap().to_owned(), found.custom_title.clone().unwrap(), found.tag.clone())
-        };
-        let was = |name: &str, tag: ConversationTag| (name.to_owned(), name.to_owned(), tag);
-        assert_eq!(look(&mut conversations), was("A", ConversationTag::Untagged));
-        append(&path, &(title("B") + &note("tag", "tag", "mine")));
-        let tagged = ConversationTag::Tagged("mine".to_owned());
-        assert_eq!(look(&mut conversations), was("B", tagged.clone()));
-        for _ in 0..3 {
-            append(&path, &filler(100_000));
-            assert_eq!(look(&mut conversations), was("B", tagged.clone()));
-            assert_eq!(
-                look(&mut ConversationCatalog::for_config_directory(home.path())),
-                was("B", tagged.clone()),
-                "in a first scan too"
-            );
-        }
-        // A partial line has no effect yet.
-        let [half, rest] = ["{\"type\":\"tag\",\"ta", "g\":\"\"}\n"];
-        append(&path, half);
-        assert_eq!(look(&mut conversations), was("B", tagged));
-        append(&path, &(rest.to_owned() + &filler(100_000)));
-        assert_eq!(look(&mut conversations), was("B", ConversationTag::Untagged));
-        // Another file at the same path.
-        fs::write(&path, begin("two") + &title("C") + &filler(900_000)).unwrap();
-        assert_eq!(look(&mut conversations), was("C", ConversationTag::Untagged));
     }
 
     #[test]

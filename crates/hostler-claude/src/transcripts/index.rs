@@ -1,7 +1,7 @@
 //! Indexes a transcript in one pass: the position, id, parent and kind of each record, without contents.
 
 use std::io::{self, BufRead};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use serde::Deserialize;
 
@@ -65,6 +65,20 @@ pub struct TranscriptDamage {
 }
 
 impl TranscriptDamage {
+    /// In sentences, with this many lines at most.
+    pub(super) fn describe(&self, max_lines: usize) -> Vec<String> {
+        let lines = self.first_damaged.iter().take(max_lines);
+        let mut sentences: Vec<_> = lines.map(|(number, what)| format!("line {number} {what}")).collect();
+        let unnamed = self.damaged_lines.saturating_sub(sentences.len() as u64);
+        if unnamed > 0 {
+            sentences.push(format!("{unnamed} more lines are damaged"));
+        }
+        if self.partial_line_bytes > 0 {
+            sentences.push(format!("{} bytes at the end are an incomplete record", self.partial_line_bytes));
+        }
+        sentences
+    }
+
     fn report(&mut self, line: u64, what: impl FnOnce() -> String) {
         self.damaged_lines += 1;
         if self.first_damaged.len() < MAX_REPORTED_LINES {
@@ -94,10 +108,7 @@ impl TranscriptIndex {
         self.sub_agents.retain(|(at, _)| *at < links);
         self.folded_messages.retain(|(at, _)| *at < links);
         (self.bytes_read, self.damage.partial_line_bytes) = (whole, 0);
-        let rest = lines::for_each_line(file, MAX_TRANSCRIPT_LINE_BYTES, |line, length| {
-            self.add_line(line, length);
-            ControlFlow::Continue(())
-        })?;
+        let rest = lines::for_each_line(file, MAX_TRANSCRIPT_LINE_BYTES, |line, length| self.add_line(line, length))?;
         self.add_partial_line(&rest.start, rest.length);
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Reads lines of files written by other programs: an endless line takes bounded memory.
 
 use std::io::{self, BufRead};
-use std::ops::ControlFlow;
 
 /// A larger buffer is not reused for the next line.
 const MAX_RETAINED_CAPACITY_BYTES: usize = 1024 * 1024;
@@ -26,12 +25,12 @@ pub(super) fn split_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Passes the lines of a file one by one, without their line breaks, until the callback breaks: a prefix of bounded
-/// length of each, and its full length.
+/// Passes the lines of a file one by one, without their line breaks: a prefix of bounded length of each, and its full
+/// length.
 pub(super) fn for_each_line(
     file: &mut impl BufRead,
     longest: usize,
-    mut on_line: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    mut on_line: impl FnMut(&[u8], u64),
 ) -> io::Result<PartialLine> {
     // The start of a line that did not fit into the reader's buffer.
     let mut rest = PartialLine::default();
@@ -52,20 +51,16 @@ pub(super) fn for_each_line(
             continue;
         };
         let used = line.len() + 1;
-        let goes_on = if rest.length == 0 {
-            on_line(line.get(..longest).unwrap_or(line), line.len() as u64)
+        if rest.length == 0 {
+            on_line(line.get(..longest).unwrap_or(line), line.len() as u64);
         } else {
             append_bounded(&mut rest.start, line, longest);
-            let goes_on = on_line(&rest.start, rest.length + line.len() as u64);
+            on_line(&rest.start, rest.length + line.len() as u64);
             rest.start.clear();
             rest.start.shrink_to(MAX_RETAINED_CAPACITY_BYTES);
             rest.length = 0;
-            goes_on
-        };
-        file.consume(used);
-        if goes_on.is_break() {
-            return Ok(rest);
         }
+        file.consume(used);
     }
 }
 
@@ -83,10 +78,7 @@ mod tests {
         for capacity in [1, 2, 3, 7, 100] {
             let mut file = io::BufReader::with_capacity(capacity, &b"one\n\nsixteen letters.\nrest"[..]);
             let mut received = Vec::new();
-            let on_line = |line: &[u8], length| {
-                received.push((String::from_utf8(line.to_vec()).unwrap(), length));
-                ControlFlow::Continue(())
-            };
+            let on_line = |line: &[u8], length| received.push((String::from_utf8(line.to_vec()).unwrap(), length));
             let rest = for_each_line(&mut file, 7, on_line).unwrap();
             assert_eq!(received, [("one".to_owned(), 3), (String::new(), 0), ("sixteen".to_owned(), 16)], "{capacity}");
             assert_eq!((&rest.start[..], rest.length), (&b"rest"[..], 4));
@@ -94,16 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn break_stops_after_the_current_line() {
-        let mut file = &b"one\ntwo\nthree"[..];
-        for_each_line(&mut file, 9, |_, _| ControlFlow::Break(())).unwrap();
-        assert_eq!(file, b"two\nthree");
-    }
-
-    #[test]
     fn endless_line_takes_bounded_memory() {
         let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), 5_000_000));
-        let rest = for_each_line(&mut endless, 1000, |_, _| ControlFlow::Continue(())).unwrap();
+        let rest = for_each_line(&mut endless, 1000, |_, _| ()).unwrap();
         assert_eq!((rest.start.len(), rest.length), (1000, 5_000_000));
     }
 }

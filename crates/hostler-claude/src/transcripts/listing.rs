@@ -1,4 +1,7 @@
-//! The list entry of a conversation: the head of its transcript, and its metadata records.
+//! The list entry of a conversation, from the head and the tail of its transcript.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,13 +12,17 @@ use crate::wire::WireText;
 use super::metadata::{TranscriptMetadata, to_single_line};
 use super::{lines, message_tags};
 
+/// How much of each end of a file is read. No metadata record is longer.
+const END_READ_BYTES: u64 = 64 * 1024;
+
+/// How much of the start is read if the first prompt does not fit into that, as with an image.
+pub(super) const MAX_HEAD_READ_BYTES: u64 = 4 * 1024 * 1024;
+
 /// The list entry of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConversationListing {
     /// The first prompt.
     pub first_prompt: Option<String>,
-    /// The git branch at its start.
-    pub git_branch: Option<String>,
     /// The working directory at its start.
     pub working_directory: Option<String>,
     /// When it was started, as the agent wrote it (RFC 3339).
@@ -29,6 +36,19 @@ pub struct ConversationListing {
 }
 
 impl ConversationListing {
+    /// Reads both ends of a file.
+    pub(super) fn read(file: &File, size: u64) -> io::Result<Self> {
+        let mut listing = Self::from_head(&read_range(file, 0, END_READ_BYTES)?);
+        if size > END_READ_BYTES {
+            if listing.first_prompt.is_none() || listing.working_directory.is_none() {
+                listing = Self::from_head(&read_range(file, 0, MAX_HEAD_READ_BYTES)?);
+            }
+            let tail = read_range(file, size - END_READ_BYTES, END_READ_BYTES)?;
+            listing.metadata.read_lines(&tail);
+        }
+        Ok(listing)
+    }
+
     /// From the first bytes of a transcript. The last line may be partial; it is skipped unless it is a complete
     /// record.
     pub fn from_head(head: &[u8]) -> Self {
@@ -71,7 +91,6 @@ impl ConversationListing {
             }
         };
         or(&mut self.working_directory, &line.cwd);
-        or(&mut self.git_branch, &line.branch);
         or(&mut self.created, &line.timestamp);
         let hidden = line.meta == Some(true) || line.summary_of_all == Some(true);
         if &*line.label != "user" || hidden || self.first_prompt.is_some() {
@@ -94,6 +113,14 @@ impl ConversationListing {
     }
 }
 
+fn read_range(mut file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {
+    // Not filled with zeros first, which takes as long as reading.
+    let mut bytes = Vec::with_capacity(usize::try_from(longest).unwrap_or_default());
+    file.seek(SeekFrom::Start(from))?;
+    file.take(longest).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 #[derive(Deserialize)]
 struct ListedRecord<'a> {
     #[serde(rename = "type", borrow)]
@@ -106,8 +133,6 @@ struct ListedRecord<'a> {
     summary_of_all: Option<bool>,
     #[serde(borrow, default)]
     cwd: Option<WireText<'a>>,
-    #[serde(rename = "gitBranch", borrow, default)]
-    branch: Option<WireText<'a>>,
     #[serde(borrow, default)]
     timestamp: Option<WireText<'a>>,
     #[serde(borrow, default)]
@@ -157,13 +182,12 @@ mod tests {
         ConversationListing::from_head(lines.join("\n").as_bytes())
     }
 
-    const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
+    const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
 
     #[test]
     fn listing_has_directory_time_and_first_prompt() {
         let outline = outline(&[r#"{"type":"queue-operation","timestamp":"2026-01-01T00:00:00Z"}"#, BEGIN]);
         assert_eq!(outline.working_directory.as_deref(), Some("/p"));
-        assert_eq!(outline.git_branch.as_deref(), Some("main"));
         assert_eq!(outline.created.as_deref(), Some("2026-01-01T00:00:00Z"));
         assert_eq!(outline.title(), Some("first words"));
     }

@@ -31,11 +31,9 @@ pub struct TranscriptMetadata {
 }
 
 impl TranscriptMetadata {
-    /// The metadata in a piece of a transcript. Its first and last line may be partial and are then skipped.
-    pub fn from_bytes(piece: &[u8]) -> Self {
-        let mut notes = Self::default();
-        lines::split_lines(piece).for_each(|line| notes.read_line(line));
-        notes
+    /// Reads the metadata in a piece of a transcript. Its first and last line may be partial and are then skipped.
+    pub fn read_lines(&mut self, piece: &[u8]) {
+        lines::split_lines(piece).for_each(|line| self.read_line(line));
     }
 
     /// Reads a line, if it is a metadata record.
@@ -59,19 +57,6 @@ impl TranscriptMetadata {
         // Titles and tags that a person set remain unchanged: they may have been set here.
         let is_name = matches!(&*note.label, "custom-title" | "tag");
         *slot = Some(if is_name { clean_title(value) } else { to_single_line(value) });
-    }
-
-    /// This metadata, overridden by later metadata.
-    #[must_use]
-    pub(super) fn merged_with(&self, later: &Self) -> Self {
-        let last = |later: &Option<String>, earlier: &Option<String>| later.as_ref().or(earlier.as_ref()).cloned();
-        Self {
-            custom_title: last(&later.custom_title, &self.custom_title),
-            ai_title: last(&later.ai_title, &self.ai_title),
-            last_prompt: last(&later.last_prompt, &self.last_prompt),
-            summary: last(&later.summary, &self.summary),
-            tag: last(&later.tag, &self.tag),
-        }
     }
 }
 
@@ -109,24 +94,34 @@ pub(super) fn to_single_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn metadata(piece: &str) -> TranscriptMetadata {
+        let mut metadata = TranscriptMetadata::default();
+        metadata.read_lines(piece.as_bytes());
+        metadata
+    }
+
     #[test]
     fn custom_title_is_unchanged() {
         let name = format!("two  spaces and {}", "much text ".repeat(30)).trim_end().to_owned();
-        let note = serde_json::json!({ "customTitle": name });
-        let line = note.to_string().replacen('{', r#"{"type":"custom-title","#, 1);
-        assert_eq!(TranscriptMetadata::from_bytes(line.as_bytes()).custom_title.as_deref(), Some(&*name));
-        let line = br#"{"type":"custom-title","customTitle":" a\nb "}"#;
-        assert_eq!(TranscriptMetadata::from_bytes(line).custom_title.as_deref(), Some("a b"));
+        let line = format!(r#"{{"type":"custom-title","customTitle":{}}}"#, serde_json::json!(name));
+        assert_eq!(metadata(&line).custom_title.as_deref(), Some(&*name));
+        let line = r#"{"type":"custom-title","customTitle":" a\nb "}"#;
+        assert_eq!(metadata(line).custom_title.as_deref(), Some("a b"));
     }
 
     #[test]
     fn removed_tag_differs_from_an_unseen_one() {
-        let [on, off] = [r#"{"type":"tag","tag":"x"}"#, r#"{"type":"tag","tag":""}"#]
-            .map(|line| TranscriptMetadata::from_bytes(line.as_bytes()));
-        let unseen = TranscriptMetadata::from_bytes(b"{\"type\":\"tag\",\"tag\":\"cut o");
-        assert_eq!([&on, &off, &unseen].map(|notes| notes.tag.as_deref()), [Some("x"), Some(""), None]);
-        assert_eq!(on.merged_with(&unseen), on);
-        assert_eq!(on.merged_with(&off), off);
-        assert_eq!(off.merged_with(&on), on);
+        let [on, off] = [r#"{"type":"tag","tag":"x"}"#, r#"{"type":"tag","tag":""}"#];
+        let cut = r#"{"type":"tag","tag":"cut o"#;
+        for (piece, tag) in [
+            (on.to_owned(), Some("x")),
+            (off.to_owned(), Some("")),
+            (cut.to_owned(), None),
+            (format!("{on}\n{cut}"), Some("x")),
+            (format!("{on}\n{off}"), Some("")),
+            (format!("{off}\n{on}"), Some("x")),
+        ] {
+            assert_eq!(metadata(&piece).tag.as_deref(), tag, "{piece}");
+        }
     }
 }

@@ -13,8 +13,8 @@
 //! * `open_transcript`: one opened transcript, its turns by index; `regular_file`: opens files without blocking on
 //!   pipes; `sub_agent_files`: the transcripts of its sub-agents.
 //! * [`replay_turn`]: a turn as driver events, through the mapping of live agents.
-//! * [`ConversationCatalog`]: all conversations, from the directory; [`ConversationListing`]: a list entry;
-//!   `partial_scan`: how far a file was read for it; [`TranscriptMetadata`]: titles and tags.
+//! * [`ConversationCatalog`]: all conversations, from the directory; [`ConversationListing`]: a list entry, from the
+//!   head and the tail of a file; [`TranscriptMetadata`]: titles and tags.
 //! * `session_registry`: which processes run which conversation.
 //! * [`ClaudeTranscriptStore`]: the driver's transcript store, which the engine uses.
 //!
@@ -35,7 +35,6 @@ mod listing;
 mod message_tags;
 mod metadata;
 mod open_transcript;
-mod partial_scan;
 mod record;
 mod record_chain;
 mod regular_file;

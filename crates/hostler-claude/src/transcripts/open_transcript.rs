@@ -17,7 +17,7 @@ use hostler_driver::{
 };
 use uuid::Uuid;
 
-use super::abandoned_turns::{AbandonedSpan, find_abandoned_turns};
+use super::abandoned_turns::find_abandoned_records;
 use super::branch_leaf;
 use super::sub_agent_files::SubAgentFiles;
 use super::{
@@ -29,9 +29,6 @@ use super::{
 /// about a hundred bytes.
 const MAX_CACHED_RECORDS: usize = 500_000;
 
-/// How many indices are cached besides them that were opened by a scan.
-const MAX_SCANNED_INDICES: usize = 4;
-
 /// How many bytes before the end of an index must be unchanged for the index to be reused.
 const COMPARED_TAIL_BYTES: u64 = 512;
 
@@ -40,10 +37,7 @@ const MAX_REPORTED_LINES: usize = 16;
 
 /// The most recently used indices, newest first.
 #[derive(Debug, Default)]
-pub(super) struct IndexCache {
-    retained: Vec<CachedIndex>,
-    scanned: Vec<CachedIndex>,
-}
+pub(super) struct IndexCache(Vec<CachedIndex>);
 
 #[derive(Debug)]
 struct CachedIndex {
@@ -55,65 +49,31 @@ struct CachedIndex {
     index: Arc<TranscriptIndex>,
 }
 
-/// How long an index is cached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CachePolicy {
-    /// It will be opened again.
-    Retain,
-    /// It is opened by a scan over all transcripts, and evicts no retained index.
-    Scan,
-}
-
 impl IndexCache {
-    /// Takes the index of a file, if it is the same file and has only grown, together with its policy.
-    fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<(CachePolicy, TranscriptIndex)> {
-        let of = |cached: &[CachedIndex]| cached.iter().position(|cached| cached.path == path);
-        let (opened, cached) = match (of(&self.retained), of(&self.scanned)) {
-            (Some(at), _) => (CachePolicy::Retain, self.retained.remove(at)),
-            (None, Some(at)) => (CachePolicy::Scan, self.scanned.remove(at)),
-            (None, None) => return None,
-        };
+    /// Takes the index of a file, if it is the same file and has only grown.
+    fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<TranscriptIndex> {
+        let at = self.0.iter().position(|cached| cached.path == path)?;
+        let cached = self.0.remove(at);
         let same = cached.identity == (facts.dev(), facts.ino())
             && cached.index.resume_offset() <= facts.len()
             && regular_file::read_bytes_before(file, cached.index.resume_offset(), COMPARED_TAIL_BYTES)
                 .is_ok_and(|last| last == cached.last_bytes);
-        same.then(|| (opened, Arc::unwrap_or_clone(cached.index)))
+        same.then(|| Arc::unwrap_or_clone(cached.index))
     }
 
-    fn insert(
-        &mut self,
-        path: &Path,
-        file: &File,
-        facts: &Metadata,
-        index: &Arc<TranscriptIndex>,
-        opening: CachePolicy,
-    ) {
-        let Ok(last) = regular_file::read_bytes_before(file, index.resume_offset(), COMPARED_TAIL_BYTES) else {
-            return;
-        };
-        let cached = CachedIndex {
-            path: path.to_owned(),
-            identity: (facts.dev(), facts.ino()),
-            last_bytes: last,
-            index: Arc::clone(index),
-        };
-        let (all, most) = match opening {
-            CachePolicy::Retain => (&mut self.retained, usize::MAX),
-            CachePolicy::Scan => (&mut self.scanned, MAX_SCANNED_INDICES),
-        };
+    fn insert(&mut self, path: &Path, file: &File, facts: &Metadata, index: &Arc<TranscriptIndex>) {
+        let last_bytes = regular_file::read_bytes_before(file, index.resume_offset(), COMPARED_TAIL_BYTES);
+        let Ok(last_bytes) = last_bytes else { return };
         // The same transcript may have been opened concurrently.
-        all.retain(|other| other.path != path);
-        all.insert(0, cached);
-        all.truncate(most);
-        while all.len() > 1 && cached_record_count(all) > MAX_CACHED_RECORDS {
-            all.pop();
+        self.0.retain(|other| other.path != path);
+        let (path, identity, index) = (path.to_owned(), (facts.dev(), facts.ino()), Arc::clone(index));
+        self.0.insert(0, CachedIndex { path, identity, last_bytes, index });
+        // Counts capacity, which is the memory in use.
+        let records = |cached: &[CachedIndex]| cached.iter().map(|one| one.index.records.capacity()).sum::<usize>();
+        while self.0.len() > 1 && records(&self.0) > MAX_CACHED_RECORDS {
+            self.0.pop();
         }
     }
-}
-
-/// Counts capacity, which is the memory in use.
-fn cached_record_count(cached: &[CachedIndex]) -> usize {
-    cached.iter().map(|cached| cached.index.records.capacity()).sum()
 }
 
 /// One opened transcript.
@@ -125,7 +85,8 @@ pub(super) struct OpenTranscript {
     chain: RecordChain,
     spans: Vec<TurnSpan>,
     turns: Vec<TurnIndexEntry>,
-    abandoned_spans: Vec<AbandonedSpan>,
+    abandoned_chain: RecordChain,
+    abandoned_spans: Vec<TurnSpan>,
     abandoned: Vec<AbandonedTurn>,
     damage: Vec<String>,
     /// The first record that mentions a sub-agent, as a position in the index.
@@ -133,27 +94,31 @@ pub(super) struct OpenTranscript {
 }
 
 impl OpenTranscript {
-    pub(super) fn open(found: &CatalogEntry, cache: &Mutex<IndexCache>, opening: CachePolicy) -> io::Result<Self> {
+    /// Opens a transcript in its current state. If it `is_scanned`, its index is not added to the cache.
+    pub(super) fn open(found: &CatalogEntry, cache: &Mutex<IndexCache>, is_scanned: bool) -> io::Result<Self> {
         let (file, facts) = regular_file::open_regular_file(&found.path)?;
         let cache = || cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let (before, index) = cache().take(&found.path, &file, &facts).unzip();
-        let mut index = index.unwrap_or_default();
+        let cached = cache().take(&found.path, &file, &facts);
+        let is_cached = cached.is_some() || !is_scanned;
+        let mut index = cached.unwrap_or_default();
         let mut rest = BufReader::with_capacity(256 * 1024, &file);
         rest.seek(SeekFrom::Start(index.resume_offset()))?;
         index.extend(&mut rest)?;
         let index = Arc::new(index);
-        let opening = if before == Some(CachePolicy::Retain) { CachePolicy::Retain } else { opening };
-        cache().insert(&found.path, &file, &facts, &index, opening);
+        if is_cached {
+            cache().insert(&found.path, &file, &facts, &index);
+        }
         let chain = RecordChain::from_index(&index);
         let spans = chain.turn_spans(&index);
-        let abandoned = find_abandoned_turns(&index, &chain, &spans);
+        let abandoned_chain = find_abandoned_records(&index, &chain);
         let mut transcript = Self {
             directory: PathBuf::from(found.listing.working_directory.as_deref().unwrap_or("/")),
             sub_agents: SubAgentFiles::for_transcript(&found.path),
             damage: damage(&index, &chain),
             turns: Vec::new(),
             abandoned: Vec::new(),
-            abandoned_spans: abandoned,
+            abandoned_spans: abandoned_chain.turn_spans(&index),
+            abandoned_chain,
             first_mentions: first_sub_agent_mentions(&index, &chain, &spans),
             file,
             index,
@@ -162,9 +127,12 @@ impl OpenTranscript {
         };
         transcript.turns =
             transcript.spans.iter().map(|span| transcript.index_entry(&transcript.chain, span)).collect();
-        let to_turn = |it: &AbandonedSpan| AbandonedTurn {
-            turn: transcript.index_entry(&it.chain, &it.span),
-            fork_index: it.fork_index,
+        let starts = |chain: &RecordChain, span: &TurnSpan| chain.positions.get(span.range.start).copied();
+        let to_turn = |span: &TurnSpan| AbandonedTurn {
+            turn: transcript.index_entry(&transcript.abandoned_chain, span),
+            turns_before: transcript.spans.partition_point(|before| {
+                starts(&transcript.chain, before) < starts(&transcript.abandoned_chain, span)
+            }),
         };
         transcript.abandoned = transcript.abandoned_spans.iter().map(to_turn).collect();
         Ok(transcript)
@@ -195,7 +163,10 @@ impl OpenTranscript {
     }
 
     fn load_turn_range(&self, places: Range<usize>) -> Vec<LoadedTurn> {
-        self.spans.get(places).unwrap_or_default().iter().map(|span| self.load_turn(&self.chain, span)).collect()
+        let active = self.spans.iter().map(|span| (&self.chain, span));
+        let abandoned = self.abandoned_spans.iter().map(|span| (&self.abandoned_chain, span));
+        let spans = active.chain(abandoned).skip(places.start).take(places.len());
+        spans.map(|(chain, span)| self.load_turn(chain, span)).collect()
     }
 
     fn load_turn(&self, chain: &RecordChain, span: &TurnSpan) -> LoadedTurn {
@@ -267,15 +238,6 @@ impl Transcript for OpenTranscript {
         &self.abandoned
     }
 
-    fn load_abandoned_turn(
-        self: Arc<Self>,
-        place: usize,
-    ) -> BoxFuture<'static, Result<Option<LoadedTurn>, TranscriptStoreError>> {
-        read_blocking(move || {
-            self.abandoned_spans.get(place).map(|abandoned| self.load_turn(&abandoned.chain, &abandoned.span))
-        })
-    }
-
     fn describe_damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
         async move {
             let examine = Arc::clone(&self);
@@ -341,12 +303,7 @@ fn missing_records_notice(records: usize) -> String {
 
 /// The damage of a transcript, in sentences.
 fn damage(index: &TranscriptIndex, chain: &RecordChain) -> Vec<String> {
-    let mut damage: Vec<String> =
-        index.damage.first_damaged.iter().map(|(number, what)| format!("line {number} {what}")).collect();
-    let unnamed = index.damage.damaged_lines.saturating_sub(damage.len() as u64);
-    if unnamed > 0 {
-        damage.push(format!("{unnamed} more lines are damaged"));
-    }
+    let mut damage = index.damage.describe(MAX_REPORTED_LINES);
     let mut say = |places: &[usize], what: &str| {
         let lines = places.iter().take(MAX_REPORTED_LINES).filter_map(|at| index.records.get(*at));
         damage.extend(lines.map(|link| format!("line {} {what}", link.line_number)));
@@ -356,9 +313,6 @@ fn damage(index: &TranscriptIndex, chain: &RecordChain) -> Vec<String> {
     };
     say(&chain.missing_parents, "has a parent record that does not exist");
     say(&chain.duplicate_ids, "has the same id as another record");
-    if index.damage.partial_line_bytes > 0 {
-        damage.push(format!("{} bytes at the end are an incomplete record", index.damage.partial_line_bytes));
-    }
     if chain.has_cycle {
         damage.push("the records form a cycle, so the first turns are missing".to_owned());
     }
@@ -372,54 +326,38 @@ mod tests {
     fn found(home: &Path, name: &str) -> CatalogEntry {
         let path = home.join(name);
         std::fs::write(&path, "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n").unwrap();
-        let (id, modified, size) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH, 0);
-        let (outline, given_title, tag) = Default::default();
-        CatalogEntry { id, path, modified, size, listing: outline, custom_title: given_title, tag }
+        let (id, modified) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH);
+        CatalogEntry { id, path, modified, listing: Default::default() }
     }
 
     #[test]
-    fn scanning_does_not_evict_retained_indices() {
+    fn cache_is_bounded_by_records_and_not_changed_by_scans() {
         let home = tempfile::tempdir().unwrap();
         let cache = Mutex::new(IndexCache::default());
-        let books = ["one", "two", "three"].map(|name| found(home.path(), name));
-        let open = |at: usize, opening| drop(OpenTranscript::open(&books[at], &cache, opening).unwrap());
         let names = || {
             let cache = cache.lock().unwrap();
             let name = |cached: &CachedIndex| cached.path.file_name().unwrap().to_string_lossy().into_owned();
-            [&cache.retained, &cache.scanned].map(|cached| cached.iter().map(name).collect::<Vec<_>>().join(" "))
+            cache.0.iter().map(name).collect::<Vec<_>>().join(" ")
         };
-        open(0, CachePolicy::Retain);
-        open(1, CachePolicy::Retain);
-        open(2, CachePolicy::Scan);
-        assert_eq!(names(), ["two one", "three"]);
-        open(0, CachePolicy::Scan);
-        assert_eq!(names(), ["one two", "three"], "a scan does not demote a retained index");
-        open(2, CachePolicy::Retain);
-        assert_eq!(names(), ["three one two", ""]);
-    }
-
-    #[test]
-    fn cache_is_bounded_by_records() {
-        let home = tempfile::tempdir().unwrap();
-        let mut cache = IndexCache::default();
-        let index = |links: usize| {
-            let mut index = TranscriptIndex::default();
-            index.records.reserve_exact(links);
-            Arc::new(index)
+        let open = |name: &str, is_scanned| {
+            drop(OpenTranscript::open(&found(home.path(), name), &cache, is_scanned).unwrap());
+            names()
         };
-        let mut insert = |name: &str, links: usize, opening| {
+        assert_eq!(open("one", false), "one");
+        assert_eq!(open("two", false), "two one");
+        assert_eq!(open("three", true), "two one");
+        assert_eq!(open("one", true), "one two", "a scan does not evict a cached index");
+        let insert = |name: &str, links: usize| {
             let path = found(home.path(), name).path;
             let (file, facts) = regular_file::open_regular_file(&path).unwrap();
-            cache.insert(&path, &file, &facts, &index(links), opening);
-            (cache.retained.len(), cache.scanned.len())
+            let mut index = TranscriptIndex::default();
+            index.records.reserve_exact(links);
+            cache.lock().unwrap().insert(&path, &file, &facts, &Arc::new(index));
+            names()
         };
-        assert_eq!(insert("a", MAX_CACHED_RECORDS / 2, CachePolicy::Retain), (1, 0));
-        assert_eq!(insert("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0));
-        assert_eq!(insert("b", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the same once more");
-        assert_eq!(insert("c", MAX_CACHED_RECORDS / 3, CachePolicy::Retain), (2, 0), "the oldest one is evicted");
-        for name in ["d", "e", "f", "g", "h", "i"] {
-            insert(name, 1, CachePolicy::Scan);
-        }
-        assert_eq!(insert("j", MAX_CACHED_RECORDS * 2, CachePolicy::Retain), (1, MAX_SCANNED_INDICES));
+        insert("a", MAX_CACHED_RECORDS / 2);
+        assert_eq!(insert("b", MAX_CACHED_RECORDS / 3), "b a one two");
+        assert_eq!(insert("c", MAX_CACHED_RECORDS / 3), "c b", "the oldest ones are evicted");
+        assert_eq!(insert("d", MAX_CACHED_RECORDS * 2), "d");
     }
 }

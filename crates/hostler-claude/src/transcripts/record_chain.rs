@@ -159,26 +159,28 @@ impl SideRecords {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Cursor;
 
     use super::*;
 
     /// A transcript from lines like `name <- parent: kind [answer]`.
-    fn transcript(lines: &[&str]) -> (TranscriptIndex, Vec<String>) {
+    pub(in super::super) fn transcript(lines: &[&str]) -> (TranscriptIndex, Vec<String>) {
         let mut text = String::new();
         let mut names = Vec::new();
         for line in lines {
             let (name, rest) = line.split_once(" <- ").unwrap();
             let (parent, rest) = rest.split_once(": ").unwrap();
-            let (kind, answer) = rest.split_once(' ').unwrap_or((rest, "m"));
+            let (kind, answer) = rest.split_once(' ').unwrap_or((rest, name));
             let parent = if parent == "none" { "null".to_owned() } else { format!("{parent:?}") };
             let body = match kind {
                 "prompt" => r#""type":"user","message":{"content":"hi"}"#.to_owned(),
                 "result" => {
                     r#""type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t"}]}"#.to_owned()
                 }
-                "answer" => format!(r#""type":"assistant","message":{{"id":"{answer}","content":[]}}"#),
+                "answer" => {
+                    format!(r#""type":"assistant","message":{{"id":"{answer}","stop_reason":"end_turn","content":[]}}"#)
+                }
                 "side" => r#""type":"assistant","isSidechain":true,"message":{"id":"s","content":[]}"#.to_owned(),
                 "steer" => {
                     let content = serde_json::json!([crate::prompt::wrap_steering_text("in blue")]);

@@ -12,10 +12,9 @@ use hostler_driver::{
     ExternalActivity, ExternalConversation, ResumeToken, Transcript, TranscriptScan, TranscriptStore,
     TranscriptStoreError,
 };
-use serde_json::json;
 use uuid::Uuid;
 
-use super::open_transcript::{CachePolicy, IndexCache, OpenTranscript};
+use super::open_transcript::{IndexCache, OpenTranscript};
 use super::session_registry::{self, HostAgents};
 use super::{CatalogEntry, ConversationCatalog, UnreadablePath};
 
@@ -54,7 +53,7 @@ impl ClaudeTranscriptStore {
     ) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
         let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            let note = OpenTranscript::open(found, &cache, CachePolicy::Retain)?.leaf_correction_record(conversation);
+            let note = OpenTranscript::open(found, &cache, false)?.leaf_correction_record(conversation);
             note.map_or(Ok(()), |note| append_record(&found.path, &note))
         })
     }
@@ -99,14 +98,14 @@ impl TranscriptStore for ClaudeTranscriptStore {
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
-        self.open_transcript(conversation, CachePolicy::Retain)
+        self.open_transcript(conversation, false)
     }
 
     fn open_for_scan(
         &self,
         conversation: Uuid,
     ) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
-        self.open_transcript(conversation, CachePolicy::Scan)
+        self.open_transcript(conversation, true)
     }
 
     fn external_activity(&self, conversation: Uuid) -> BoxFuture<'static, Option<ExternalActivity>> {
@@ -117,16 +116,6 @@ impl TranscriptStore for ClaudeTranscriptStore {
                 .and_then(|configuration| session_registry::find_external_activity(&configuration, conversation, &own))
         };
         async move { tokio::task::spawn_blocking(look).await.ok().flatten() }.boxed()
-    }
-
-    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let record = metadata_record("custom-title", "customTitle", title, conversation);
-        self.with_transcript(conversation, move |found| append_record(&found.path, &record))
-    }
-
-    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        let record = metadata_record("tag", "tag", tag.unwrap_or_default(), conversation);
-        self.with_transcript(conversation, move |found| append_record(&found.path, &record))
     }
 
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
@@ -148,11 +137,11 @@ impl ClaudeTranscriptStore {
     fn open_transcript(
         &self,
         conversation: Uuid,
-        opening: CachePolicy,
+        is_scanned: bool,
     ) -> BoxFuture<'static, Result<Arc<dyn Transcript>, TranscriptStoreError>> {
         let cache = Arc::clone(&self.index_cache);
         self.with_transcript(conversation, move |found| {
-            Ok(Arc::new(OpenTranscript::open(found, &cache, opening)?) as Arc<dyn Transcript>)
+            Ok(Arc::new(OpenTranscript::open(found, &cache, is_scanned)?) as Arc<dyn Transcript>)
         })
     }
 
@@ -197,11 +186,6 @@ fn remove_transcript(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path.with_extension("")).or_else(unless_gone)
 }
 
-/// A metadata record. Its readers, the agent included, recognize it by its first bytes.
-fn metadata_record(kind: &str, field: &str, value: &str, conversation: Uuid) -> String {
-    format!(r#"{{"type":"{kind}","{field}":{},"sessionId":"{conversation}"}}"#, json!(value))
-}
-
 /// Appends a record in one write.
 fn append_record(path: &Path, record: &str) -> io::Result<()> {
     let mut file = File::options().read(true).append(true).open(path)?;
@@ -219,8 +203,8 @@ fn to_external_conversation(found: &CatalogEntry) -> ExternalConversation {
         id: found.id,
         resume_token: ResumeToken(found.path.to_string_lossy().into_owned()),
         title: found.listing.title().unwrap_or_default().to_owned(),
-        custom_title: found.custom_title.clone(),
-        tag: found.tag.clone(),
+        custom_title: found.listing.metadata.custom_title.clone().filter(|title| !title.is_empty()),
+        tag: found.listing.metadata.tag.clone(),
         working_directory: found.listing.working_directory.as_ref().map(PathBuf::from),
         created: found.listing.created.clone(),
         modified: found.modified,

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::index::TranscriptDamage;
 use super::{RecordId, SubAgentQuery, TranscriptIndex, regular_file};
 
 /// Longer transcripts of sub-agents are not read, because a replay holds one in memory as a whole.
@@ -146,29 +145,12 @@ impl SubAgentFile {
             _ => Ok(None),
         });
         match index {
-            Ok(Some(index)) => describe_damage(&index.damage),
+            Ok(Some(index)) => index.damage.describe(MAX_REPORTED_LINES),
             Ok(None) => vec![SubAgentTranscriptError::TooLarge.to_string()],
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => vec![SubAgentTranscriptError::from(error).to_string()],
         }
     }
-}
-
-fn describe_damage(damage: &TranscriptDamage) -> Vec<String> {
-    let mut sentences: Vec<_> = damage
-        .first_damaged
-        .iter()
-        .take(MAX_REPORTED_LINES)
-        .map(|(number, what)| format!("line {number} {what}"))
-        .collect();
-    let unnamed = damage.damaged_lines.saturating_sub(sentences.len() as u64);
-    if unnamed > 0 {
-        sentences.push(format!("{unnamed} more lines are damaged"));
-    }
-    if damage.partial_line_bytes > 0 {
-        sentences.push(format!("{} bytes at the end are an incomplete record", damage.partial_line_bytes));
-    }
-    sentences
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

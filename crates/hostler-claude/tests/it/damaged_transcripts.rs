@@ -458,14 +458,13 @@ async fn sub_agent_of_an_interrupted_call_is_loaded_at_its_call() {
     }
 }
 
-/// A title and a tag can be appended to a truncated transcript and are found again.
+/// A title after a truncated record is found.
 #[tokio::test]
 async fn title_after_a_truncated_record_applies() {
     let place = Place::new();
     let text = turns(&["one", "two"]);
-    fs::write(place.file(BAD), &text.as_bytes()[..text.len() - 20]).unwrap();
-    place.store.rename(BAD, "mine").await.unwrap();
-    place.store.set_tag(BAD, Some("mine")).await.unwrap();
+    let title = r#"{"type":"custom-title","customTitle":"mine"}"#;
+    fs::write(place.file(BAD), format!("{}\n{title}\n", &text[..text.len() - 20])).unwrap();
     assert_eq!(place.bad().await, Some(ScannedFile::Listed("mine".to_owned())));
 }
 

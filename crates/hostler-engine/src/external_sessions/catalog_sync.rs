@@ -38,12 +38,6 @@ enum ConversationOwner {
     Hidden,
 }
 
-/// A change of the session list.
-enum ListChange {
-    Put { uri: Arc<str>, conversation: Box<ExternalConversation>, is_listed: bool },
-    Remove(Arc<str>),
-}
-
 /// The owner of a conversation whose external session would have this URI.
 fn conversation_owner(sessions: &SessionRegistry, conversation: Uuid, uri: &str) -> ConversationOwner {
     match sessions.conversation_owner(conversation) {
@@ -63,92 +57,96 @@ impl Host {
         found: Vec<ExternalConversation>,
     ) {
         let (show, now) = (self.external_session_filter(), self.clock.now());
-        let (mut steps, mut ours) = (Vec::new(), HashMap::new());
+        let (mut ours, mut there) = (HashMap::new(), HashSet::new());
         let mut uris = HashMap::with_capacity(found.len());
-        let mut there = HashSet::new();
         let mut found = found.into_iter().peekable();
         while found.peek().is_some() {
-            let sessions = self.catalog.sessions();
-            for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
-                let known = seen.uris.remove(&conversation.id);
-                let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
-                uris.insert(conversation.id, Arc::clone(&uri));
-                match conversation_owner(&sessions, conversation.id, &uri) {
-                    ConversationOwner::Hidden => {}
-                    ConversationOwner::Session(session) => drop(ours.insert(conversation.id, (session, conversation))),
-                    ConversationOwner::Unowned => {
-                        let shown = show.includes(there.len(), conversation.modified, now);
-                        there.insert(Arc::clone(&uri));
-                        let same = sessions.external(&uri).is_some_and(|old| old.conversation == conversation);
-                        if !same || self.catalog.contains(&uri) != shown {
-                            steps.push(ListChange::Put { uri, conversation: Box::new(conversation), is_listed: shown });
+            let mut notices = Vec::new();
+            {
+                let mut sessions = self.catalog.sessions();
+                for conversation in found.by_ref().take(SCAN_BATCH_CONVERSATIONS) {
+                    let known = seen.uris.remove(&conversation.id);
+                    let uri = known.unwrap_or_else(|| format!("{provider}:/{}", conversation.id).into());
+                    uris.insert(conversation.id, Arc::clone(&uri));
+                    match conversation_owner(&sessions, conversation.id, &uri) {
+                        ConversationOwner::Hidden => {}
+                        ConversationOwner::Session(session) => {
+                            ours.insert(conversation.id, (session, conversation));
+                        }
+                        ConversationOwner::Unowned => {
+                            let is_listed = show.includes(there.len(), conversation.modified, now);
+                            there.insert(Arc::clone(&uri));
+                            notices.extend(self.list_conversation(
+                                &mut sessions,
+                                provider,
+                                uri,
+                                conversation,
+                                is_listed,
+                            ));
                         }
                     }
                 }
             }
+            self.publish_list_changes(notices).await;
         }
         seen.uris = uris;
-        let gone = |(uri, found): (&Arc<str>, &ExternalSession)| {
-            (found.provider == provider && !there.contains(uri)).then(|| ListChange::Remove(Arc::clone(uri)))
+        let notices = {
+            let mut sessions = self.catalog.sessions();
+            let is_gone =
+                |(uri, found): &(&Arc<str>, &ExternalSession)| found.provider == provider && !there.contains(*uri);
+            let gone: Vec<_> = sessions.external_sessions().filter(is_gone).map(|(uri, _)| Arc::clone(uri)).collect();
+            gone.iter().for_each(|uri| drop(sessions.remove_external(uri)));
+            gone.into_iter().filter(|uri| !sessions.is_local(uri)).filter_map(|uri| self.unlist(uri)).collect()
         };
-        steps.extend(self.catalog.sessions().external_sessions().filter_map(gone));
-        self.apply_list_changes(provider, steps).await;
+        self.publish_list_changes(notices).await;
         self.notify_sessions(seen, ours);
     }
 
-    async fn apply_list_changes(self: &Arc<Self>, provider: &str, steps: Vec<ListChange>) {
-        let mut steps = steps.into_iter().peekable();
-        while steps.peek().is_some() {
-            let notices: Vec<_> = {
-                let mut sessions = self.catalog.sessions();
-                steps
-                    .by_ref()
-                    .take(SCAN_BATCH_CONVERSATIONS)
-                    .filter_map(|step| self.apply_list_change(&mut sessions, provider, step))
-                    .collect()
-            };
-            if let Err(error) = self.publication.publish_notifications(notices).await {
-                tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
-            }
+    async fn publish_list_changes(&self, notices: Vec<HostNotificationKind>) {
+        if notices.is_empty() {
+            return;
+        }
+        if let Err(error) = self.publication.publish_notifications(notices).await {
+            tracing::debug!(%error, "failed to publish external sessions: the store has stopped");
         }
     }
 
-    /// Applies a change, if the registry still matches; otherwise the next scan repeats it.
-    fn apply_list_change(
+    /// Adds a conversation to the list, or updates it.
+    fn list_conversation(
         &self,
         sessions: &mut SessionRegistry,
         provider: &str,
-        step: ListChange,
+        uri: Arc<str>,
+        conversation: ExternalConversation,
+        is_listed: bool,
     ) -> Option<HostNotificationKind> {
-        match step {
-            ListChange::Remove(uri) => {
-                sessions.remove_external(&uri)?;
-                if sessions.is_local(&uri) {
-                    return None;
-                }
-                self.catalog.mark_removed(&uri);
-                let listed = self.catalog.remove(&uri);
-                listed.then_some(HostNotificationKind::SessionRemoved(uri))
-            }
-            ListChange::Put { uri, conversation, is_listed: shown } => {
-                if !matches!(conversation_owner(&sessions, conversation.id, &uri), ConversationOwner::Unowned) {
-                    return None;
-                }
-                let line = shown.then(|| external_session_summary(provider, &uri, &conversation));
-                let found = ExternalSession { provider: provider.to_owned(), conversation: *conversation };
-                sessions.insert_external(Arc::clone(&uri), found);
-                self.catalog.mark_changed(&uri);
-                let Some(line) = line else {
-                    return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
-                };
-                let previous = self.catalog.summary(&uri);
-                self.catalog.upsert(&uri, &line);
-                let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
-                let changes = Box::new(summary_changes(&previous, &line));
-                (*changes != Default::default())
-                    .then_some(HostNotificationKind::SessionSummaryChanged { session: uri, changes })
-            }
+        let is_same = sessions.external(&uri).is_some_and(|old| old.conversation == conversation);
+        if is_same && self.catalog.contains(&uri) == is_listed {
+            return None;
         }
+        let line = is_listed.then(|| external_session_summary(provider, &uri, &conversation));
+        let found = ExternalSession { provider: provider.to_owned(), conversation };
+        sessions.insert_external(Arc::clone(&uri), found);
+        self.catalog.mark_changed(&uri);
+        let Some(line) = line else {
+            return self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri));
+        };
+        self.update_list_entry(uri, line)
+    }
+
+    /// Adds a session to the list, or updates it, depending on whether it was listed.
+    pub(crate) fn update_list_entry(&self, session: Arc<str>, line: SessionSummary) -> Option<HostNotificationKind> {
+        let previous = self.catalog.summary(&session);
+        self.catalog.upsert(&session, &line);
+        let Some(previous) = previous else { return Some(HostNotificationKind::SessionAdded(Box::new(line))) };
+        let changes = Box::new(summary_changes(&previous, &line));
+        (*changes != Default::default()).then_some(HostNotificationKind::SessionSummaryChanged { session, changes })
+    }
+
+    /// Removes a deleted conversation from the list.
+    fn unlist(&self, uri: Arc<str>) -> Option<HostNotificationKind> {
+        self.catalog.mark_removed(&uri);
+        self.catalog.remove(&uri).then_some(HostNotificationKind::SessionRemoved(uri))
     }
 
     /// Notifies sessions of changes of their agents' transcripts.
@@ -180,7 +178,8 @@ impl Host {
             // no agent of this host is running there.
             let wakes = |line: SessionSummary| {
                 let titled = now.custom_title.as_ref().is_some_and(|title| *title != line.title);
-                titled || now.tag.differs_from(session_tag(line.meta.as_ref()))
+                let tagged = |tag: &String| *tag != session_tag(line.meta.as_ref()).unwrap_or_default();
+                titled || now.tag.as_ref().is_some_and(tagged)
             };
             let said = before.is_some_and(|before| before.modified != now.modified);
             if said || (!same && self.catalog.summary(session).is_some_and(wakes)) {
@@ -233,7 +232,7 @@ pub(super) fn external_session_summary(
 /// The `_meta` of a session for a conversation that another program started.
 pub(crate) fn external_session_meta(conversation: &ExternalConversation) -> JsonObject {
     let mut hostler = JsonObject::from_iter([("external".to_owned(), Value::Bool(true))]);
-    if let Some(tag) = conversation.tag.text() {
+    if let Some(tag) = conversation.tag.as_ref().filter(|tag| !tag.is_empty()) {
         hostler.insert(TAG_META_KEY.to_owned(), json!(tag));
     }
     JsonObject::from_iter([("hostler".to_owned(), Value::Object(hostler))])

@@ -23,7 +23,7 @@ use super::{ExternalSession, replay_turn};
 use crate::EngineError;
 use crate::clock::{self, ClockExt as _};
 use crate::host::Host;
-use crate::sessions::record::ExternalTurn;
+use crate::sessions::record::{ExternalTurn, MetadataSync};
 use crate::sessions::session::{Session, new_message};
 use crate::sessions::turn_storage::{EvictedTurns, TurnStorage};
 
@@ -58,7 +58,7 @@ pub(crate) async fn import_session(
     let first = turns.len() - count_last_fitting(turns, host.settings.turns_in_memory.max(1));
     let mut loaded = load_turns(&transcript, first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
-        && let Some(TranscriptTurn::Loaded(turn)) = loaded.last()
+        && let Some(Ok(turn)) = loaded.last()
         && is_active_elsewhere(&*transcript_store, found.conversation.id, last.is_complete)
             .await
             .unwrap_or_else(|| is_recent(turn, host.clock.now_ms()))
@@ -123,7 +123,8 @@ fn new_session(host: &Host, uri: &Arc<str>, found: &ExternalSession) -> Session 
     session.created_at = created;
     session.conversation = conversation.id;
     session.resume_token = Some(conversation.resume_token.clone());
-    session.metadata_sync.transcript_title.clone_from(&conversation.custom_title);
+    let (transcript_title, transcript_tag) = (conversation.custom_title.clone(), conversation.tag.clone());
+    session.metadata_sync = MetadataSync { transcript_title, transcript_tag };
     let state = Arc::make_mut(&mut session.session);
     state.title.clone_from(&conversation.title);
     state.meta = Some(super::external_session_meta(conversation));
@@ -142,13 +143,8 @@ fn count_last_fitting(marks: &[TurnIndexEntry], most: usize) -> usize {
     marks.iter().rev().take(most).take_while(fits).count()
 }
 
-/// A turn of a transcript.
-enum TranscriptTurn {
-    /// Its contents.
-    Loaded(LoadedTurn),
-    /// It cannot be read; a placeholder replaces it.
-    Unreadable(Box<Turn>),
-}
+/// A turn of a transcript, or the placeholder for one that cannot be read.
+type TranscriptTurn = Result<LoadedTurn, Box<Turn>>;
 
 /// Loads turns by their indices in the transcript. An unreadable turn does not affect its neighbors.
 async fn load_turns(
@@ -156,45 +152,38 @@ async fn load_turns(
     places: Range<usize>,
 ) -> Result<Vec<TranscriptTurn>, TranscriptStoreError> {
     match Arc::clone(transcript).load_turns(places.clone()).await {
-        Ok(loaded) => return Ok(loaded.into_iter().map(TranscriptTurn::Loaded).collect()),
+        Ok(loaded) => return Ok(loaded.into_iter().map(Ok).collect()),
         Err(TranscriptStoreError::Unreadable(_)) => {}
         Err(error) => return Err(error),
     }
-    let mut turns_to_apply = Vec::with_capacity(places.len());
+    let mut turns = Vec::with_capacity(places.len());
     for place in places {
         match Arc::clone(transcript).load_turns(place..place + 1).await {
-            Ok(loaded) => turns_to_apply.extend(loaded.into_iter().map(TranscriptTurn::Loaded)),
+            Ok(loaded) => turns.extend(loaded.into_iter().map(Ok)),
             Err(error @ TranscriptStoreError::Unreadable(_)) => {
                 let id = transcript.turns().get(place).map_or_else(Uuid::new_v4, |mark| mark.id);
                 tracing::warn!(turn = %id, "failed to load a turn from a transcript");
-                turns_to_apply
-                    .push(TranscriptTurn::Unreadable(Box::new(placeholder_turn(id.to_string(), &error.to_string()))));
+                turns.push(Err(Box::new(placeholder_turn(id.to_string(), &error.to_string()))));
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(turns_to_apply)
+    Ok(turns)
 }
 
 /// Applies turns to a session, in order. Returns the contents that they refer to.
-fn apply_turns(session: &mut Session, turns_to_apply: Vec<TranscriptTurn>) -> Vec<Blob> {
+fn apply_turns(session: &mut Session, turns: Vec<TranscriptTurn>) -> Vec<Blob> {
     let mut blobs = Vec::new();
-    for turn in turns_to_apply {
-        match turn {
-            TranscriptTurn::Loaded(turn) => {
-                let id = turn.id;
-                let otherwise = session.chat.modified_at.clone();
-                match catch_turn_panic(id, || replay_turn(session, turn, &otherwise)) {
-                    Ok(replayed) => {
-                        for (channel, action) in &replayed.actions {
-                            session.apply(channel, action);
-                        }
-                        blobs.extend(replayed.blobs);
-                    }
-                    Err(lost) => push_placeholder(session, *lost),
+    for turn in turns {
+        let otherwise = session.chat.modified_at.clone();
+        match turn.and_then(|turn| catch_turn_panic(turn.id, || replay_turn(session, turn, &otherwise))) {
+            Ok(replayed) => {
+                for (channel, action) in &replayed.actions {
+                    session.apply(channel, action);
                 }
+                blobs.extend(replayed.blobs);
             }
-            TranscriptTurn::Unreadable(turn) => push_placeholder(session, *turn),
+            Err(placeholder) => Arc::make_mut(&mut session.chat).turns.push(*placeholder),
         }
     }
     let uri = Arc::clone(&session.uri);
@@ -202,10 +191,6 @@ fn apply_turns(session: &mut Session, turns_to_apply: Vec<TranscriptTurn>) -> Ve
         session.apply(&uri, &projection);
     }
     blobs
-}
-
-fn push_placeholder(session: &mut Session, turn: Turn) {
-    Arc::make_mut(&mut session.chat).turns.push(turn);
 }
 
 /// Runs work on a turn that may panic. A panic would repeat, so the turn is replaced by a placeholder, and no other
@@ -242,22 +227,35 @@ pub(crate) async fn load_import_batch(
     mut empty: Session,
     gone: bool,
 ) -> Result<ImportBatch, TranscriptStoreError> {
-    let until = empty.unimported_turns;
-    let older = match load_older_turns(transcript_store, transcript, &empty).await {
+    let opened = match (transcript, transcript_store) {
+        (Some(transcript), _) => Ok(transcript),
+        (None, Some(transcript_store)) => transcript_store.open(empty.conversation).await,
+        (None, None) => Err(TranscriptStoreError::Missing),
+    };
+    let (transcript, why) = match opened {
         Err(error @ TranscriptStoreError::Missing) if gone => {
             tracing::warn!(session = &*empty.uri, %error, "gave up importing turns of a transcript");
-            let (first, import_cursor) = (until.saturating_sub(IMPORT_BATCH_TURNS), empty.import_cursor);
-            OlderTranscriptTurns {
-                first,
-                turns: Vec::new(),
-                import_cursor,
-                transcript: None,
-                reason: error.to_string(),
-            }
+            (None, error.to_string())
         }
-        older => older?,
+        opened => (Some(opened?), "the transcript has become shorter".to_owned()),
     };
-    let OlderTranscriptTurns { first, turns: turns_to_apply, import_cursor, transcript, reason: why } = older;
+    // Positions in the session match the transcript unless the conversation has switched branches.
+    let marks = transcript.as_ref().map_or(&[][..], |transcript| transcript.turns());
+    let until = empty.unimported_turns;
+    let end = match empty.import_cursor {
+        Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
+        // Sessions from an earlier version have no cursor.
+        None => until.min(marks.len()),
+    };
+    let count = count_last_fitting(marks.get(..end).unwrap_or_default(), IMPORT_BATCH_TURNS.min(until));
+    // Turns that the transcript lacks are the first ones.
+    let first = until - if count == end { IMPORT_BATCH_TURNS.min(until) } else { count };
+    let begin = end - count;
+    let import_cursor = marks.get(begin).filter(|_| count > 0).map(|mark| mark.id).or(empty.import_cursor);
+    let turns_to_apply = match &transcript {
+        Some(transcript) => load_turns(transcript, begin..end).await?,
+        None => Vec::new(),
+    };
     let piece = tokio::task::spawn_blocking(move || {
         let blobs = apply_turns(&mut empty, turns_to_apply);
         let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
@@ -275,50 +273,6 @@ pub(crate) async fn load_import_batch(
 fn fill_missing_turns(places: Range<usize>, known: Vec<Turn>, why: &str) -> Vec<Turn> {
     let missing = places.len().saturating_sub(known.len());
     places.take(missing).map(|place| placeholder_turn(format!("lost-{place}"), why)).chain(known).collect()
-}
-
-/// Turns of the transcript before those that a session has.
-struct OlderTranscriptTurns {
-    /// The position of the first one.
-    first: usize,
-    turns: Vec<TranscriptTurn>,
-    import_cursor: Option<Uuid>,
-    transcript: Option<Arc<dyn Transcript>>,
-    /// Why the first ones are missing, if they are.
-    reason: String,
-}
-
-/// Loads turns by their positions in the session, which match the transcript unless the conversation has switched
-/// branches.
-async fn load_older_turns(
-    transcript_store: Option<Arc<dyn TranscriptStore>>,
-    transcript: Option<Arc<dyn Transcript>>,
-    empty: &Session,
-) -> Result<OlderTranscriptTurns, TranscriptStoreError> {
-    let transcript = match transcript {
-        Some(transcript) => transcript,
-        None => transcript_store.ok_or(TranscriptStoreError::Missing)?.open(empty.conversation).await?,
-    };
-    let (marks, until) = (transcript.turns(), empty.unimported_turns);
-    let end = match empty.import_cursor {
-        Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
-        // Sessions from an earlier version have no cursor.
-        None => until.min(marks.len()),
-    };
-    let count = count_last_fitting(marks.get(..end).unwrap_or_default(), IMPORT_BATCH_TURNS.min(until));
-    // Turns that the transcript lacks are the first ones.
-    let places = if count == end { IMPORT_BATCH_TURNS.min(until) } else { count };
-    let begin = end - count;
-    let import_cursor = if count > 0 { marks.get(begin).map(|mark| mark.id) } else { empty.import_cursor };
-    let turns_to_apply = load_turns(&transcript, begin..end).await?;
-    let why = "the transcript has become shorter".to_owned();
-    Ok(OlderTranscriptTurns {
-        first: until - places,
-        turns: turns_to_apply,
-        import_cursor,
-        transcript: Some(transcript),
-        reason: why,
-    })
 }
 
 /// The placeholder for a turn that the transcript no longer contains.

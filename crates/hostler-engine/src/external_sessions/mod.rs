@@ -5,9 +5,9 @@
 //! * [`deletion`]: deletes conversations, and prevents that a scan lists them again.
 //! * [`filter`]: which external sessions are listed.
 //! * [`importer`]: loads a conversation when its session is opened.
-//! * [`metadata_writer`]: writes titles and tags of sessions to the transcripts.
 //! * [`replay`]: maps a turn of a transcript to the actions that it would have been here; pure.
 //! * [`scanner`]: scans the transcripts whenever they change.
+//! * [`sync_pass`]: finds and loads turns that other processes added.
 //! * [`startup_cleanup`]: finishes deletions and imports that a restart interrupted.
 //! * [`tag`]: sets the tag of a session, imported or not.
 //! * [`transcript_check`]: reports problems of the transcripts.
@@ -17,10 +17,10 @@ mod catalog_sync;
 mod deletion;
 mod filter;
 mod importer;
-mod metadata_writer;
 mod replay;
 mod scanner;
 mod startup_cleanup;
+mod sync_pass;
 mod tag;
 mod transcript_check;
 mod unimported;
@@ -32,13 +32,10 @@ use uuid::Uuid;
 
 pub(crate) use catalog_sync::{TAG_META_KEY, external_session_meta, session_tag};
 pub use filter::ExternalSessionFilter;
-pub(crate) use importer::{
-    ImportBatch, ImportedSession, import_session, is_active_elsewhere, is_recent, load_import_batch,
-};
-pub(crate) use metadata_writer::MetadataUpdate;
-use metadata_writer::MetadataWriter;
+pub(crate) use importer::{ImportBatch, ImportedSession, import_session, load_import_batch};
 pub(crate) use replay::replay_turn;
 use scanner::ExternalSessionScanner;
+pub(crate) use sync_pass::{NewTurn, NewTurnKind, SyncPass, SyncPassRequest};
 pub use transcript_check::{TranscriptCheckReport, TranscriptIssue, TranscriptIssueKind};
 use unimported::UnimportedTurns;
 
@@ -57,7 +54,6 @@ pub(crate) struct ExternalSession {
 /// What this host knows about the agents' transcripts.
 pub(crate) struct ExternalSessionService {
     scanner: ExternalSessionScanner,
-    pub(crate) metadata_writer: MetadataWriter,
     unimported_turns: UnimportedTurns,
     /// Distinguishes prompts of this host from those of other processes.
     prompt_ids: PromptIds,
@@ -72,7 +68,6 @@ impl ExternalSessionService {
     ) -> Self {
         Self {
             scanner: ExternalSessionScanner::new(transcript_stores, filter),
-            metadata_writer: MetadataWriter::default(),
             unimported_turns: UnimportedTurns::default(),
             prompt_ids,
         }

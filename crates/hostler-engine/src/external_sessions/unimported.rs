@@ -73,26 +73,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reader_waits_until_the_turn_is_imported() {
-        let unimported = UnimportedTurns::default();
-        let chat: Arc<str> = "c".into();
+    fn reader_waits_until_the_turn_is_imported_or_the_session_ends() {
+        let (unimported, chat) = (UnimportedTurns::default(), Arc::from("c"));
         let is_there =
             |place| unimported.wait_until_imported("c", place).now_or_never().is_some_and(|result| result.is_ok());
         assert!(is_there(0), "nothing is missing");
         unimported.set_missing(&chat, 10);
         assert!(is_there(10) && !is_there(9));
-        let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
-        assert!(waiting.as_mut().now_or_never().is_none());
-        unimported.set_missing(&chat, 5);
-        assert!(waiting.as_mut().now_or_never().is_none() && is_there(9));
-        unimported.set_missing(&chat, 4);
-        assert!(waiting.as_mut().now_or_never().is_some());
+        for (missing, is_imported) in [(5, false), (4, true), (0, true)] {
+            unimported.set_missing(&chat, 10);
+            let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
+            assert!(waiting.as_mut().now_or_never().is_none());
+            unimported.set_missing(&chat, missing);
+            assert_eq!(waiting.as_mut().now_or_never().is_some(), is_imported, "{missing} are missing");
+            assert_eq!(unimported.missing_count("c"), missing);
+        }
     }
 
     #[test]
     fn reader_receives_the_error_of_a_failed_import() {
-        let unimported = UnimportedTurns::default();
-        let chat: Arc<str> = "c".into();
+        let (unimported, chat) = (UnimportedTurns::default(), Arc::from("c"));
         unimported.set_missing(&chat, 10);
         let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
         assert!(waiting.as_mut().now_or_never().is_none());
@@ -102,17 +102,5 @@ mod tests {
         // The import is retried.
         unimported.set_missing(&chat, 10);
         assert!(unimported.wait_until_imported("c", 4).now_or_never().is_none());
-    }
-
-    #[test]
-    fn reader_is_released_when_the_session_ends() {
-        let unimported = UnimportedTurns::default();
-        let chat: Arc<str> = "c".into();
-        unimported.set_missing(&chat, 10);
-        let mut waiting = Box::pin(unimported.wait_until_imported("c", 4));
-        assert!(waiting.as_mut().now_or_never().is_none());
-        unimported.set_missing(&chat, 0);
-        assert!(waiting.as_mut().now_or_never().is_some());
-        assert_eq!(unimported.missing_count("c"), 0);
     }
 }

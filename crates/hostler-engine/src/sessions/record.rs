@@ -55,19 +55,12 @@ pub(crate) enum SessionRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<usize>,
     },
-    /// The agent received a command or model change that may appear in the transcript under an id that this host did
-    /// not create, or a message after one.
-    #[serde(alias = "sent")]
-    CommandSent {
-        #[serde(alias = "sent")]
-        command: UnconfirmedCommand,
-    },
     /// The agent received the steering message of the turn.
     #[serde(alias = "injected")]
     SteeringInjected { message: String },
     /// A person created these rules, which apply until the session is deleted.
     Allowed { rules: Vec<String> },
-    /// A kind that a newer version wrote.
+    /// A kind that a newer or an older version wrote.
     #[serde(other)]
     Unknown,
 }
@@ -94,6 +87,9 @@ pub(crate) struct SessionSnapshot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "deliveredAs")]
     pub(crate) delivered_prompt_id: Option<Uuid>,
+    /// The turns of recent prompts, by the prompts' ids in the transcript.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) prompt_turns: VecDeque<(Uuid, String)>,
     /// The chats of sub-agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(alias = "workers")]
@@ -132,10 +128,6 @@ pub(crate) struct SessionSnapshot {
     #[serde(default, skip_serializing_if = "MetadataSync::is_empty")]
     #[serde(alias = "notes")]
     pub(crate) metadata_sync: MetadataSync,
-    /// Commands and model changes that were sent and do not appear in the transcript yet.
-    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
-    #[serde(alias = "sent")]
-    pub(crate) unconfirmed_commands: VecDeque<UnconfirmedCommand>,
     /// Aggregates of evicted turns, which a restore does not read, by chat.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(alias = "pasts")]
@@ -149,32 +141,14 @@ pub(crate) struct MetadataSync {
     /// The title in the transcript at the last sync: only another title is a change.
     #[serde(alias = "title")]
     pub(crate) transcript_title: Option<String>,
-    /// A person renamed the session here, and the transcript may not contain that title yet.
-    #[serde(alias = "titleDue")]
-    pub(crate) is_title_pending: bool,
     /// The same for the tag.
-    #[serde(alias = "tagDue")]
-    pub(crate) is_tag_pending: bool,
+    pub(crate) transcript_tag: Option<String>,
 }
 
 impl MetadataSync {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// A command or model change that was sent to the agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct UnconfirmedCommand {
-    /// The id of the message; a model change has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "id")]
-    pub(crate) prompt_id: Option<Uuid>,
-    /// The text of the command, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "command")]
-    pub(crate) command_text: Option<String>,
 }
 
 /// An external turn, which may grow after it was appended.

@@ -59,6 +59,9 @@ pub enum ActionRejection {
     /// Another process is running a turn.
     #[error("another process is running a turn in this conversation; wait until it has ended")]
     ActiveElsewhere,
+    /// The turn was cancelled while its message waited for the transcript.
+    #[error("the turn was cancelled before it started")]
+    CancelledBeforeStart,
     /// The turn's id is empty or in use.
     #[error("the turn ID is empty or already in use; use a new one")]
     InvalidTurnId,
@@ -197,6 +200,7 @@ impl ActionRejection {
             Self::InvalidTitle { .. } => "invalidTitle",
             Self::TurnActive => "turnActive",
             Self::ActiveElsewhere => "activeElsewhere",
+            Self::CancelledBeforeStart => "cancelledBeforeStart",
             Self::InvalidTurnId => "invalidTurnId",
             Self::NoActiveTurn => "noActiveTurn",
             Self::OtherTurnActive => "otherTurnActive",

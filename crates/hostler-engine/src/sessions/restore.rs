@@ -55,6 +55,7 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         session_rules: allowed,
         delivered_turn: delivered,
         delivered_prompt_id: delivered_as,
+        prompt_turns,
         sub_agent_chats: workers,
         consumed_messages: consumed,
         annotations,
@@ -65,7 +66,6 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         synced_through,
         last_external_turn: others,
         metadata_sync: notes,
-        unconfirmed_commands: sent,
         evicted_turns: mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| {
@@ -102,6 +102,7 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         rules: RuleSet::default(),
         delivered_turn: delivered,
         delivered_prompt_id: delivered_as,
+        prompt_turns,
         injected_message: None,
         consumed_messages: consumed,
         unimported_turns,
@@ -110,7 +111,6 @@ fn restore_snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredT
         synced_through,
         last_external_turn: others,
         metadata_sync: notes,
-        unconfirmed_commands: sent,
         is_stored: true,
         is_listed: listed,
     };
@@ -147,6 +147,7 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
                 rules: RuleSet::default(),
                 delivered_turn: None,
                 delivered_prompt_id: None,
+                prompt_turns: VecDeque::new(),
                 injected_message: None,
                 consumed_messages: VecDeque::new(),
                 turn_storage: TurnStorage::default(),
@@ -156,7 +157,6 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
                 synced_through,
                 last_external_turn: None,
                 metadata_sync: notes,
-                unconfirmed_commands: VecDeque::new(),
                 is_stored: true,
                 is_listed: listed,
             });
@@ -171,11 +171,6 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
                 session.metadata_sync = notes;
             }
         }
-        Ok(SessionRecord::CommandSent { command: sent }) => {
-            if let Some(session) = session.as_mut() {
-                session.add_unconfirmed_command(sent);
-            }
-        }
         Ok(SessionRecord::Allowed { rules }) => {
             if let Some(session) = session.as_mut() {
                 session.add_session_rules(&rules);
@@ -183,7 +178,7 @@ fn apply_record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<S
         }
         Ok(SessionRecord::Delivered { turn, prompt_id: prompt }) => {
             if let Some(session) = session.as_mut() {
-                (session.delivered_turn, session.delivered_prompt_id) = (Some(turn), prompt);
+                session.set_delivered(turn, prompt);
             }
         }
         Ok(SessionRecord::TranscriptSynced { turn, length }) => {

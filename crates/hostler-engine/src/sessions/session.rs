@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::attachments::{self, AttachmentContents};
 use crate::clients::broadcaster::Subscriber;
 use crate::sessions::dispatch_facts::DispatchFacts;
-use crate::sessions::record::{ExternalTurn, MetadataSync, SessionSnapshot, UnconfirmedCommand};
+use crate::sessions::record::{ExternalTurn, MetadataSync, SessionSnapshot};
 use crate::sessions::state::{ApplyOutcome, Reduce as _, chat_summary_change};
 use crate::sessions::sub_agent_chat::{self, SubAgentChat};
 use crate::sessions::turn_storage::TurnStorage;
@@ -31,8 +31,8 @@ use crate::uri;
 /// How many messages that left the queue are remembered.
 const MAX_CONSUMED_MESSAGES: usize = 64;
 
-/// How many unconfirmed commands are remembered. The oldest ones are dropped, because an agent may never confirm one.
-const MAX_UNCONFIRMED_COMMANDS: usize = 64;
+/// How many prompts are remembered with their turns.
+const MAX_PROMPT_TURNS: usize = 256;
 
 /// The host's key in a `_meta`.
 pub(crate) const HOSTLER_META_KEY: &str = "hostler";
@@ -102,6 +102,8 @@ pub(crate) struct Session {
     pub(crate) delivered_turn: Option<String>,
     /// The id of that message in the transcript, if known.
     pub(crate) delivered_prompt_id: Option<Uuid>,
+    /// The turns of recent prompts, by the prompts' ids in the transcript.
+    pub(crate) prompt_turns: VecDeque<(Uuid, String)>,
     /// The steering message that was injected and whose answer has not started.
     pub(crate) injected_message: Option<String>,
     /// Queued messages that became turns recently: an edit of one of them is rejected.
@@ -121,8 +123,6 @@ pub(crate) struct Session {
     pub(crate) last_external_turn: Option<ExternalTurn>,
     /// Sync state of the title and the tag in the transcript.
     pub(crate) metadata_sync: MetadataSync,
-    /// Commands and model changes that were sent and do not appear in the transcript yet.
-    pub(crate) unconfirmed_commands: VecDeque<UnconfirmedCommand>,
     /// Whether the session is stored.
     pub(crate) is_stored: bool,
     /// Whether the session is announced in the session list.
@@ -188,6 +188,7 @@ impl Session {
             rules: RuleSet::default(),
             delivered_turn: None,
             delivered_prompt_id: None,
+            prompt_turns: VecDeque::new(),
             injected_message: None,
             consumed_messages: VecDeque::new(),
             turn_storage: TurnStorage::default(),
@@ -196,7 +197,6 @@ impl Session {
             missing_transcript_count: 0,
             synced_through: Some(Uuid::nil()),
             metadata_sync: MetadataSync::default(),
-            unconfirmed_commands: VecDeque::new(),
             last_external_turn: None,
             is_stored: false,
             is_listed: false,
@@ -317,11 +317,18 @@ impl Session {
         chats.filter_map(|chat| self.chat_projection(chat)).collect()
     }
 
-    /// Adds a command that was sent to the agent.
-    pub(crate) fn add_unconfirmed_command(&mut self, sent: UnconfirmedCommand) {
-        self.unconfirmed_commands.push_back(sent);
-        let over = self.unconfirmed_commands.len().saturating_sub(MAX_UNCONFIRMED_COMMANDS);
-        self.unconfirmed_commands.drain(..over);
+    /// Notes the id of a prompt that is sent for a turn.
+    pub(crate) fn add_prompt(&mut self, id: Uuid, turn: String) {
+        self.prompt_turns.push_back((id, turn));
+        self.prompt_turns.drain(..self.prompt_turns.len().saturating_sub(MAX_PROMPT_TURNS));
+    }
+
+    /// Notes that the agent has a turn's message, with its id in the transcript if it is known.
+    pub(crate) fn set_delivered(&mut self, turn: String, prompt_id: Option<Uuid>) {
+        if let Some(id) = prompt_id.filter(|id| self.prompt_turns.back().is_none_or(|(last, _)| last != id)) {
+            self.add_prompt(id, turn.clone());
+        }
+        (self.delivered_turn, self.delivered_prompt_id) = (Some(turn), prompt_id);
     }
 
     fn chat_projection(&self, chat: &ChatState) -> Option<StateAction> {
@@ -345,6 +352,7 @@ impl Session {
             session_rules: self.rules.iter().map(ToString::to_string).collect(),
             delivered_turn: self.delivered_turn.clone(),
             delivered_prompt_id: self.delivered_prompt_id,
+            prompt_turns: self.prompt_turns.clone(),
             consumed_messages: self.consumed_messages.clone(),
             annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
             commands: self.commands.clone(),
@@ -354,7 +362,6 @@ impl Session {
             synced_through: self.synced_through,
             last_external_turn: self.last_external_turn,
             metadata_sync: self.metadata_sync.clone(),
-            unconfirmed_commands: self.unconfirmed_commands.clone(),
             evicted_turns: self
                 .chats()
                 .filter(|(_, _, storage)| storage.evicted.count > 0)

@@ -7,10 +7,10 @@ mod helpers;
 mod import;
 mod import_errors;
 mod listing;
-mod metadata_writes;
 mod queue;
 mod resume;
 mod slash_commands;
+mod stalled_disk;
 mod startup_cleanup;
 mod transcript_check;
 

@@ -114,6 +114,8 @@ pub(super) struct SessionAgent {
     pub(super) prompt_in_flight: bool,
     /// The id of that prompt in the transcript, if the agent stores it.
     pub(super) sent_prompt_id: Option<Uuid>,
+    /// Number of commands that the agent has received and that the transcript did not show yet.
+    pub(super) own_commands: usize,
     /// Whether the conversation has continued without the agent.
     pub(super) is_stale: bool,
     /// Changes of the permission mode.
@@ -436,7 +438,6 @@ impl SessionAgent {
     pub(super) fn finish_closing(&mut self) -> Vec<SessionEffect> {
         self.state = AgentState::None;
         vec![
-            SessionEffect::RewriteMetadata,
             SessionEffect::Background(BackgroundEvent::AgentEnded),
             SessionEffect::Messages(MessageEvent::AgentEnded),
             SessionEffect::ImageRemoval(ImageRemovalEvent::AgentEnded),
@@ -458,7 +459,6 @@ impl SessionAgent {
             stderr: Some(stderr.as_str().to_owned()),
         };
         vec![
-            SessionEffect::RewriteMetadata,
             SessionEffect::Background(BackgroundEvent::AgentEnded),
             SessionEffect::Turn(TurnInput::AgentExited(failure)),
             SessionEffect::Messages(MessageEvent::AgentEnded),

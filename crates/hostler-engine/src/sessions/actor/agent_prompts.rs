@@ -52,8 +52,12 @@ impl SessionAgent {
         let Some((connection, attempt)) = self.connection() else { return };
         let id = ctx.mint_prompt_id();
         // Not every build stores the ids of commands.
-        self.sent_prompt_id = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
-        ctx.track_sent_message(&prompt, id);
+        let is_command = prompt.expose().trim_start().starts_with('/');
+        self.sent_prompt_id = (!is_command).then_some(id);
+        self.own_commands += usize::from(is_command);
+        if let Some(turn) = ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
+            ctx.session.add_prompt(id, turn);
+        }
         let prompt = prompt.with_id(id);
         self.prompt_in_flight = true;
         ctx.tasks.spawn(async move {
@@ -123,7 +127,7 @@ impl SessionAgent {
         let Some(turn) = ctx.turn.mapper.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
         if ctx.session.delivered_turn.as_ref() != Some(&turn) {
             let prompt = self.sent_prompt_id.take();
-            (ctx.session.delivered_turn, ctx.session.delivered_prompt_id) = (Some(turn.clone()), prompt);
+            ctx.session.set_delivered(turn.clone(), prompt);
             ctx.append_record(&SessionRecord::Delivered { turn, prompt_id: prompt }).await;
         }
     }

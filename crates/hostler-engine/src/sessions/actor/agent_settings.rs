@@ -90,7 +90,7 @@ impl SessionAgent {
     }
 
     /// Applies the changed settings to the live agent, one after the other.
-    pub(super) fn apply_settings(&self, ctx: &mut SessionContext) {
+    pub(super) fn apply_settings(&mut self, ctx: &mut SessionContext) {
         let Some((facts, lease)) = self.settings_and_lease() else { return };
         let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         let mut changes = Vec::new();
@@ -106,9 +106,8 @@ impl SessionAgent {
             changes.push(AgentSettingChange::ThinkingBudget(wanted.thinking_budget));
         }
         let Some((connection, attempt)) = self.connection() else { return };
-        if changes.iter().any(|change| matches!(change, AgentSettingChange::Model(_))) {
-            ctx.track_model_change();
-        }
+        // One build writes a model change as a command.
+        self.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
         let clock = Arc::clone(&ctx.host.clock);
         ctx.tasks.spawn(async move {
             let applying = async {

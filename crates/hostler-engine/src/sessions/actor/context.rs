@@ -34,8 +34,6 @@ pub(super) struct SessionContext {
     pub(super) turn: RunningTurn,
     /// Decisions of the gate that are not in the audit log yet.
     pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
-    /// Host records about sent commands that are not written yet.
-    pub(super) unwritten_records: Vec<SessionRecord>,
     /// The contents of the draft, until the session is stored.
     pub(super) draft_contents: AttachmentContents,
 }
@@ -47,9 +45,6 @@ pub(super) struct RunningTurn {
     /// The client that started the turn.
     pub(super) client_id: Option<String>,
     pub(super) started_at: Instant,
-    /// Start and end of the last turn, by the host's clock.
-    pub(super) started_ms: Option<i64>,
-    pub(super) ended_ms: Option<i64>,
 }
 
 impl RunningTurn {
@@ -81,15 +76,8 @@ impl SessionContext {
             gate,
             summary: SummaryPublisher::default(),
             tasks: JoinSet::new(),
-            turn: RunningTurn {
-                mapper: None,
-                client_id: None,
-                started_at: Instant::now(),
-                started_ms: None,
-                ended_ms: None,
-            },
+            turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
             unwritten_decisions,
-            unwritten_records: Vec::new(),
             draft_contents: AttachmentContents::default(),
         }
     }

@@ -59,12 +59,6 @@ pub(super) enum SessionEffect {
     StopTasks(Vec<String>),
     /// An event of a sub-agent.
     SubAgent(SubAgentId, SubAgentEvent),
-
-    // ── The transcript ──
-    /// Write a person's title to the transcript.
-    WriteTitle,
-    /// Write title and tag again after the agent has ended.
-    RewriteMetadata,
 }
 
 impl SessionEffect {

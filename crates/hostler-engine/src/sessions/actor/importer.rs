@@ -16,8 +16,6 @@ use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
 use super::turn_lifecycle::STORE_RETRY_DELAY;
 use super::{SessionActor, SessionInput, build_catalog_put};
 use crate::EngineError;
-use crate::catalog::summary_changes;
-use crate::clients::broadcaster::HostNotificationKind;
 use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
 use crate::host::Host;
 use crate::sessions::session::{Session, clone_without_turns};
@@ -58,7 +56,11 @@ pub(super) async fn import_session(
         .catalog(build_catalog_put(uri, true, &summary)?)
         .conversation(session.conversation.to_string(), Some(uri))
         .snapshot(session.snapshot_row()?)
-        .after_publish(move |_| publish_imported_session(&catalogue_host, session_uri, line));
+        .after_publish(move |_| {
+            if let Some(notice) = catalogue_host.update_list_entry(session_uri, line) {
+                catalogue_host.publication.notify(notice);
+            }
+        });
     host.publication.commit(batch).await?;
     host.resources.set_session_directories(uri, session.session.working_directories.as_deref().unwrap_or_default());
     host.catalog.sessions().set_conversation_owner(session.conversation, Some(Arc::clone(uri)));
@@ -66,19 +68,6 @@ pub(super) async fn import_session(
     session.mark_turns_submitted();
     session.mark_turns_committed();
     Ok((session, transcript))
-}
-
-/// Publishes an imported session: added or changed, depending on whether the external session was listed.
-fn publish_imported_session(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSummary) {
-    let known = host.catalog.summary(&session);
-    host.catalog.upsert(&session, &line);
-    let Some(known) = known else {
-        return host.publication.notify(HostNotificationKind::SessionAdded(Box::new(line)));
-    };
-    let changes = Box::new(summary_changes(&known, &line));
-    if *changes != Default::default() {
-        host.publication.notify(HostNotificationKind::SessionSummaryChanged { session, changes });
-    }
 }
 
 impl SessionActor {
@@ -129,20 +118,26 @@ impl SessionActor {
         self.resume_import();
     }
 
-    /// Handles a loaded batch, or a read error.
+    /// Handles a loaded batch, or a read error. An error, such as an unavailable disk, is retried, so that no turn is
+    /// lost.
     pub(super) async fn handle_older_turns(&mut self, loaded: Result<Box<ImportBatch>, TranscriptStoreError>) {
         self.importer.is_loading = false;
-        match loaded {
-            Ok(piece) => self.import_batch(piece).await,
-            Err(error) => self.handle_import_error(error).await,
-        }
-    }
-
-    /// A temporary error, such as an unavailable disk, is retried, so that no turn is lost.
-    async fn handle_import_error(&mut self, error: TranscriptStoreError) {
-        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to load older turns from the transcript; retrying");
-        let missing = error == TranscriptStoreError::Missing;
-        self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, EngineError::ImportIncomplete(error));
+        let missing = matches!(loaded, Err(TranscriptStoreError::Missing));
+        let error = match loaded {
+            Ok(batch) => match self.store_import_batch(&batch).await {
+                Ok(session) => {
+                    self.ctx.session = session;
+                    self.ctx.session.mark_turns_committed();
+                    self.importer.failed_attempts = 0;
+                    self.ctx.host.catalog.mark_changed(&self.ctx.session.uri);
+                    return self.import_older_turns(batch.transcript);
+                }
+                Err(error) => error.into(),
+            },
+            Err(error) => EngineError::ImportIncomplete(error),
+        };
+        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to import older turns; retrying");
+        self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, error);
         if self.importer.retry_scheduled {
             return;
         }
@@ -164,31 +159,6 @@ impl SessionActor {
                 pause.await;
                 SessionInput::RetryImport
             });
-        }
-    }
-
-    /// Stores the rows of older turns, and the chats of their sub-agents.
-    async fn import_batch(&mut self, piece: Box<ImportBatch>) {
-        match self.store_import_batch(&piece).await {
-            Ok(session) => {
-                self.ctx.session = session;
-                self.ctx.session.mark_turns_committed();
-                self.importer.failed_attempts = 0;
-                self.ctx.host.catalog.mark_changed(&self.ctx.session.uri);
-                self.import_older_turns(piece.transcript);
-            }
-            Err(error) => {
-                tracing::error!(session = &*self.ctx.session.uri, %error, "failed to store older turns; retrying");
-                self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, error.into());
-                // The batch stays in progress until it is stored.
-                self.importer.is_loading = true;
-                self.importer.failed_attempts += 1;
-                let pause = self.ctx.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
-                self.ctx.tasks.spawn(async move {
-                    pause.await;
-                    SessionInput::OlderTurnsLoaded(Ok(piece))
-                });
-            }
         }
     }
 

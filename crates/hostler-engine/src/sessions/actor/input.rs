@@ -1,10 +1,6 @@
 //! The inputs of a session's actor.
 
-use std::sync::Arc;
-
-use hostler_driver::{
-    AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, Transcript, TranscriptStoreError,
-};
+use hostler_driver::{AgentRequestId, DriverEvent, ExternalConversation, ImageSelection, TranscriptStoreError};
 use hostler_store::AuditEntry;
 use tokio::sync::oneshot;
 
@@ -12,6 +8,7 @@ use super::agent::AgentTaskEvent;
 use super::agent_requests::PreparedRequest;
 use super::answers::AnswerWithRules;
 use super::background_tasks::{BackgroundOutput, StopTaskResult};
+use super::external_sync::SyncEvent;
 use super::folder_assessment::StoredFolderDecision;
 use super::idle_timer::IdleTimerEvent;
 use super::image_removal::ImageRemovalResult;
@@ -21,7 +18,7 @@ use crate::EngineError;
 use crate::attachments::ChatView;
 use crate::clients::broadcaster::Subscriber;
 use crate::clients::completion::CompletionContext;
-use crate::external_sessions::ImportBatch;
+use crate::external_sessions::{ImportBatch, SyncPass};
 use crate::sessions::action_mapper::TurnErrorDetails;
 use crate::sessions::paging::{PreparedTurns, SnapshotTurns, StoredPart};
 use crate::sessions::session::Dispatch;
@@ -83,18 +80,18 @@ pub(crate) enum SessionInput {
     CompletionContext(String, oneshot::Sender<Option<CompletionContext>>),
     /// Output or end of a local command.
     LocalCommand(LocalCommandEvent),
-    /// Checks whether another process still runs a turn.
-    PollTranscript,
-    /// The transcript was opened, or opening failed.
-    TranscriptOpened(Result<Arc<dyn Transcript>, TranscriptStoreError>),
+    /// A timer of the transcript sync has elapsed.
+    Sync(Box<SyncEvent<Dispatch>>),
+    /// A pass of the transcript sync has ended, or failed.
+    SyncPassed(Box<Result<SyncPass, TranscriptStoreError>>),
     /// Older turns were loaded from the transcript, or loading failed.
     OlderTurnsLoaded(Result<Box<ImportBatch>, TranscriptStoreError>),
     /// Retries the import of older turns.
     RetryImport,
     /// The transcript has changed; its current metadata.
     TranscriptChanged(Box<ExternalConversation>),
-    /// A person has set or removed the session's tag.
-    TagChanged(Option<String>),
+    /// A person sets or removes the session's tag.
+    SetTag(Option<String>, oneshot::Sender<Result<(), EngineError>>),
     /// The git branch of the directory was read.
     GitBranchRead(Option<String>),
     /// Deletes the session.

@@ -71,18 +71,16 @@ impl LocalCommands {
             tracing::error!(session = &*ctx.session.uri, %error, "failed to announce session");
         }
         let text = ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
-        let mut effects = Vec::new();
         match text.and_then(|text| ctx.host.local_command(text)) {
             Some(LocalCommand::Shell(line)) => {
                 if !self.start(&turn, line, ctx).await {
-                    return effects;
+                    return Vec::new();
                 }
             }
-            Some(LocalCommand::Rename(title)) => effects.extend(ctx.rename_session(title).await),
+            Some(LocalCommand::Rename(title)) => ctx.rename_session(title).await,
             None => {}
         }
-        effects.push(SessionEffect::Turn(TurnInput::LocalFinished(turn)));
-        effects
+        vec![SessionEffect::Turn(TurnInput::LocalFinished(turn))]
     }
 
     /// Starts a command. `true` if it ends at once.

@@ -211,7 +211,7 @@ impl SessionContext {
             .record(SessionRecord::Delivered { turn: next.clone(), prompt_id: None })
             .persist_session();
         self.commit(change).await?;
-        (self.session.delivered_turn, self.session.delivered_prompt_id) = (Some(next.clone()), None);
+        self.session.set_delivered(next.clone(), None);
         self.set_running_turn(transcript).await;
         Ok(vec![SessionEffect::Turn(TurnInput::Split(next))])
     }

@@ -14,6 +14,7 @@
 //! | [`LocalCommands`] | commands that the host runs itself | `local_turns` |
 //! | [`ImageRemoval`] | when the transcript may be changed | `image_removal` |
 //! | [`BudgetView`] | display of usage and limits | `budget_view` |
+//! | `external_sync::ExternalSync` | when the transcript is synced, and what waits for it | `external_turns` |
 //!
 //! A component owns its state and gets what it reads as a parameter. What it decides has no clock, I/O, channel or host.
 //! It publishes through the [`SessionContext`], which all share (state, gate, tasks, the running turn), and returns a
@@ -56,7 +57,6 @@ mod transcript_metadata;
 mod turn_end;
 mod turn_lifecycle;
 mod turn_resume;
-mod unconfirmed_commands;
 mod unload;
 
 use std::collections::VecDeque;
@@ -76,7 +76,9 @@ use self::budget_view::{BudgetEvent, BudgetView};
 use self::context::SessionContext;
 pub(crate) use self::context::build_catalog_put;
 use self::effect::SessionEffect;
-use self::external_sync::ExternalSync;
+pub(crate) use self::external_sync::EXTERNAL_SYNC_POLL_INTERVAL;
+use self::external_sync::SyncEvent;
+use self::external_turns::SyncedTranscript;
 use self::folder_assessment::FolderFacts;
 use self::folder_trust::{FolderEvent, FolderTrust};
 use self::idle_timer::IdleTimerEvent;
@@ -141,6 +143,7 @@ async fn run_session(
             }
             Some(done) = actor.ctx.tasks.join_next(), if !actor.ctx.tasks.is_empty() => match done {
                 Ok(input) => input,
+                Err(error) if error.is_cancelled() => continue,
                 Err(error) => {
                     tracing::error!(%error, "a task of a session panicked");
                     continue;
@@ -166,7 +169,6 @@ async fn run_session(
                 actor.perform(effects).await;
             }
         }
-        actor.ctx.write_unwritten_records().await;
         let effects = actor.agent.retire_if_stale(&actor.machine);
         actor.perform(effects).await;
         let now = actor.ctx.host.clock.monotonic();
@@ -189,12 +191,8 @@ pub(super) struct SessionActor {
     folder_trust: FolderTrust,
     pending_messages: PendingMessages,
     image_removal: ImageRemoval<oneshot::Sender<ImageRemovalResult>>,
-    external_sync: ExternalSync,
+    external: SyncedTranscript,
     importer: Importer,
-    /// The title was set while an agent was running that may know an older one.
-    title_set_beside_agent: bool,
-    /// The same for the tag.
-    tag_set_beside_agent: bool,
     local_commands: LocalCommands,
     budget_view: BudgetView,
 }
@@ -212,10 +210,8 @@ impl SessionActor {
             folder_trust: FolderTrust::default(),
             pending_messages: PendingMessages::default(),
             image_removal: ImageRemoval::default(),
-            external_sync: ExternalSync::default(),
+            external: SyncedTranscript::default(),
             importer: Importer::default(),
-            title_set_beside_agent: false,
-            tag_set_beside_agent: false,
             local_commands: LocalCommands::default(),
             budget_view: BudgetView::default(),
         }
@@ -228,7 +224,6 @@ impl SessionActor {
         self.sub_agents.end_interrupted(&mut self.ctx).await;
         self.turn_end().end_interrupted().await;
         self.sync_on_open(transcript).await;
-        self.resume_metadata_writes();
         self.ctx.publish_queue_paused(self.machine.is_queue_paused()).await;
         self.ctx.start_reconnect_timeouts().await;
     }
@@ -238,10 +233,14 @@ impl SessionActor {
     async fn handle_input(&mut self, input: SessionInput) -> Vec<SessionEffect> {
         let Self { ctx, machine, agent, pending_requests, background_tasks, sub_agents, .. } = self;
         match input {
-            SessionInput::Dispatch(dispatch) => return self.handle_dispatch(*dispatch).await,
+            SessionInput::Dispatch(dispatch) => {
+                if let Some(dispatch) = self.hold_for_sync(*dispatch).await {
+                    return self.handle_dispatch(dispatch).await;
+                }
+            }
             SessionInput::Subscribe(subscribe) => {
                 self.resume_import();
-                self.retry_sync_on_open();
+                self.sync_transcript(SyncEvent::Opened).await;
                 if self.ctx.subscribe_client(subscribe).await {
                     return self.agent.prewarm(&self.machine, &self.ctx);
                 }
@@ -291,12 +290,15 @@ impl SessionActor {
                 return vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Requested { images, requester })];
             }
             SessionInput::LocalCommand(event) => return self.local_commands.step(event, machine, ctx).await,
-            SessionInput::PollTranscript => self.poll_transcript(),
-            SessionInput::TranscriptOpened(read) => self.handle_transcript_opened(read).await,
+            SessionInput::Sync(event) => self.step_sync(*event).await,
+            SessionInput::SyncPassed(pass) => self.handle_sync_passed(*pass).await,
             SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
             SessionInput::RetryImport => self.retry_import(),
-            SessionInput::TranscriptChanged(record) => self.handle_transcript_metadata(*record).await,
-            SessionInput::TagChanged(tag) => self.handle_tag_changed(tag).await,
+            SessionInput::TranscriptChanged(record) => self.handle_transcript_changed(*record).await,
+            SessionInput::SetTag(tag, reply) => {
+                ctx.set_tag(tag).await;
+                let _ = reply.send(Ok(()));
+            }
             SessionInput::GitBranchRead(branch) => ctx.publish_git_branch(branch).await,
             // The loop ends with these.
             SessionInput::Dispose(_) | SessionInput::Shutdown(_) => {}
@@ -371,7 +373,7 @@ impl SessionActor {
             _ if is_sub_agent => ctx.handle_sub_agent_action(dispatch).await.map(|()| Vec::new()),
             StateAction::ChatTurnStarted(action) if is_chat => {
                 ctx.check_turn_start(dispatch, action, &self.machine)?;
-                self.check_not_active_elsewhere().await?;
+                self.check_not_active_elsewhere()?;
                 self.ctx.begin_client_turn(dispatch, action.clone()).await?;
                 let accepted = self.accepted_input(action.turn_id.clone(), &action.message.text);
                 Ok(vec![SessionEffect::Turn(accepted), SessionEffect::QueueChanged { resume: false }])
@@ -388,15 +390,15 @@ impl SessionActor {
             }
             StateAction::ChatTurnResume(action) if is_chat => {
                 ctx.check_no_turn(&self.machine)?;
-                self.check_not_active_elsewhere().await?;
-                let has_process = self.agent.has_process();
-                let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), has_process).await?;
+                self.check_not_active_elsewhere()?;
+                let delivered = (!self.agent.has_process()).then_some(self.external.delivered_prompt);
+                let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), delivered).await?;
                 let preparation = self.agent.preparation(&self.ctx);
                 Ok(vec![SessionEffect::Turn(TurnInput::Accepted { turn, preparation })])
             }
             StateAction::ChatPendingMessageSet(action) if is_chat => {
                 ctx.check_pending_message(dispatch, action)?;
-                let is_active_elsewhere = self.check_not_active_elsewhere().await.is_err();
+                let is_active_elsewhere = self.check_not_active_elsewhere().is_err();
                 let event = self.ctx.pending_message_event(dispatch, action.clone(), is_active_elsewhere);
                 self.step_messages(event).await
             }
@@ -421,7 +423,9 @@ impl SessionActor {
             StateAction::SessionConfigChanged(action) if !is_chat => {
                 self.agent.change_config(dispatch, action, ctx).await
             }
-            StateAction::SessionTitleChanged(action) => ctx.change_title(dispatch, action.title.clone()).await,
+            StateAction::SessionTitleChanged(action) => {
+                ctx.change_title(dispatch, action.title.clone()).await.map(|()| Vec::new())
+            }
             _ => ctx.handle_plain_action(dispatch).await.map(|()| Vec::new()),
         }
     }
@@ -507,8 +511,6 @@ impl SessionActor {
             SessionEffect::SubAgent(id, event) => {
                 return sub_agents.step(id, event, machine.is_output_visible(), ctx).await;
             }
-            SessionEffect::WriteTitle => self.write_title_to_transcript().await,
-            SessionEffect::RewriteMetadata => self.rewrite_metadata(),
         }
         Vec::new()
     }
@@ -534,12 +536,11 @@ impl SessionActor {
         Vec::new()
     }
 
-    /// Starts a turn with the head of the queue. While another process runs a turn, the queue waits until the transcript
-    /// shows that it has ended.
+    /// Starts a turn with the head of the queue. It waits until the transcript is synced and no other process runs a turn.
     async fn start_queued_turn(&mut self, message: &str) -> Vec<SessionEffect> {
-        if self.check_not_active_elsewhere().await.is_err() {
-            self.hold_queue_for_external_turn();
-        } else if let Some((turn, text)) = self.ctx.begin_queued_turn(message).await {
+        if self.can_start_queued_turn().await
+            && let Some((turn, text)) = self.ctx.begin_queued_turn(message).await
+        {
             // The machine starts no other turn until this one is accepted.
             let accepted = SessionEffect::Turn(self.accepted_input(turn, &text));
             return vec![SessionEffect::QueueChanged { resume: false }, accepted];
@@ -566,7 +567,7 @@ impl SessionActor {
     async fn clear_turn(&mut self) {
         self.ctx.turn.mapper = None;
         self.ctx.read_git_branch();
-        self.mark_turn_ended();
+        self.sync_transcript(SyncEvent::TurnEnded).await;
         self.budget_view.step(BudgetEvent::TurnEnded, &mut self.ctx).await;
     }
 
@@ -582,7 +583,7 @@ impl SessionActor {
             && !self.has_agent()
             && !self.agent.has_process()
             && *self.machine.turn_phase() == TurnPhase::None
-            && self.external_sync.is_idle()
+            && self.external.sync.is_idle()
             && self.pending_requests.is_empty()
             && self.background_tasks.is_empty()
             && self.local_commands.is_empty()

@@ -6,7 +6,6 @@ use ahp_types::state::{Message, MessageKind};
 use hostler_store::StoreError;
 
 use super::context::SessionContext;
-use super::effect::SessionEffect;
 use super::session_change::SessionChange;
 use crate::sessions::action_mapper::ActionBuffer;
 use crate::sessions::rejection::ActionRejection;
@@ -50,28 +49,23 @@ impl SessionContext {
     }
 
     /// Handles a new title: of the session, or (VS Code sends it on the chat's channel) of the chat in the session.
-    pub(super) async fn change_title(
-        &mut self,
-        dispatch: &Dispatch,
-        title: String,
-    ) -> Result<Vec<SessionEffect>, ActionRejection> {
+    pub(super) async fn change_title(&mut self, dispatch: &Dispatch, title: String) -> Result<(), ActionRejection> {
         check_title(&title)?;
         self.accept_plain_action(dispatch).await?;
         if self.is_default_chat(dispatch) {
             let action = chat_title_changed(&self.session, title);
             self.publish_session_action(action).await;
-            return Ok(Vec::new());
         }
-        Ok(vec![SessionEffect::WriteTitle])
+        Ok(())
     }
 
     /// Carries out `/rename` in the running turn.
-    pub(super) async fn rename_session(&mut self, title: String) -> Option<SessionEffect> {
-        let (notice, effect) = match title.is_empty() {
-            true => ("Not renamed: the title is missing. Use /rename TITLE.".to_owned(), None),
+    pub(super) async fn rename_session(&mut self, title: String) {
+        let notice = match title.is_empty() {
+            true => "Not renamed: the title is missing. Use /rename TITLE.".to_owned(),
             false => match self.set_title(title.clone()).await {
-                Ok(()) => (format!("Renamed to {title:?}."), Some(SessionEffect::WriteTitle)),
-                Err(error) => (format!("Not renamed: {error}"), None),
+                Ok(()) => format!("Renamed to {title:?}."),
+                Err(error) => format!("Not renamed: {error}"),
             },
         };
         let mut output = ActionBuffer::default();
@@ -80,7 +74,6 @@ impl SessionContext {
         }
         self.publish_output(&mut output).await;
         self.update_summaries().await;
-        effect
     }
 }
 

@@ -103,7 +103,10 @@ impl SessionContext {
     pub(super) async fn publish_session_meta(&mut self, key: &str, value: Value) {
         let mut meta = self.session.session.meta.clone().unwrap_or_default();
         let mut hostler = meta.get(HOSTLER_META_KEY).and_then(Value::as_object).cloned().unwrap_or_default();
-        hostler.insert(key.to_owned(), value);
+        match value {
+            Value::Null => drop(hostler.remove(key)),
+            value => drop(hostler.insert(key.to_owned(), value)),
+        }
         meta.insert(HOSTLER_META_KEY.to_owned(), hostler.into());
         self.publish_session_action(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta: Some(meta) }))
             .await;

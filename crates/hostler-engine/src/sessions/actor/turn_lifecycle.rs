@@ -67,7 +67,6 @@ impl SessionContext {
     /// Sets the running turn's mapper after a turn has started or continued.
     pub(super) async fn set_running_turn(&mut self, transcript: ActionMapper) {
         self.turn.started_at = Instant::now();
-        (self.turn.started_ms, self.turn.ended_ms) = (Some(self.host.clock.now_ms()), None);
         self.turn.mapper = Some(transcript);
         self.update_summaries().await;
     }

@@ -6,13 +6,11 @@
 use ahp_types::actions::ChatTurnResumeAction;
 use ahp_types::state::{ResponsePart, TurnState};
 use ahp_types::{ActionOrigin, StateAction};
-use hostler_driver::TranscriptStoreError;
 
 use super::context::SessionContext;
-use super::external_sync::TRANSCRIPT_SYNC_TIMEOUT;
+use super::external_turns::DeliveredPrompt;
 use super::pending_messages::last_steering_message;
 use super::session_change::SessionChange;
-use crate::clock::ClockExt as _;
 use crate::sessions::action_mapper::ActionMapper;
 use crate::sessions::rejection::ActionRejection;
 
@@ -35,12 +33,12 @@ pub(super) fn with_last_steering(mut prompt: String, parts: &[ResponsePart]) -> 
 }
 
 impl SessionContext {
-    /// Resumes the last turn, if it failed, and returns its id. The agent is not running a turn.
+    /// Resumes the last turn, if it failed, and returns its id. `delivered` is unset if the agent's process still runs.
     pub(super) async fn resume_turn(
         &mut self,
         origin: ActionOrigin,
         action: ChatTurnResumeAction,
-        has_process: bool,
+        delivered: Option<DeliveredPrompt>,
     ) -> Result<String, ActionRejection> {
         let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
@@ -55,8 +53,8 @@ impl SessionContext {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
-        if !has_process {
-            self.recheck_delivered(&id).await;
+        if let Some(delivered) = delivered {
+            self.recheck_delivered(&id, delivered);
         }
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(origin))
@@ -68,8 +66,8 @@ impl SessionContext {
 
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
     /// when it is opened again. Then the message is sent once more.
-    async fn recheck_delivered(&mut self, turn: &str) {
-        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message().await {
+    fn recheck_delivered(&mut self, turn: &str, delivered: DeliveredPrompt) {
+        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message(delivered) {
             tracing::info!(
                 session = &*self.session.uri,
                 "the message is missing from the transcript; sending it again"
@@ -79,23 +77,22 @@ impl SessionContext {
     }
 
     /// Whether an agent that is opened now does not know the message that the last one received.
-    async fn has_lost_message(&mut self) -> bool {
-        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider);
-        let (Some(prompt), Some(transcript_store)) = (self.session.delivered_prompt_id, transcript_store) else {
-            // Without a token the agent starts a new conversation.
-            return self.session.resume_token.is_none();
-        };
-        let opened = transcript_store.open(self.current_conversation());
-        match self.host.clock.timeout(TRANSCRIPT_SYNC_TIMEOUT, opened).await {
-            Some(Ok(transcript)) => !transcript.turns().iter().any(|mark| mark.message_id == Some(prompt)),
-            Some(Err(TranscriptStoreError::Missing)) => {
+    fn has_lost_message(&mut self, delivered: DeliveredPrompt) -> bool {
+        if self.session.resume_token.is_none() {
+            // The agent starts a new conversation.
+            return true;
+        }
+        match delivered {
+            _ if self.session.delivered_prompt_id.is_none() => false,
+            DeliveredPrompt::NotFound => true,
+            DeliveredPrompt::NoTranscript => {
                 if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
                     // There is no conversation to resume yet.
                     self.session.resume_token = None;
                 }
                 true
             }
-            _ => false,
+            DeliveredPrompt::Found | DeliveredPrompt::Unknown => false,
         }
     }
 }

@@ -98,6 +98,7 @@ fn refuse_input(input: SessionInput, error: &EngineError) -> ControlFlow<()> {
         SessionInput::HasChannel(_, reply) => drop(reply.send(false)),
         SessionInput::ViewChat(_, reply) => drop(reply.send(None)),
         SessionInput::CompletionContext(_, reply) => drop(reply.send(None)),
+        SessionInput::SetTag(_, reply) => drop(reply.send(Err(error.clone()))),
         SessionInput::Shutdown(reply) => {
             let _ = reply.send(());
             return ControlFlow::Break(());

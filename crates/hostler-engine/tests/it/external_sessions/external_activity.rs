@@ -38,21 +38,23 @@ async fn old_unfinished_external_turn_does_not_block_messages() {
 }
 
 #[tokio::test]
-async fn reported_activity_overrides_the_age_of_the_last_entry() {
-    let (mut rig, transcript_store) = start_with_external_session(2, 3).await;
-    transcript_store.update_conversation(id(), |conversation| {
-        conversation.turns[2].mark.is_complete = false;
-        conversation.external_activity = Some(ExternalActivity::Busy);
-    });
-    let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    assert_eq!(turns(&listener), expected(1..=2));
-    rig.send_message(EXTERNAL_SESSION, "t4", "message 4").await;
-    listener.until("chat/turnStarted rejected").await;
-    transcript_store
-        .update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Idle));
-    run_own_turn(&mut rig, &transcript_store, &mut listener, None, 4).await;
-    assert_eq!(turns(&listener), expected(1..=4), "the unfinished turn is imported unchanged");
-    rig.engine.shutdown().await;
+async fn live_process_blocks_messages_during_an_old_unfinished_turn() {
+    for (blocking, later) in [(ExternalActivity::Busy, Some(ExternalActivity::Idle)), (ExternalActivity::Unknown, None)]
+    {
+        let (mut rig, transcript_store) = start_with_external_session(2, 3).await;
+        transcript_store.update_conversation(id(), |conversation| {
+            conversation.turns[2].mark.is_complete = false;
+            conversation.external_activity = Some(blocking);
+        });
+        let mut listener = rig.listen(EXTERNAL_SESSION).await;
+        assert_eq!(turns(&listener), expected(1..=2));
+        rig.send_message(EXTERNAL_SESSION, "t4", "message 4").await;
+        listener.until("chat/turnStarted rejected").await;
+        transcript_store.update_conversation(id(), |conversation| conversation.external_activity = later);
+        run_own_turn(&mut rig, &transcript_store, &mut listener, None, 4).await;
+        assert_eq!(turns(&listener), expected(1..=4), "the unfinished turn is imported unchanged");
+        rig.engine.shutdown().await;
+    }
 }
 
 #[tokio::test]
@@ -68,23 +70,6 @@ async fn busy_process_blocks_messages_although_its_turn_looks_complete() {
     // A process with unknown activity does not delay a conversation whose turn is complete.
     transcript_store
         .update_conversation(id(), |conversation| conversation.external_activity = Some(ExternalActivity::Unknown));
-    run_own_turn(&mut rig, &transcript_store, &mut listener, None, 4).await;
-    assert_eq!(turns(&listener), expected(1..=4));
-    rig.engine.shutdown().await;
-}
-
-#[tokio::test]
-async fn live_process_without_status_blocks_messages_during_an_unfinished_turn() {
-    let (mut rig, transcript_store) = start_with_external_session(2, 3).await;
-    transcript_store.update_conversation(id(), |conversation| {
-        conversation.turns[2].mark.is_complete = false;
-        conversation.external_activity = Some(ExternalActivity::Unknown);
-    });
-    let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    assert_eq!(turns(&listener), expected(1..=2));
-    rig.send_message(EXTERNAL_SESSION, "t4", "message 4").await;
-    listener.until("chat/turnStarted rejected").await;
-    transcript_store.update_conversation(id(), |conversation| conversation.external_activity = None);
     run_own_turn(&mut rig, &transcript_store, &mut listener, None, 4).await;
     assert_eq!(turns(&listener), expected(1..=4));
     rig.engine.shutdown().await;

@@ -4,7 +4,7 @@ use hostler_driver::{DriverEvent, ResumeToken, TranscriptStoreError, TurnIndexEn
 use hostler_testkit::fake_transcript_store::FakeTurn;
 use uuid::Uuid;
 
-use super::helpers::{append_turn, run_own_turn, write_external_turn};
+use super::helpers::{append_turn, run_own_turn, start_own_turn, write_external_turn};
 use super::{EXTERNAL_SESSION, expected, id, start_with_external_session, turns};
 use crate::common::{Listener, Rig, SESSION};
 
@@ -60,19 +60,16 @@ async fn message_is_sent_after_unnotified_external_turns() {
 }
 
 #[tokio::test]
-async fn running_turn_gets_a_note_about_external_turns() {
+async fn external_turns_during_a_turn_are_appended_after_it() {
     let (mut rig, transcript_store) = start_with_external_session(2, 3).await;
     let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    rig.send_message(EXTERNAL_SESSION, "t4", "message 4").await;
-    let mut agent = rig.starts.next_start().await.succeed();
-    agent.next_prompt().await;
+    let agent = start_own_turn(&mut rig, &transcript_store, None, 4).await;
     write_external_turn(&transcript_store, 5);
     rig.engine.scan_external_sessions().await;
-    listener.until("chat/responsePart systemNotification").await;
     agent.emit_answer(1, "answer ", "4").await;
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
-    assert_eq!(turns(&listener).last().unwrap(), "message 5: answer 5");
+    assert_eq!(turns(&listener), expected(1..=5));
     agent.wait_closed().await;
     rig.engine.shutdown().await;
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ahp_types::state::SessionSummary;
-use hostler_driver::{
-    ConversationStart, ConversationTag, DriverEvent, ExternalActivity, ResumeToken, TranscriptStoreError,
-};
+use hostler_driver::{ConversationStart, DriverEvent, ExternalActivity, ResumeToken, TranscriptStoreError};
 use hostler_engine::{
     Delivery, EngineError, ExternalSessionFilter, HostNotificationKind, ROOT_CHANNEL_URI, Subscriber,
 };
@@ -46,7 +44,7 @@ async fn host(transcript_store: &Arc<FakeTranscriptStore>) -> Rig {
 #[tokio::test]
 async fn external_session_is_listed() {
     let (rig, transcript_store) = start_with_external_session(1, 3).await;
-    transcript_store.update_conversation(id(), |known| known.listing.tag = ConversationTag::Tagged("later".to_owned()));
+    transcript_store.update_conversation(id(), |known| known.listing.tag = Some("later".to_owned()));
     let [line] = &summaries(&rig).await[..] else { panic!("one line") };
     assert_eq!(
         (line.resource.as_str(), line.title.as_str(), line.provider.as_str()),
@@ -275,34 +273,43 @@ async fn session_is_deleted_during_a_failing_import() {
 }
 
 #[tokio::test]
-async fn titles_are_synced_in_both_directions() {
+async fn title_and_tag_follow_changes_of_the_transcript_and_persist_otherwise() {
     let (rig, transcript_store) = start_with_external_session(1, 2).await;
     let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    let titled = |title: &str| json!({"type": "session/titleChanged", "title": title});
-    rig.engine.dispatch(dispatch_json(EXTERNAL_SESSION, 1, titled("named here"), None)).await;
-    listener.until("changed").await;
-    while transcript_store.external_conversation(id()).unwrap().custom_title.as_deref() != Some("named here") {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(titles(&rig).await, ["named here"]);
-    transcript_store.update_conversation(id(), |known| known.listing.custom_title = Some("named there".to_owned()));
+    let write = |title: &str, tag: &str| {
+        transcript_store.update_conversation(id(), |known| {
+            (known.listing.custom_title, known.listing.tag) = (Some(title.to_owned()), Some(tag.to_owned()));
+        });
+    };
+    let shown = |listener: &Listener| {
+        let session = listener.session.as_ref().unwrap();
+        (session.title.clone(), json!(session.meta)["hostler"]["tag"].clone())
+    };
+    write("there", "theirs");
     rig.engine.scan_external_sessions().await;
-    listener.until("session/titleChanged").await;
-    listener.until("changed").await;
-    assert_eq!(listener.session.as_ref().unwrap().title, "named there");
+    listener.until("session/metaChanged").await;
+    assert_eq!(shown(&listener), ("there".to_owned(), json!("theirs")));
+    // A person's title and tag; then something else changes in the transcript, or it cannot be read as a whole.
+    let titled = json!({"type": "session/titleChanged", "title": "mine"});
+    rig.engine.dispatch(dispatch_json(EXTERNAL_SESSION, 1, titled, None)).await;
+    rig.engine.tag_session(EXTERNAL_SESSION, Some(" ours ")).await.unwrap();
+    listener.until("session/metaChanged").await;
+    transcript_store.update_conversation(id(), |_| ());
+    rig.engine.scan_external_sessions().await;
+    transcript_store.update_conversation(id(), |known| {
+        (known.listing.custom_title, known.listing.tag) = (None, None);
+    });
+    rig.engine.scan_external_sessions().await;
+    let rig = rig.restart().await;
+    assert_eq!(shown(&rig.listen(EXTERNAL_SESSION).await), ("mine".to_owned(), json!("ours")));
     // After a restart an unloaded session follows as well.
     let rig = rig.restart().await;
-    assert_eq!(titles(&rig).await, ["named there"]);
-    transcript_store.update_conversation(id(), |known| known.listing.custom_title = Some("named again".to_owned()));
     let mut root = root(&rig).await;
+    write("again", "");
     rig.engine.scan_external_sessions().await;
-    root.until("changed").await;
-    assert_eq!(titles(&rig).await, ["named again"]);
-    assert_eq!(
-        transcript_store.external_conversation(id()).unwrap().custom_title.as_deref(),
-        Some("named again"),
-        "the title is not written back"
-    );
+    while (titles(&rig).await[0].as_str(), tag_of(&summaries(&rig).await[0])) != ("again", Value::Null) {
+        root.until("changed").await;
+    }
     rig.engine.shutdown().await;
 }
 
@@ -323,62 +330,28 @@ fn tag_of(line: &SessionSummary) -> Value {
 }
 
 #[tokio::test]
-async fn external_session_is_tagged_without_an_import() {
+async fn external_session_is_tagged_and_untagged() {
     let (rig, transcript_store) = start_with_external_session(1, 2).await;
     rig.engine.wait_for_initial_scan().await;
     let mut root = root(&rig).await;
     rig.engine.tag_session(EXTERNAL_SESSION, Some(" later ")).await.unwrap();
-    assert_eq!(transcript_store.external_conversation(id()).unwrap().tag.text(), Some("later"));
     root.until("changed").await;
-    assert_eq!(tag_of(&summaries(&rig).await[0]), "later");
-    assert_eq!(json!(summaries(&rig).await[0].meta)["hostler"]["external"], true);
+    let rig = rig.restart().await;
+    assert_eq!(json!(summaries(&rig).await[0].meta)["hostler"], json!({"external": true, "tag": "later"}));
+    assert_eq!(transcript_store.external_conversation(id()).unwrap().tag, None, "nothing is written there");
     rig.engine.tag_session(EXTERNAL_SESSION, None).await.unwrap();
-    assert_eq!(tag_of(&summaries(&rig).await[0]), Value::Null);
-    rig.engine.shutdown().await;
-}
-
-#[tokio::test]
-async fn tag_of_an_open_session_is_published() {
-    let (rig, transcript_store) = start_with_external_session(1, 2).await;
-    let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    rig.engine.tag_session(EXTERNAL_SESSION, Some("later")).await.unwrap();
-    listener.until("session/metaChanged").await;
-    assert_eq!(json!(listener.session.as_ref().unwrap().meta)["hostler"]["tag"], "later");
     let rig = rig.restart().await;
-    assert_eq!(tag_of(&summaries(&rig).await[0]), "later");
-    transcript_store.remove_conversation(id());
-    let refused = rig.engine.tag_session(EXTERNAL_SESSION, None).await;
-    assert!(matches!(refused, Err(EngineError::TranscriptStore(TranscriptStoreError::Missing))), "{refused:?}");
-    rig.engine.shutdown().await;
-}
-
-/// A long transcript is not read as a whole at once.
-#[tokio::test]
-async fn unknown_tag_in_the_transcript_does_not_remove_the_tag() {
-    let (rig, transcript_store) = start_with_external_session(1, 2).await;
-    let mut listener = rig.listen(EXTERNAL_SESSION).await;
-    rig.engine.tag_session(EXTERNAL_SESSION, Some("later")).await.unwrap();
-    listener.until("session/metaChanged").await;
-    transcript_store.update_conversation(id(), |known| known.listing.tag = ConversationTag::Unknown);
-    assert_eq!(tag_of(&summaries(&rig).await[0]), "later");
-    let rig = rig.restart().await;
-    assert_eq!(tag_of(&summaries(&rig).await[0]), "later");
-    let mut root = root(&rig).await;
-    transcript_store.update_conversation(id(), |known| known.listing.tag = ConversationTag::Untagged);
-    rig.engine.scan_external_sessions().await;
-    root.until("changed").await;
     assert_eq!(tag_of(&summaries(&rig).await[0]), Value::Null);
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn invalid_tag_or_session_is_refused() {
-    let (rig, transcript_store) = start_with_external_session(1, 2).await;
+    let (rig, _) = start_with_external_session(1, 2).await;
     for tag in ["", "  ", "two\nlines", "a\u{7}", &"x".repeat(101)] {
         let refused = rig.engine.tag_session(EXTERNAL_SESSION, Some(tag)).await;
         assert!(matches!(refused, Err(EngineError::InvalidParams(_))), "{tag:?}: {refused:?}");
     }
-    assert_eq!(transcript_store.external_conversation(id()).unwrap().tag, ConversationTag::Untagged);
     rig.engine.tag_session(EXTERNAL_SESSION, Some(&"ü".repeat(100))).await.unwrap();
     let unknown = rig.engine.tag_session(SESSION, Some("later")).await;
     assert!(matches!(unknown, Err(EngineError::SessionNotFound(_))), "{unknown:?}");

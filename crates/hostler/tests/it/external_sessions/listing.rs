@@ -42,15 +42,27 @@ async fn assert_conversation_is_listed_synced_and_deleted(build: &str) {
     assert_eq!(theirs["_meta"]["hostler"]["external"], true);
     assert_eq!(theirs["workingDirectories"], ours["workingDirectories"]);
 
-    // A title from a terminal: both the owning host and the other one see it.
-    let record = r#"{"type":"custom-title","customTitle":"named there","sessionId":"x"}"#;
+    // A title and a tag from a terminal: both the owning host and the other one see them.
     let mut file = std::fs::File::options().append(true).open(transcript(&home, session)).unwrap();
-    writeln!(file, "{record}").unwrap();
-    assert_eq!(listed(&home, "other", build).await[0]["title"], "named there");
+    writeln!(file, r#"{{"type":"custom-title","customTitle":"named there","sessionId":"x"}}"#).unwrap();
+    writeln!(file, r#"{{"type":"tag","tag":"theirs","sessionId":"x"}}"#).unwrap();
+    let shown = async |state| {
+        let lines = listed(&home, state, build).await;
+        (lines[0]["title"].clone(), lines[0]["_meta"]["hostler"]["tag"].clone())
+    };
+    assert_eq!(shown("other").await, ("named there".into(), "theirs".into()));
+    // The list lags behind the transcript when a host starts.
+    while shown("state").await != ("named there".into(), "theirs".into()) {}
 
-    // A title that is set here is written to the transcript, for all programs.
+    // Those that are set here stay here.
     run(&home, "state", build, &["sessions", "rename", session, "named here"]).await;
-    assert_eq!(listed(&home, "other", build).await[0]["title"], "named here");
+    run(&home, "state", build, &["sessions", "tag", session, "later"]).await;
+    assert_eq!(shown("state").await, ("named here".into(), "later".into()));
+    assert_eq!(shown("other").await, ("named there".into(), "theirs".into()));
+    assert_ne!(run(&home, "state", build, &["sessions", "list", "--tag", "later"]).await, "");
+    assert_eq!(run(&home, "other", build, &["sessions", "list", "--tag", "later"]).await, "");
+    run(&home, "state", build, &["sessions", "tag", session, "--remove"]).await;
+    assert_eq!(shown("state").await, ("named here".into(), Value::Null));
 
     let saved = std::fs::read(transcript(&home, session)).unwrap();
     let path = transcript(&home, session);
@@ -89,37 +101,6 @@ async fn thousands_of_external_sessions_do_not_block_clients() {
     // A host lists them while a client talks to it.
     run(&home, "other", "native", &["run", "hello there"]).await;
     assert_eq!(listed(&home, "other", "native").await.len(), MANY + 1);
-}
-
-async fn assert_tag_is_in_the_transcript_and_visible_to_other_hosts(build: &str) {
-    let home = TestHome::new();
-    run(&home, "state", build, &["run", "hello there"]).await;
-    let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
-    run(&home, "state", build, &["sessions", "tag", &session, "later"]).await;
-    let record = std::fs::read_to_string(transcript(&home, &session)).unwrap();
-    let last: Value = serde_json::from_str(record.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["type"], &last["tag"]), (&Value::from("tag"), &Value::from("later")), "{last}");
-    for state in ["state", "other"] {
-        let tagged = run(&home, state, build, &["sessions", "list", "--json", "--tag", "later"]).await;
-        let tagged: Vec<Value> = serde_json::from_str(&tagged).unwrap();
-        assert_eq!((tagged.len(), &tagged[0]["_meta"]["hostler"]["tag"]), (1, &Value::from("later")), "{state}");
-        assert_eq!(run(&home, state, build, &["sessions", "list", "--tag", "other"]).await, "");
-    }
-    // The other host removes the tag; the owning host follows.
-    run(&home, "other", build, &["sessions", "tag", &session, "--remove"]).await;
-    assert_eq!(run(&home, "other", build, &["sessions", "list", "--tag", "later"]).await, "");
-    // The list lags behind the transcript when a host starts.
-    while !run(&home, "state", build, &["sessions", "list", "--tag", "later"]).await.is_empty() {}
-}
-
-#[tokio::test]
-async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_native() {
-    assert_tag_is_in_the_transcript_and_visible_to_other_hosts("native").await;
-}
-
-#[tokio::test]
-async fn tag_is_written_to_the_transcript_and_seen_by_other_hosts_js() {
-    assert_tag_is_in_the_transcript_and_visible_to_other_hosts("js").await;
 }
 
 /// Returns a client of the root channel, after the first scan of the transcripts.

@@ -154,6 +154,18 @@ async fn wait_for_chat(bench: &mut SessionFixture, fits: impl Fn(&Value) -> bool
     }
 }
 
+/// Waits until a turn is the only one that is not on the active branch.
+async fn wait_for_abandoned(bench: &mut SessionFixture, turn: &Value) {
+    loop {
+        let session = bench.client.subscribe_snapshot(&bench.uris.session).await;
+        let session = serde_json::to_value(session).unwrap();
+        if session["_meta"]["hostler"]["abandonedTurns"] == json!([turn]) {
+            return;
+        }
+        bench.client.next_event().await;
+    }
+}
+
 fn turns(chat: &Value) -> usize {
     chat["turns"].as_array().map_or(0, Vec::len)
 }
@@ -195,7 +207,7 @@ async fn queued_messages_wait_for_the_external_turn_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn external_turn_during_our_turn_is_shown_and_the_agent_continues_from_ours() {
+async fn external_turn_during_our_turn_is_kept_and_the_agent_continues_from_ours() {
     for build in BUILDS {
         let mut bench = SessionFixture::allowing_commands(build).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say one").await;
@@ -208,10 +220,11 @@ async fn external_turn_during_our_turn_is_shown_and_the_agent_continues_from_our
         let theirs = &chat["turns"][2];
         assert_eq!(theirs["message"]["text"], "!say three", "{build}");
         let note = theirs["responseParts"][0]["content"].to_string();
-        assert!(note.contains("remembers only one of the two"), "{build}: {theirs:#}");
+        assert!(note.contains("abandoned branch"), "{build}: {theirs:#}");
+        wait_for_abandoned(&mut bench, &theirs["id"]).await;
         bench.client.send_and_wait(&bench.uris.chat, "!say four").await;
         let count = |text: &str| *bench.count_in_model_requests(text).last().unwrap();
-        assert_eq!((count("!say two"), count("!say three")), (1, 0), "{build}: the note is true");
+        assert_eq!((count("!say two"), count("!say three")), (1, 0), "{build}: the notice is true");
         bench.stop().await;
     }
 }

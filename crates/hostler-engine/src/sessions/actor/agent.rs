@@ -74,6 +74,8 @@ pub(super) enum AgentEvent {
     Exited { status: String, stderr: StderrTail },
     /// The model starts to answer.
     AnswerStarted,
+    /// Another process has continued the conversation.
+    ConversationContinued,
     /// An event of the permission mode.
     Modes(ModeEvent<Box<Dispatch>>),
     /// The live agent has this permission mode.
@@ -114,8 +116,6 @@ pub(super) struct SessionAgent {
     pub(super) prompt_in_flight: bool,
     /// The id of that prompt in the transcript, if the agent stores it.
     pub(super) sent_prompt_id: Option<Uuid>,
-    /// Number of commands that the agent has received and that the transcript did not show yet.
-    pub(super) own_commands: usize,
     /// Whether the conversation has continued without the agent.
     pub(super) is_stale: bool,
     /// Changes of the permission mode.
@@ -303,6 +303,7 @@ impl SessionAgent {
         match event {
             AgentEvent::Exited { status, stderr } => return self.finish_exit(&status, &stderr, ctx),
             AgentEvent::AnswerStarted => self.mark_delivered(machine, ctx).await,
+            AgentEvent::ConversationContinued => self.is_stale |= machine.agent_phase() != AgentPhase::Absent,
             AgentEvent::Modes(event) => return self.step_modes(event, ctx).await,
             AgentEvent::SetMode(mode) => self.set_permission_mode(mode),
             AgentEvent::Answer(request, answer) => self.answer(request, answer, ctx),

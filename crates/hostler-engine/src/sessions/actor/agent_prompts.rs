@@ -54,7 +54,7 @@ impl SessionAgent {
         // Not every build stores the ids of commands.
         let is_command = prompt.expose().trim_start().starts_with('/');
         self.sent_prompt_id = (!is_command).then_some(id);
-        self.own_commands += usize::from(is_command);
+        ctx.own_commands += usize::from(is_command);
         if let Some(turn) = ctx.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) {
             ctx.session.add_prompt(id, turn);
         }

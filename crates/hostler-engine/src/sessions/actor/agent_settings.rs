@@ -72,6 +72,14 @@ impl AgentSettings {
 }
 
 impl SessionAgent {
+    /// The input for an accepted message: a turn of the agent, or a local turn.
+    pub(super) fn accepted_input(&self, turn: String, text: &str, ctx: &SessionContext) -> TurnInput<TurnErrorDetails> {
+        match ctx.host.local_command(text) {
+            Some(_) => TurnInput::AcceptedLocal(turn),
+            None => TurnInput::Accepted { turn, preparation: self.preparation(ctx) },
+        }
+    }
+
     /// What the live agent needs before it can receive the turn's message.
     pub(super) fn preparation(&self, ctx: &SessionContext) -> AgentPreparation {
         let Some((facts, lease)) = self.settings_and_lease() else { return AgentPreparation::None };
@@ -90,7 +98,7 @@ impl SessionAgent {
     }
 
     /// Applies the changed settings to the live agent, one after the other.
-    pub(super) fn apply_settings(&mut self, ctx: &mut SessionContext) {
+    pub(super) fn apply_settings(&self, ctx: &mut SessionContext) {
         let Some((facts, lease)) = self.settings_and_lease() else { return };
         let wanted = AgentSettings::for_turn(&ctx.session, &facts.model);
         let mut changes = Vec::new();
@@ -107,7 +115,7 @@ impl SessionAgent {
         }
         let Some((connection, attempt)) = self.connection() else { return };
         // One build writes a model change as a command.
-        self.own_commands += changes.iter().filter(|c| matches!(c, AgentSettingChange::Model(_))).count();
+        ctx.own_commands += changes.iter().filter(|change| matches!(change, AgentSettingChange::Model(_))).count();
         let clock = Arc::clone(&ctx.host.clock);
         ctx.tasks.spawn(async move {
             let applying = async {

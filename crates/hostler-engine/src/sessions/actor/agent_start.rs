@@ -58,7 +58,7 @@ impl SessionAgent {
         self.attempt += 1;
         self.prompt_in_flight = false;
         // It reads the current transcript.
-        (self.is_stale, self.own_commands) = (false, 0);
+        (self.is_stale, ctx.own_commands) = (false, 0);
         if *machine.turn_phase() == TurnPhase::None {
             // A prewarmed agent has acquired its slot already.
             return self.assess_before_opening(ctx);

@@ -36,6 +36,8 @@ pub(super) struct SessionContext {
     pub(super) unwritten_decisions: mpsc::Receiver<AuditEntry>,
     /// The contents of the draft, until the session is stored.
     pub(super) draft_contents: AttachmentContents,
+    /// Number of commands that the agent has received and that the transcript did not show yet.
+    pub(super) own_commands: usize,
 }
 
 /// The running turn.
@@ -79,6 +81,7 @@ impl SessionContext {
             turn: RunningTurn { mapper: None, client_id: None, started_at: Instant::now() },
             unwritten_decisions,
             draft_contents: AttachmentContents::default(),
+            own_commands: 0,
         }
     }
 
@@ -114,6 +117,18 @@ impl SessionContext {
 fn configured_mode(host: &Host, session: &Session) -> PermissionMode {
     let name = session.config_value(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     config::parse_mode(name, host.permissions.config().allow_bypass)
+}
+
+/// The input of the next task that ends; pending without tasks.
+pub(super) async fn next_task_input(tasks: &mut JoinSet<SessionInput>) -> SessionInput {
+    loop {
+        match tasks.join_next().await {
+            Some(Ok(input)) => return input,
+            Some(Err(error)) if error.is_cancelled() => {}
+            Some(Err(error)) => tracing::error!(%error, "a task of a session panicked"),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The catalog row of a session.

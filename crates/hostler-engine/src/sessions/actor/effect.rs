@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::agent::AgentEvent;
 use super::answers::FolderAnswer;
 use super::background_work::BackgroundEvent;
+use super::external_sync::SyncEvent;
 use super::folder_trust::FolderEvent;
 use super::image_removal::{ImageRemovalEvent, ImageRemovalResult};
 use super::pending_messages::MessageEvent;
@@ -59,6 +60,16 @@ pub(super) enum SessionEffect {
     StopTasks(Vec<String>),
     /// An event of a sub-agent.
     SubAgent(SubAgentId, SubAgentEvent),
+
+    // ── The transcript ──
+    /// Pass an event to the transcript sync, if there is a transcript.
+    Sync(SyncEvent<Dispatch>),
+    /// Start a pass of the transcript sync.
+    StartSyncPass,
+    /// The queue has waited for the transcript sync, or continues to wait.
+    SetQueueReleased(bool),
+    /// Handle a dispatch that has waited for the transcript sync.
+    AcceptDispatch(Box<Dispatch>),
 }
 
 impl SessionEffect {

@@ -12,9 +12,11 @@ use ahp_types::StateAction;
 use ahp_types::actions::SessionChatAddedAction;
 use hostler_driver::{Transcript, TranscriptStoreError};
 use hostler_store::{ActionEntry, Batch, BatchDurability, StoreError, TurnRow};
+use uuid::Uuid;
 
+use super::context::{SessionContext, build_catalog_put};
+use super::input::SessionInput;
 use super::turn_lifecycle::STORE_RETRY_DELAY;
-use super::{SessionActor, SessionInput, build_catalog_put};
 use crate::EngineError;
 use crate::external_sessions::{self, ExternalSession, ImportBatch, ImportedSession, load_import_batch};
 use crate::host::Host;
@@ -70,29 +72,29 @@ pub(super) async fn import_session(
     Ok((session, transcript))
 }
 
-impl SessionActor {
+impl Importer {
     /// Imports the next batch of older turns, if any are missing. Readers of these turns wait for it.
-    pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>) {
-        self.ctx.host.external.set_unimported(&self.ctx.session.chat_uri, self.ctx.session.unimported_turns);
-        if self.ctx.session.unimported_turns == 0 || std::mem::replace(&mut self.importer.is_loading, true) {
+    pub(super) fn import_older_turns(&mut self, transcript: Option<Arc<dyn Transcript>>, ctx: &mut SessionContext) {
+        ctx.host.external.set_unimported(&ctx.session.chat_uri, ctx.session.unimported_turns);
+        if ctx.session.unimported_turns == 0 || std::mem::replace(&mut self.is_loading, true) {
             return;
         }
-        let transcript_store = self.ctx.host.agents.transcript_store(&self.ctx.session.session.provider);
+        let transcript_store = ctx.host.agents.transcript_store(&ctx.session.session.provider);
         let empty = Session {
-            unimported_turns: self.ctx.session.unimported_turns,
-            import_cursor: self.ctx.session.import_cursor,
-            conversation: self.ctx.session.conversation,
-            chat_uri: Arc::clone(&self.ctx.session.chat_uri),
+            unimported_turns: ctx.session.unimported_turns,
+            import_cursor: ctx.session.import_cursor,
+            conversation: ctx.session.conversation,
+            chat_uri: Arc::clone(&ctx.session.chat_uri),
             ..Session::provisional(
-                Arc::clone(&self.ctx.session.uri),
-                self.ctx.session.session.provider.clone(),
+                Arc::clone(&ctx.session.uri),
+                ctx.session.session.provider.clone(),
                 Vec::new(),
                 None,
-                self.ctx.session.created_at.clone(),
+                ctx.session.created_at.clone(),
             )
         };
-        let gone = self.ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
-        self.ctx.tasks.spawn(async move {
+        let gone = ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS;
+        ctx.tasks.spawn(async move {
             SessionInput::OlderTurnsLoaded(
                 load_import_batch(transcript_store, transcript, empty, gone).await.map(Box::new),
             )
@@ -100,68 +102,76 @@ impl SessionActor {
     }
 
     /// Retries at once, because a client opens the chat.
-    pub(super) fn resume_import(&mut self) {
-        if self.ctx.session.unimported_turns > 0 && !self.importer.is_loading {
-            self.import_older_turns(None);
+    pub(super) fn resume(&mut self, ctx: &mut SessionContext) {
+        if ctx.session.unimported_turns > 0 && !self.is_loading {
+            self.import_older_turns(None, ctx);
         }
     }
 
-    /// Retries because the transcript has changed.
-    pub(super) fn restart_import(&mut self) {
-        self.importer.failed_attempts = 0;
-        self.resume_import();
+    /// Retries because the transcript has changed, if it is the one that is imported.
+    pub(super) fn restart(&mut self, conversation: Uuid, ctx: &mut SessionContext) {
+        if conversation == ctx.session.conversation {
+            self.failed_attempts = 0;
+            self.resume(ctx);
+        }
     }
 
     /// Retries after a delay.
-    pub(super) fn retry_import(&mut self) {
-        self.importer.retry_scheduled = false;
-        self.resume_import();
+    pub(super) fn retry(&mut self, ctx: &mut SessionContext) {
+        self.retry_scheduled = false;
+        self.resume(ctx);
     }
 
     /// Handles a loaded batch, or a read error. An error, such as an unavailable disk, is retried, so that no turn is
     /// lost.
-    pub(super) async fn handle_older_turns(&mut self, loaded: Result<Box<ImportBatch>, TranscriptStoreError>) {
-        self.importer.is_loading = false;
+    pub(super) async fn finish_loading(
+        &mut self,
+        loaded: Result<Box<ImportBatch>, TranscriptStoreError>,
+        ctx: &mut SessionContext,
+    ) {
+        self.is_loading = false;
         let missing = matches!(loaded, Err(TranscriptStoreError::Missing));
         let error = match loaded {
-            Ok(batch) => match self.store_import_batch(&batch).await {
+            Ok(batch) => match ctx.store_import_batch(&batch).await {
                 Ok(session) => {
-                    self.ctx.session = session;
-                    self.ctx.session.mark_turns_committed();
-                    self.importer.failed_attempts = 0;
-                    self.ctx.host.catalog.mark_changed(&self.ctx.session.uri);
-                    return self.import_older_turns(batch.transcript);
+                    ctx.session = session;
+                    ctx.session.mark_turns_committed();
+                    self.failed_attempts = 0;
+                    ctx.host.catalog.mark_changed(&ctx.session.uri);
+                    return self.import_older_turns(batch.transcript, ctx);
                 }
                 Err(error) => error.into(),
             },
             Err(error) => EngineError::ImportIncomplete(error),
         };
-        tracing::warn!(session = &*self.ctx.session.uri, %error, "failed to import older turns; retrying");
-        self.ctx.host.external.fail_import(&self.ctx.session.chat_uri, error);
-        if self.importer.retry_scheduled {
+        tracing::warn!(session = &*ctx.session.uri, %error, "failed to import older turns; retrying");
+        ctx.host.external.fail_import(&ctx.session.chat_uri, error);
+        if self.retry_scheduled {
             return;
         }
-        self.importer.failed_attempts += 1;
+        self.failed_attempts += 1;
         if missing {
-            self.ctx.session.missing_transcript_count += 1;
+            ctx.session.missing_transcript_count += 1;
             // During a turn, the turn's end saves the snapshot.
-            if self.ctx.session.chat.active_turn.is_none() {
-                self.ctx.save_snapshot().await;
+            if ctx.session.chat.active_turn.is_none() {
+                ctx.save_snapshot().await;
             }
-            if self.ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS {
-                return self.import_older_turns(None);
+            if ctx.session.missing_transcript_count >= MAX_IMPORT_ATTEMPTS {
+                return self.import_older_turns(None, ctx);
             }
         }
-        if missing || self.importer.failed_attempts < MAX_IMPORT_ATTEMPTS {
-            self.importer.retry_scheduled = true;
-            let pause = self.ctx.host.clock.sleep(import_retry_delay(self.importer.failed_attempts));
-            self.ctx.tasks.spawn(async move {
+        if missing || self.failed_attempts < MAX_IMPORT_ATTEMPTS {
+            self.retry_scheduled = true;
+            let pause = ctx.host.clock.sleep(import_retry_delay(self.failed_attempts));
+            ctx.tasks.spawn(async move {
                 pause.await;
                 SessionInput::RetryImport
             });
         }
     }
+}
 
+impl SessionContext {
     /// Commits a batch, and returns the session that includes it.
     async fn store_import_batch(&self, piece: &ImportBatch) -> Result<Session, StoreError> {
         let encode = |error: serde_json::Error| StoreError::Database(format!("a turn cannot be encoded: {error}"));
@@ -169,7 +179,7 @@ impl SessionActor {
             let body = serde_json::to_string(turn).map_err(encode)?;
             Ok::<_, StoreError>(TurnRow { chat: Arc::clone(chat), position, id: turn.id.clone(), body })
         };
-        let mut session = self.ctx.session.clone();
+        let mut session = self.session.clone();
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         for (at, turn) in piece.turns.iter().enumerate() {
             rows.push(row(&session.chat_uri, piece.first + at, turn)?);
@@ -205,8 +215,8 @@ impl SessionActor {
         snapshot.turns.extend(rows);
         session.mark_turns_submitted();
         let batch =
-            self.ctx.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
-        self.ctx.host.publication.commit(batch).await?;
+            self.new_batch(BatchDurability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
+        self.host.publication.commit(batch).await?;
         Ok(session)
     }
 }

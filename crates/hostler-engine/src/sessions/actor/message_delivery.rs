@@ -23,7 +23,7 @@ use super::pending_messages::{
 use super::session_change::SessionChange;
 use crate::attachments::{load_blocks, message_blocks};
 use crate::clock::ClockExt as _;
-use crate::sessions::action_mapper::{ActionBuffer, ActionMapper};
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper, TurnErrorDetails};
 use crate::sessions::record::SessionRecord;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::turn::{TurnInput, TurnMachine};
@@ -146,6 +146,12 @@ impl SessionContext {
     /// The id of the next prompt. It identifies the prompt as this host's own in the transcript.
     pub(super) fn mint_prompt_id(&self) -> Uuid {
         self.host.external.mint_prompt_id(self.session.conversation)
+    }
+
+    /// The state of the queue as input for the turn machine; `resume` if a person continues it.
+    pub(super) fn queue_changed(&self, resume: bool) -> TurnInput<TurnErrorDetails> {
+        let head = self.session.queued_messages().first().map(|message| message.id.clone());
+        TurnInput::QueueChanged { head, resume }
     }
 
     /// Publishes whether the queue waits for a person, if that has changed.

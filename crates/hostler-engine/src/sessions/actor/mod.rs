@@ -1,7 +1,6 @@
 //! The session's actor: the single writer of a session.
 //!
-//! One loop that passes inputs to components and routes the effects between them. It knows no connections, JSON-RPC or
-//! protocol versions.
+//! One loop that passes inputs to components and routes the effects between them. It knows no connection and no protocol.
 //!
 //! | component | decides | in |
 //! |---|---|---|
@@ -13,12 +12,11 @@
 //! | [`BackgroundTasks`], [`SubAgents`] | work beside the turn | `background_tasks`, `sub_agents`, `sub_agent_ends` |
 //! | [`LocalCommands`] | commands that the host runs itself | `local_turns` |
 //! | [`ImageRemoval`] | when the transcript may be changed | `image_removal` |
+//! | [`SyncedTranscript`], [`Importer`] | turns of other processes | `external_sync`, `external_turns`, `importer` |
 //! | [`BudgetView`] | display of usage and limits | `budget_view` |
-//! | `external_sync::ExternalSync` | when the transcript is synced, and what waits for it | `external_turns` |
 //!
-//! A component owns its state and gets what it reads as a parameter. What it decides has no clock, I/O, channel or host.
-//! It publishes through the [`SessionContext`], which all share (state, gate, tasks, the running turn), and returns a
-//! [`SessionEffect`] for each other component.
+//! A component owns its state and gets what it reads as a parameter. Its decisions have no clock, I/O, channel or host. It
+//! publishes through the [`SessionContext`], which all share, and returns a [`SessionEffect`] for each other component.
 
 mod agent;
 mod agent_events;
@@ -73,8 +71,7 @@ use self::agent_events::{MAX_MERGED_EVENTS, route_event};
 pub use self::background_tasks::BackgroundOutput;
 use self::background_work::{BackgroundEvent, BackgroundTasks};
 use self::budget_view::{BudgetEvent, BudgetView};
-use self::context::SessionContext;
-pub(crate) use self::context::build_catalog_put;
+use self::context::{SessionContext, next_task_input};
 use self::effect::SessionEffect;
 pub(crate) use self::external_sync::EXTERNAL_SYNC_POLL_INTERVAL;
 use self::external_sync::SyncEvent;
@@ -124,9 +121,9 @@ async fn run_session(
     }
     actor.budget_view.start(&mut actor.ctx).await;
     actor.ctx.read_git_branch();
-    actor.import_older_turns(transcript);
+    actor.importer.import_older_turns(transcript, &mut actor.ctx);
     let mut calm = Quiescence::default();
-    calm.record_input(actor.has_agent(), &actor.ctx);
+    calm.record_input(&actor.machine, &actor.ctx);
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
@@ -141,15 +138,7 @@ async fn run_session(
                 }
                 continue;
             }
-            Some(done) = actor.ctx.tasks.join_next(), if !actor.ctx.tasks.is_empty() => match done {
-                Ok(input) => input,
-                Err(error) if error.is_cancelled() => continue,
-                Err(error) => {
-                    tracing::error!(%error, "a task of a session panicked");
-                    continue;
-                }
-            },
-            else => break,
+            input = next_task_input(&mut actor.ctx.tasks) => input,
         };
         let is_activity = input.is_activity();
         match input {
@@ -164,10 +153,7 @@ async fn run_session(
                 let _ = reply.send(());
                 break;
             }
-            input => {
-                let effects = actor.handle_input(input).await;
-                actor.perform(effects).await;
-            }
+            input => actor.handle(input).await,
         }
         let effects = actor.agent.retire_if_stale(&actor.machine);
         actor.perform(effects).await;
@@ -175,7 +161,7 @@ async fn run_session(
         let is_busy = actor.machine.agent_phase() == AgentPhase::Busy;
         let effects = actor.step_idle_timer(IdleTimerEvent::InputHandled { now, is_activity, is_busy }).await;
         actor.perform(effects).await;
-        calm.record_input(actor.has_agent(), &actor.ctx);
+        calm.record_input(&actor.machine, &actor.ctx);
     }
     // Readers that wait for missing turns need not wait any longer.
     actor.ctx.host.external.set_unimported(&actor.ctx.session.chat_uri, 0);
@@ -223,32 +209,39 @@ impl SessionActor {
         self.perform(vec![SessionEffect::Background(BackgroundEvent::AgentEnded)]).await;
         self.sub_agents.end_interrupted(&mut self.ctx).await;
         self.turn_end().end_interrupted().await;
-        self.sync_on_open(transcript).await;
+        self.external.transcript = transcript;
+        self.perform(vec![SessionEffect::Sync(SyncEvent::Changed)]).await;
+        for input in self.external.wait_for_pass(&mut self.ctx).await {
+            self.handle(input).await;
+        }
         self.ctx.publish_queue_paused(self.machine.is_queue_paused()).await;
         self.ctx.start_reconnect_timeouts().await;
     }
 
-    // ── Inputs ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async fn handle(&mut self, input: SessionInput) {
+        let effects = self.route_input(input).await;
+        self.perform(effects).await;
+    }
 
-    async fn handle_input(&mut self, input: SessionInput) -> Vec<SessionEffect> {
+    async fn route_input(&mut self, input: SessionInput) -> Vec<SessionEffect> {
         let Self { ctx, machine, agent, pending_requests, background_tasks, sub_agents, .. } = self;
         match input {
-            SessionInput::Dispatch(dispatch) => {
-                if let Some(dispatch) = self.hold_for_sync(*dispatch).await {
-                    return self.handle_dispatch(dispatch).await;
-                }
-            }
+            SessionInput::Dispatch(dispatch) => match self.external.hold(*dispatch, ctx).await {
+                Ok(dispatch) => return self.accept_dispatch(dispatch).await,
+                Err(effects) => return effects,
+            },
             SessionInput::Subscribe(subscribe) => {
-                self.resume_import();
-                self.sync_transcript(SyncEvent::Opened).await;
-                if self.ctx.subscribe_client(subscribe).await {
-                    return self.agent.prewarm(&self.machine, &self.ctx);
+                self.importer.resume(ctx);
+                let mut effects = self.external.sync(SyncEvent::Opened, ctx).await;
+                if ctx.subscribe_client(subscribe).await {
+                    effects.extend(agent.prewarm(machine, ctx));
                 }
+                return effects;
             }
             SessionInput::HasChannel(channel, reply) => drop(reply.send(ctx.session.has_channel(&channel))),
             SessionInput::ViewChat(channel, reply) => {
-                self.resume_import();
-                let _ = reply.send(self.ctx.view_chat(&channel));
+                self.importer.resume(ctx);
+                let _ = reply.send(ctx.view_chat(&channel));
             }
             SessionInput::CompletionContext(channel, reply) => {
                 drop(reply.send(CompletionContext::new(&ctx.session, &channel)));
@@ -290,17 +283,19 @@ impl SessionActor {
                 return vec![SessionEffect::ImageRemoval(ImageRemovalEvent::Requested { images, requester })];
             }
             SessionInput::LocalCommand(event) => return self.local_commands.step(event, machine, ctx).await,
-            SessionInput::Sync(event) => self.step_sync(*event).await,
-            SessionInput::SyncPassed(pass) => self.handle_sync_passed(*pass).await,
-            SessionInput::OlderTurnsLoaded(loaded) => self.handle_older_turns(loaded).await,
-            SessionInput::RetryImport => self.retry_import(),
-            SessionInput::TranscriptChanged(record) => self.handle_transcript_changed(*record).await,
+            SessionInput::Sync(event) => return self.external.step(*event, ctx).await,
+            SessionInput::SyncPassed(pass) => return self.external.finish_pass(*pass, ctx).await,
+            SessionInput::OlderTurnsLoaded(loaded) => self.importer.finish_loading(loaded, ctx).await,
+            SessionInput::RetryImport => self.importer.retry(ctx),
+            SessionInput::TranscriptChanged(conversation) => {
+                self.importer.restart(conversation.id, ctx);
+                return ctx.adopt_metadata(*conversation).await;
+            }
             SessionInput::SetTag(tag, reply) => {
                 ctx.set_tag(tag).await;
                 let _ = reply.send(Ok(()));
             }
             SessionInput::GitBranchRead(branch) => ctx.publish_git_branch(branch).await,
-            // The loop ends with these.
             SessionInput::Dispose(_) | SessionInput::Shutdown(_) => {}
         }
         Vec::new()
@@ -345,7 +340,7 @@ impl SessionActor {
 
     // ── Clients' actions ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async fn handle_dispatch(&mut self, dispatch: Dispatch) -> Vec<SessionEffect> {
+    async fn accept_dispatch(&mut self, dispatch: Dispatch) -> Vec<SessionEffect> {
         // Checked in the session's single writer, so that a repetition cannot overtake the original.
         if self.ctx.host.answer_repeated_dispatch(&dispatch) {
             return Vec::new();
@@ -373,9 +368,9 @@ impl SessionActor {
             _ if is_sub_agent => ctx.handle_sub_agent_action(dispatch).await.map(|()| Vec::new()),
             StateAction::ChatTurnStarted(action) if is_chat => {
                 ctx.check_turn_start(dispatch, action, &self.machine)?;
-                self.check_not_active_elsewhere()?;
+                self.external.check_not_active_elsewhere()?;
                 self.ctx.begin_client_turn(dispatch, action.clone()).await?;
-                let accepted = self.accepted_input(action.turn_id.clone(), &action.message.text);
+                let accepted = self.agent.accepted_input(action.turn_id.clone(), &action.message.text, &self.ctx);
                 Ok(vec![SessionEffect::Turn(accepted), SessionEffect::QueueChanged { resume: false }])
             }
             StateAction::ChatTurnCancelled(action) if is_chat => {
@@ -383,6 +378,7 @@ impl SessionActor {
                 self.clear_turn().await;
                 self.ctx.finish_cancelled_turn().await;
                 Ok(vec![
+                    SessionEffect::Sync(SyncEvent::TurnEnded),
                     SessionEffect::Turn(TurnInput::Cancelled(action.turn_id.clone())),
                     SessionEffect::Background(BackgroundEvent::TurnStopped),
                     SessionEffect::QueueChanged { resume: false },
@@ -390,16 +386,17 @@ impl SessionActor {
             }
             StateAction::ChatTurnResume(action) if is_chat => {
                 ctx.check_no_turn(&self.machine)?;
-                self.check_not_active_elsewhere()?;
-                let delivered = (!self.agent.has_process()).then_some(self.external.delivered_prompt);
-                let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), delivered).await?;
+                self.external.check_not_active_elsewhere()?;
+                let has_process = self.agent.has_process();
+                let delivered = self.external.delivered_prompt;
+                let turn = self.ctx.resume_turn(dispatch.origin(), action.clone(), has_process, delivered).await?;
                 let preparation = self.agent.preparation(&self.ctx);
                 Ok(vec![SessionEffect::Turn(TurnInput::Accepted { turn, preparation })])
             }
             StateAction::ChatPendingMessageSet(action) if is_chat => {
                 ctx.check_pending_message(dispatch, action)?;
-                let is_active_elsewhere = self.check_not_active_elsewhere().is_err();
-                let event = self.ctx.pending_message_event(dispatch, action.clone(), is_active_elsewhere);
+                let is_active_elsewhere = self.external.check_not_active_elsewhere().is_err();
+                let event = ctx.pending_message_event(dispatch, action.clone(), is_active_elsewhere);
                 self.step_messages(event).await
             }
             StateAction::ChatPendingMessageRemoved(action) if is_chat => {
@@ -427,14 +424,6 @@ impl SessionActor {
                 ctx.change_title(dispatch, action.title.clone()).await.map(|()| Vec::new())
             }
             _ => ctx.handle_plain_action(dispatch).await.map(|()| Vec::new()),
-        }
-    }
-
-    /// The input for an accepted message: a turn of the agent, or a local turn.
-    fn accepted_input(&self, turn: String, text: &str) -> TurnInput<TurnErrorDetails> {
-        match self.ctx.host.local_command(text) {
-            Some(_) => TurnInput::AcceptedLocal(turn),
-            None => TurnInput::Accepted { turn, preparation: self.agent.preparation(&self.ctx) },
         }
     }
 
@@ -471,10 +460,7 @@ impl SessionActor {
                 }
                 return next;
             }
-            SessionEffect::QueueChanged { resume } => {
-                let head = ctx.session.queued_messages().first().map(|message| message.id.clone());
-                return vec![SessionEffect::Turn(TurnInput::QueueChanged { head, resume })];
-            }
+            SessionEffect::QueueChanged { resume } => return vec![SessionEffect::Turn(ctx.queue_changed(resume))],
             SessionEffect::PublishQueuePaused => ctx.publish_queue_paused(machine.is_queue_paused()).await,
             SessionEffect::Messages(event) => {
                 return self.pending_messages.step_agent_event(event, ctx, machine, agent).await;
@@ -511,6 +497,10 @@ impl SessionActor {
             SessionEffect::SubAgent(id, event) => {
                 return sub_agents.step(id, event, machine.is_output_visible(), ctx).await;
             }
+            SessionEffect::Sync(event) => return self.external.sync(event, ctx).await,
+            SessionEffect::StartSyncPass => self.external.start_pass(ctx),
+            SessionEffect::SetQueueReleased(is_released) => self.external.is_queue_released = is_released,
+            SessionEffect::AcceptDispatch(dispatch) => return self.accept_dispatch(*dispatch).await,
         }
         Vec::new()
     }
@@ -536,16 +526,17 @@ impl SessionActor {
         Vec::new()
     }
 
-    /// Starts a turn with the head of the queue. It waits until the transcript is synced and no other process runs a turn.
+    /// Starts a turn with the head of the queue, once the transcript is synced and no other process runs a turn.
     async fn start_queued_turn(&mut self, message: &str) -> Vec<SessionEffect> {
-        if self.can_start_queued_turn().await
-            && let Some((turn, text)) = self.ctx.begin_queued_turn(message).await
-        {
-            // The machine starts no other turn until this one is accepted.
-            let accepted = SessionEffect::Turn(self.accepted_input(turn, &text));
-            return vec![SessionEffect::QueueChanged { resume: false }, accepted];
+        if let Err(effects) = self.external.check_queue(&mut self.ctx).await {
+            return effects;
         }
-        vec![SessionEffect::Turn(TurnInput::StartFailed)]
+        let Some((turn, text)) = self.ctx.begin_queued_turn(message).await else {
+            return vec![SessionEffect::Turn(TurnInput::StartFailed)];
+        };
+        // The machine starts no other turn until this one is accepted.
+        let accepted = SessionEffect::Turn(self.agent.accepted_input(turn, &text, &self.ctx));
+        vec![SessionEffect::QueueChanged { resume: false }, accepted]
     }
 
     /// Ends a turn. If the store fails, it is retried later.
@@ -555,7 +546,11 @@ impl SessionActor {
         }
         self.clear_turn().await;
         self.ctx.finish_turn().await;
-        vec![SessionEffect::QueueChanged { resume: false }, SessionEffect::Turn(TurnInput::EndStored)]
+        vec![
+            SessionEffect::Sync(SyncEvent::TurnEnded),
+            SessionEffect::QueueChanged { resume: false },
+            SessionEffect::Turn(TurnInput::EndStored),
+        ]
     }
 
     fn turn_end(&mut self) -> TurnEnd<'_> {
@@ -567,20 +562,15 @@ impl SessionActor {
     async fn clear_turn(&mut self) {
         self.ctx.turn.mapper = None;
         self.ctx.read_git_branch();
-        self.sync_transcript(SyncEvent::TurnEnded).await;
         self.budget_view.step(BudgetEvent::TurnEnded, &mut self.ctx).await;
     }
 
     // ── Unload and shutdown ───────────────────────────────────────────────────────────────────────────────────────
 
-    fn has_agent(&self) -> bool {
-        self.machine.agent_phase() != AgentPhase::Absent
-    }
-
     /// Whether the actor has neither work nor users.
     fn is_quiescent(&self) -> bool {
         self.ctx.is_quiescent()
-            && !self.has_agent()
+            && self.machine.agent_phase() == AgentPhase::Absent
             && !self.agent.has_process()
             && *self.machine.turn_phase() == TurnPhase::None
             && self.external.sync.is_idle()
@@ -607,8 +597,7 @@ impl SessionActor {
             } else if !matches!(input, SessionInput::AgentTask(_) | SessionInput::LocalCommand(_)) {
                 continue;
             }
-            let effects = self.handle_input(input).await;
-            self.perform(effects).await;
+            self.handle(input).await;
         }
         self.sub_agents.retry_ends(&mut self.ctx).await;
         self.ctx.tasks.shutdown().await;

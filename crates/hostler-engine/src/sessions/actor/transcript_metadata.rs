@@ -7,37 +7,11 @@ use hostler_driver::{ExternalConversation, ResumeToken};
 use hostler_store::BatchDurability;
 use uuid::Uuid;
 
-use super::SessionActor;
 use super::context::SessionContext;
+use super::effect::SessionEffect;
 use super::external_sync::SyncEvent;
 use crate::external_sessions::{TAG_META_KEY, session_tag};
 use crate::sessions::record::{MetadataSync, SessionRecord};
-
-impl SessionActor {
-    /// Handles a change of the transcript.
-    pub(super) async fn handle_transcript_changed(&mut self, conversation: ExternalConversation) {
-        if conversation.id == self.ctx.session.conversation {
-            self.restart_import();
-        }
-        if conversation.id != self.ctx.current_conversation() {
-            return;
-        }
-        self.sync_transcript(SyncEvent::Changed).await;
-        let known = self.ctx.session.metadata_sync.clone();
-        let transcript_title = conversation.custom_title.or_else(|| known.transcript_title.clone());
-        let transcript_tag = conversation.tag.or_else(|| known.transcript_tag.clone());
-        if let Some(title) = transcript_title.clone().filter(|_| transcript_title != known.transcript_title) {
-            if let Err(error) = self.ctx.set_title(title).await {
-                return tracing::warn!(%error, "failed to store a session's new title");
-            }
-            self.ctx.update_summaries().await;
-        }
-        if let Some(tag) = transcript_tag.clone().filter(|_| transcript_tag != known.transcript_tag) {
-            self.ctx.publish_tag(tag).await;
-        }
-        self.ctx.store_metadata_sync(MetadataSync { transcript_title, transcript_tag }).await;
-    }
-}
 
 impl SessionContext {
     /// The id of the agent's current conversation.
@@ -65,6 +39,37 @@ impl SessionContext {
         self.submit(batch).await;
     }
 
+    /// Adopts a title and a tag that are new in the transcript, and syncs its turns.
+    pub(super) async fn adopt_metadata(&mut self, conversation: ExternalConversation) -> Vec<SessionEffect> {
+        if conversation.id != self.current_conversation() {
+            return Vec::new();
+        }
+        let sync = vec![SessionEffect::Sync(SyncEvent::Changed)];
+        let known = self.session.metadata_sync.clone();
+        let transcript_title = conversation.custom_title.or_else(|| known.transcript_title.clone());
+        let transcript_tag = conversation.tag.or_else(|| known.transcript_tag.clone());
+        if let Some(title) = transcript_title.clone().filter(|_| transcript_title != known.transcript_title) {
+            if let Err(error) = self.set_title(title).await {
+                tracing::warn!(%error, "failed to store a session's new title");
+                return sync;
+            }
+            self.update_summaries().await;
+        }
+        if let Some(tag) = transcript_tag.clone().filter(|_| transcript_tag != known.transcript_tag) {
+            self.publish_tag(tag).await;
+        }
+        self.store_metadata_sync(MetadataSync { transcript_title, transcript_tag }).await;
+        sync
+    }
+
+    /// Handles that the agent reports a resume token.
+    pub(super) async fn update_resume_token(&mut self, token: ResumeToken) {
+        if self.session.resume_token.as_ref() != Some(&token) {
+            self.session.resume_token = Some(token.clone());
+            self.store_resume_token(token).await;
+        }
+    }
+
     /// Handles that a person has set or removed the tag.
     pub(super) async fn set_tag(&mut self, tag: Option<String>) {
         // Earlier versions wrote tags to the transcript, where this one is no change.
@@ -88,14 +93,5 @@ impl SessionContext {
             self.publish_session_meta(TAG_META_KEY, (!tag.is_empty()).then_some(tag).into()).await;
             self.update_summaries().await;
         }
-    }
-
-    /// Handles that the agent reports a resume token.
-    pub(super) async fn update_resume_token(&mut self, token: ResumeToken) {
-        if self.session.resume_token.as_ref() == Some(&token) {
-            return;
-        }
-        self.session.resume_token = Some(token.clone());
-        self.store_resume_token(token).await;
     }
 }

@@ -33,12 +33,13 @@ pub(super) fn with_last_steering(mut prompt: String, parts: &[ResponsePart]) -> 
 }
 
 impl SessionContext {
-    /// Resumes the last turn, if it failed, and returns its id. `delivered` is unset if the agent's process still runs.
+    /// Resumes the last turn, if it failed, and returns its id. The agent is not running a turn.
     pub(super) async fn resume_turn(
         &mut self,
         origin: ActionOrigin,
         action: ChatTurnResumeAction,
-        delivered: Option<DeliveredPrompt>,
+        has_process: bool,
+        delivered_prompt: DeliveredPrompt,
     ) -> Result<String, ActionRejection> {
         let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err(ActionRejection::NotLastTurn) };
@@ -53,8 +54,8 @@ impl SessionContext {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
-        if let Some(delivered) = delivered {
-            self.recheck_delivered(&id, delivered);
+        if !has_process {
+            self.recheck_delivered(&id, delivered_prompt);
         }
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(origin))
@@ -66,8 +67,8 @@ impl SessionContext {
 
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
     /// when it is opened again. Then the message is sent once more.
-    fn recheck_delivered(&mut self, turn: &str, delivered: DeliveredPrompt) {
-        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message(delivered) {
+    fn recheck_delivered(&mut self, turn: &str, delivered_prompt: DeliveredPrompt) {
+        if self.session.delivered_turn.as_deref() == Some(turn) && self.has_lost_message(delivered_prompt) {
             tracing::info!(
                 session = &*self.session.uri,
                 "the message is missing from the transcript; sending it again"
@@ -77,12 +78,12 @@ impl SessionContext {
     }
 
     /// Whether an agent that is opened now does not know the message that the last one received.
-    fn has_lost_message(&mut self, delivered: DeliveredPrompt) -> bool {
+    fn has_lost_message(&mut self, delivered_prompt: DeliveredPrompt) -> bool {
         if self.session.resume_token.is_none() {
             // The agent starts a new conversation.
             return true;
         }
-        match delivered {
+        match delivered_prompt {
             _ if self.session.delivered_prompt_id.is_none() => false,
             DeliveredPrompt::NotFound => true,
             DeliveredPrompt::NoTranscript => {

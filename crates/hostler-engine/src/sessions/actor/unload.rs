@@ -18,6 +18,7 @@ use crate::clients::broadcaster::HostNotificationKind;
 use crate::host::Host;
 use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::Session;
+use crate::sessions::turn::{AgentPhase, TurnMachine};
 use crate::{EngineError, uri};
 
 /// Result of a dispose.
@@ -120,10 +121,10 @@ pub(super) struct Quiescence {
 }
 
 impl Quiescence {
-    /// Records an input. `has_agent` also if an agent is about to run.
-    pub(super) fn record_input(&mut self, has_agent: bool, ctx: &SessionContext) {
+    /// Records an input.
+    pub(super) fn record_input(&mut self, machine: &TurnMachine, ctx: &SessionContext) {
         self.had_input = true;
-        if has_agent || !ctx.session.is_stored {
+        if machine.agent_phase() != AgentPhase::Absent || !ctx.session.is_stored {
             self.interval = None;
         } else if self.interval.is_none() {
             self.interval = Some(ctx.host.clock.sleep(QUIESCENCE_INTERVAL));

@@ -132,7 +132,7 @@ impl Host {
     pub(crate) async fn refresh_models(&self) {
         let mut state = self.publication.lock_root().await;
         let drivers = state.agents.iter().filter_map(|agent| self.agents.driver(&agent.provider));
-        let agents = agent_infos(drivers, &*self.agents.gateway());
+        let agents = agent_infos(drivers, self.agents.gateway());
         if agents == state.agents {
             return;
         }

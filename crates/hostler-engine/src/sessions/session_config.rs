@@ -109,7 +109,7 @@ impl Engine {
 
     /// The directory of a requested session; `None` if it does not exist (yet).
     fn requested_directory(&self, request: &SessionConfigRequest) -> Result<Option<PathBuf>, EngineError> {
-        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.agents.has_provider(*provider)) {
+        if let Some(provider) = request.provider.as_ref().filter(|provider| !self.host.agents.has_provider(provider)) {
             return Err(EngineError::ProviderNotFound(provider.clone()));
         }
         let named =

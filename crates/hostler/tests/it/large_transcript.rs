@@ -79,14 +79,6 @@ impl TranscriptStore for HeldTranscripts {
         .boxed()
     }
 
-    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        self.inner.rename(conversation, title)
-    }
-
-    fn set_tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
-        self.inner.set_tag(conversation, tag)
-    }
-
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), TranscriptStoreError>> {
         self.inner.delete(conversation)
     }

@@ -15,6 +15,7 @@ use crate::sessions::turn::TurnInput;
 pub(super) const MAX_MERGED_EVENTS: usize = 256;
 
 /// The effects of an event; or the event itself, if it is output for the chat.
+#[expect(clippy::result_large_err, reason = "the event is passed back, without an allocation for each delta")]
 pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Vec<SessionEffect>, DriverEvent> {
     Ok(match event {
         DriverEvent::TurnStarted(cause) => vec![SessionEffect::Turn(match cause {
@@ -45,7 +46,7 @@ pub(super) fn route_event(event: DriverEvent, ctx: &SessionContext) -> Result<Ve
             vec![SessionEffect::Turn(TurnInput::Abort(failure.into()))]
         }
         DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-            if let Some(failure) = budget_failure(&*ctx.host.agents.gateway(), &ctx.session.uri) =>
+            if let Some(failure) = budget_failure(ctx.host.agents.gateway(), &ctx.session.uri) =>
         {
             vec![SessionEffect::Turn(TurnInput::Abort(failure))]
         }

@@ -63,7 +63,7 @@ pub(super) enum SessionEffect {
 
     // ── The transcript ──
     /// Pass an event to the transcript sync, if there is a transcript.
-    Sync(SyncEvent<Dispatch>),
+    Sync(Box<SyncEvent<Dispatch>>),
     /// Start a pass of the transcript sync.
     StartSyncPass,
     /// The queue has waited for the transcript sync, or continues to wait.

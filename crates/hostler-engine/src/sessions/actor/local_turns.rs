@@ -73,7 +73,8 @@ impl LocalCommands {
         let text = ctx.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
         match text.and_then(|text| ctx.host.local_command(text)) {
             Some(LocalCommand::Shell(line)) => {
-                if !self.start(&turn, line, ctx).await {
+                let is_over = self.start(&turn, line, ctx).await;
+                if !is_over {
                     return Vec::new();
                 }
             }

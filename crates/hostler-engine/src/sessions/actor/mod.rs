@@ -59,7 +59,6 @@ mod unload;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ahp_types::StateAction;
 use futures::StreamExt as _;
@@ -85,9 +84,10 @@ use self::importer::Importer;
 pub(crate) use self::input::{SessionInput, SubscribeOutcome, SubscribeRequest};
 use self::local_turns::LocalCommands;
 use self::pending_messages::{MessageEvent, PendingMessages};
+use self::session_handle::OpenedSession;
 pub(crate) use self::session_handle::{SessionHandle, SessionSource};
 use self::sub_agents::SubAgents;
-use self::turn_end::TurnEnd;
+use self::turn_end::{MAX_SHUTDOWN_STORE_ATTEMPTS, TurnEnd};
 use self::unload::Quiescence;
 pub(crate) use self::unload::{DisposeFailure, DisposedSession};
 use crate::clients::completion::CompletionContext;
@@ -98,25 +98,18 @@ use crate::sessions::rejection::ActionRejection;
 use crate::sessions::session::{Dispatch, Session};
 use crate::sessions::turn::{AgentPhase, TurnEffect, TurnEndReason, TurnInput, TurnMachine, TurnPhase};
 
-/// How often a stopping session tries to store the end of its turn.
-const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
-
+/// Runs a session that is open. `is_restored` if it existed before.
 async fn run_session(
     host: Arc<Host>,
-    origin: SessionSource,
+    (session, transcript): OpenedSession,
+    is_restored: bool,
     mut inputs: mpsc::Receiver<SessionInput>,
-    has_stored_turns: Arc<AtomicBool>,
 ) {
-    let (session, transcript) = match origin.open(&host).await {
-        Ok(opened) => opened,
-        Err(error) => return unload::unload_unopened(&host, inputs, origin, &error).await,
-    };
-    has_stored_turns.store(session.has_evicted_turns(), Ordering::Release);
     let mut rules = host.permissions.rule_changes();
     let mut trust = host.permissions.trust_changes();
     let mut budget_changes = host.agents.gateway().budget_changes(&session.uri).fuse();
     let mut actor = SessionActor::new(host, session);
-    if !matches!(origin, SessionSource::Provisional(_)) {
+    if is_restored {
         actor.restore(transcript.clone()).await;
     }
     actor.budget_view.start(&mut actor.ctx).await;
@@ -210,7 +203,7 @@ impl SessionActor {
         self.sub_agents.end_interrupted(&mut self.ctx).await;
         self.turn_end().end_interrupted().await;
         self.external.transcript = transcript;
-        self.perform(vec![SessionEffect::Sync(SyncEvent::Changed)]).await;
+        self.perform(vec![SessionEffect::Sync(SyncEvent::Changed.into())]).await;
         for input in self.external.wait_for_pass(&mut self.ctx).await {
             self.handle(input).await;
         }
@@ -378,7 +371,7 @@ impl SessionActor {
                 self.clear_turn().await;
                 self.ctx.finish_cancelled_turn().await;
                 Ok(vec![
-                    SessionEffect::Sync(SyncEvent::TurnEnded),
+                    SessionEffect::Sync(SyncEvent::TurnEnded.into()),
                     SessionEffect::Turn(TurnInput::Cancelled(action.turn_id.clone())),
                     SessionEffect::Background(BackgroundEvent::TurnStopped),
                     SessionEffect::QueueChanged { resume: false },
@@ -497,7 +490,7 @@ impl SessionActor {
             SessionEffect::SubAgent(id, event) => {
                 return sub_agents.step(id, event, machine.is_output_visible(), ctx).await;
             }
-            SessionEffect::Sync(event) => return self.external.sync(event, ctx).await,
+            SessionEffect::Sync(event) => return self.external.sync(*event, ctx).await,
             SessionEffect::StartSyncPass => self.external.start_pass(ctx),
             SessionEffect::SetQueueReleased(is_released) => self.external.is_queue_released = is_released,
             SessionEffect::AcceptDispatch(dispatch) => return self.accept_dispatch(*dispatch).await,
@@ -547,7 +540,7 @@ impl SessionActor {
         self.clear_turn().await;
         self.ctx.finish_turn().await;
         vec![
-            SessionEffect::Sync(SyncEvent::TurnEnded),
+            SessionEffect::Sync(SyncEvent::TurnEnded.into()),
             SessionEffect::QueueChanged { resume: false },
             SessionEffect::Turn(TurnInput::EndStored),
         ]
@@ -558,7 +551,6 @@ impl SessionActor {
         TurnEnd { ctx, machine, agent, messages, requests, sub_agents }
     }
 
-    /// Clears the state of a turn whose end is stored.
     async fn clear_turn(&mut self) {
         self.ctx.turn.mapper = None;
         self.ctx.read_git_branch();

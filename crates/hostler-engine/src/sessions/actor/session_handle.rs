@@ -7,7 +7,7 @@ use hostler_driver::Transcript;
 use tokio::sync::mpsc;
 
 use super::input::SessionInput;
-use super::{importer, run_session};
+use super::{importer, run_session, unload};
 use crate::EngineError;
 use crate::external_sessions::ExternalSession;
 use crate::host::Host;
@@ -28,6 +28,9 @@ pub(crate) enum SessionSource {
     External { uri: Arc<str>, external: Box<ExternalSession> },
 }
 
+/// A session, with its transcript if it is imported now.
+pub(super) type OpenedSession = (Session, Option<Arc<dyn Transcript>>);
+
 impl SessionSource {
     pub(super) fn uri(&self) -> &Arc<str> {
         match self {
@@ -36,8 +39,7 @@ impl SessionSource {
         }
     }
 
-    /// Loads the session, with its transcript if it is imported now.
-    pub(super) async fn open(&self, host: &Arc<Host>) -> Result<(Session, Option<Arc<dyn Transcript>>), EngineError> {
+    async fn open(&self, host: &Arc<Host>) -> Result<OpenedSession, EngineError> {
         match self {
             Self::Provisional(session) => Ok(((**session).clone(), None)),
             Self::Stored { uri, listed } => {
@@ -67,8 +69,18 @@ impl SessionHandle {
     pub(crate) fn spawn(host: &Arc<Host>, origin: SessionSource) -> Self {
         let (mailbox, inputs) = mpsc::channel(MAILBOX_CAPACITY);
         // Known exactly when the session is loaded.
-        let has_stored_turns = Arc::new(AtomicBool::new(!matches!(origin, SessionSource::Provisional(_))));
-        host.tasks.spawn(run_session(Arc::clone(host), origin, inputs, Arc::clone(&has_stored_turns)));
+        let is_restored = !matches!(origin, SessionSource::Provisional(_));
+        let has_stored_turns = Arc::new(AtomicBool::new(is_restored));
+        let (session_host, has_evicted_turns) = (Arc::clone(host), Arc::clone(&has_stored_turns));
+        host.tasks.spawn(async move {
+            match origin.open(&session_host).await {
+                Ok(opened) => {
+                    has_evicted_turns.store(opened.0.has_evicted_turns(), Ordering::Release);
+                    run_session(session_host, opened, is_restored, inputs).await;
+                }
+                Err(error) => unload::unload_unopened(&session_host, inputs, origin, &error).await,
+            }
+        });
         Self { mailbox, has_stored_turns }
     }
 

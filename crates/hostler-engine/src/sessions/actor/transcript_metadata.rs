@@ -44,7 +44,7 @@ impl SessionContext {
         if conversation.id != self.current_conversation() {
             return Vec::new();
         }
-        let sync = vec![SessionEffect::Sync(SyncEvent::Changed)];
+        let sync = vec![SessionEffect::Sync(SyncEvent::Changed.into())];
         let known = self.session.metadata_sync.clone();
         let transcript_title = conversation.custom_title.or_else(|| known.transcript_title.clone());
         let transcript_tag = conversation.tag.or_else(|| known.transcript_tag.clone());

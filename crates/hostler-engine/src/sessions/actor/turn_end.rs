@@ -22,6 +22,9 @@ use crate::sessions::session::Dispatch;
 use crate::sessions::state::MAX_TURN_DURATION_MS;
 use crate::sessions::turn::{TurnEndReason, TurnMachine, TurnPhase};
 
+/// How often a stopping session tries to store the end of its turn.
+pub(super) const MAX_SHUTDOWN_STORE_ATTEMPTS: u32 = 3;
+
 /// The components that contribute to a turn's end.
 pub(super) struct TurnEnd<'a> {
     pub(super) ctx: &'a mut SessionContext,
@@ -37,7 +40,7 @@ impl TurnEnd<'_> {
     pub(super) async fn end(mut self, turn: String, end: TurnEndReason<TurnErrorDetails>) -> bool {
         let steering = self.end_steering();
         let ctx = &mut *self.ctx;
-        let shown = explain_failure(end.clone(), &*ctx.host.agents.gateway(), &ctx.session.uri, || turn_model(ctx));
+        let shown = explain_failure(end.clone(), ctx.host.agents.gateway(), &ctx.session.uri, || turn_model(ctx));
         let duration = ctx.turn.duration_ms();
         let mapper = ctx.turn.mapper.get_or_insert_with(|| ActionMapper::new(turn.clone()));
         let mut output = steering.notice_in(mapper);

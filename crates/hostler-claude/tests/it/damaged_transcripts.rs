@@ -462,9 +462,10 @@ async fn sub_agent_of_an_interrupted_call_is_loaded_at_its_call() {
 #[tokio::test]
 async fn title_after_a_truncated_record_applies() {
     let place = Place::new();
-    let text = turns(&["one", "two"]);
+    let mut text = turns(&["one", "two"]);
+    text.truncate(text.len() - 20);
     let title = r#"{"type":"custom-title","customTitle":"mine"}"#;
-    fs::write(place.file(BAD), format!("{}\n{title}\n", &text[..text.len() - 20])).unwrap();
+    fs::write(place.file(BAD), format!("{text}\n{title}\n")).unwrap();
     assert_eq!(place.bad().await, Some(ScannedFile::Listed("mine".to_owned())));
 }
 

@@ -24,6 +24,12 @@ const FINISHED_TURN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of turns that one pass loads.
 const MAX_PASS_TURNS: usize = 16;
 
+/// Maximum delay with which an agent writes its records.
+const OWN_AGENT_WRITE_DELAY: Duration = Duration::from_millis(250);
+
+/// How often a transcript is read again that has changed meanwhile.
+const MAX_REPEATED_READS: usize = 4;
+
 /// A pass.
 pub(crate) struct SyncPassRequest {
     pub(crate) host: Arc<Host>,
@@ -75,7 +81,28 @@ pub(crate) enum NewTurnKind {
 
 impl SyncPassRequest {
     /// Runs the pass, on the transcript that an earlier pass has opened or in its current state.
-    pub(crate) async fn run(self, transcript: Option<Arc<dyn Transcript>>) -> Result<SyncPass, TranscriptStoreError> {
+    pub(crate) async fn run(
+        self,
+        mut transcript: Option<Arc<dyn Transcript>>,
+    ) -> Result<SyncPass, TranscriptStoreError> {
+        let mut pass = self.read(transcript.take()).await?;
+        for _ in 0..MAX_REPEATED_READS {
+            if pass.turns.is_empty() || self.session.delivered_prompt_id.is_none() {
+                break;
+            }
+            // The own agent writes its turn with a delay: until then, another process's turn seems to be on the active
+            // branch.
+            let before = turns_in_file_order(&pass.transcript);
+            tokio::time::sleep(OWN_AGENT_WRITE_DELAY).await;
+            pass = self.read(None).await?;
+            if turns_in_file_order(&pass.transcript) == before {
+                break;
+            }
+        }
+        Ok(pass)
+    }
+
+    async fn read(&self, transcript: Option<Arc<dyn Transcript>>) -> Result<SyncPass, TranscriptStoreError> {
         let transcript = match transcript {
             Some(transcript) => transcript,
             None => self.transcript_store.open(self.conversation).await?,

@@ -137,6 +137,7 @@ async fn open_chat(host: &mut LocalHost, client: &mut Client, work: &Path) -> (S
 async fn large_import_delays_neither_a_cancel_nor_a_steer_nor_another_session() {
     let directory = tempfile::tempdir().unwrap();
     let [state, work, claude] = ["state", "work", "claude"].map(|name| directory.path().join(name));
+    fs::create_dir_all(&state).unwrap();
     fs::create_dir_all(&work).unwrap();
     let session = format!("claude:/{}", write_transcript(&claude));
     let transcripts = Arc::new(HeldTranscripts {

@@ -269,12 +269,12 @@ fn pass_later(delay: Duration, event: SyncEvent<Dispatch>, ctx: &mut SessionCont
 }
 
 impl SessionContext {
-    /// The transcript store and the id of the session's conversation, if there is a transcript.
+    /// The transcript store and the id of the session's conversation, if an agent has received a message.
     fn transcript_source(&self) -> Option<(Arc<dyn TranscriptStore>, Uuid)> {
-        let token = self.session.resume_token.as_ref().filter(|_| self.session.is_stored)?;
-        let transcript_store = self.host.agents.driver(&self.session.session.provider)?.transcript_store()?;
-        let conversation = transcript_store.conversation_id(token).unwrap_or(self.session.conversation);
-        Some((transcript_store, conversation))
+        // An agent that dies in its first turn has reported no token.
+        let has_conversation = self.session.resume_token.is_some() || self.session.delivered_prompt_id.is_some();
+        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider)?;
+        (self.session.is_stored && has_conversation).then(|| (transcript_store, self.current_conversation()))
     }
 
     /// Appends external turns, each with the sync position. `false` if not all of them could be stored: then a later

@@ -79,12 +79,12 @@ impl SessionContext {
 
     /// Whether an agent that is opened now does not know the message that the last one received.
     fn has_lost_message(&mut self, delivered_prompt: DeliveredPrompt) -> bool {
-        if self.session.resume_token.is_none() {
-            // The agent starts a new conversation.
-            return true;
-        }
+        let transcript_store = self.host.agents.transcript_store(&self.session.session.provider);
         match delivered_prompt {
-            _ if self.session.delivered_prompt_id.is_none() => false,
+            // Without a token the agent starts a new conversation.
+            _ if self.session.delivered_prompt_id.is_none() || transcript_store.is_none() => {
+                self.session.resume_token.is_none()
+            }
             DeliveredPrompt::NotFound => true,
             DeliveredPrompt::NoTranscript => {
                 if self.session.turn_storage.total_turns(&self.session.chat) == 1 {

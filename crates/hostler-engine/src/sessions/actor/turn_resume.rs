@@ -6,16 +6,20 @@
 use ahp_types::actions::ChatTurnResumeAction;
 use ahp_types::state::{ResponsePart, TurnState};
 use ahp_types::{ActionOrigin, StateAction};
+use uuid::Uuid;
 
 use super::context::SessionContext;
 use super::external_turns::DeliveredPrompt;
 use super::pending_messages::last_steering_message;
 use super::session_change::SessionChange;
-use crate::sessions::action_mapper::ActionMapper;
+use crate::sessions::action_mapper::{ActionBuffer, ActionMapper};
 use crate::sessions::rejection::ActionRejection;
 
 /// The prompt for an agent that has the turn's message already.
 const CONTINUE_PROMPT: &str = "Continue where you left off.";
+
+const FORGOTTEN_CONVERSATION_NOTICE: &str =
+    "The agent stopped before it stored this conversation. It does not remember the turns before this one.";
 
 /// The prompt that resumes a turn whose message the agent has.
 pub(super) fn continue_prompt(parts: &[ResponsePart]) -> String {
@@ -54,15 +58,26 @@ impl SessionContext {
             return Err(ActionRejection::LocalTurnNotResumable);
         }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
+        let had_token = self.session.resume_token.is_some();
         if !has_process {
             self.recheck_delivered(&id, delivered_prompt);
         }
+        let is_forgotten = had_token && self.session.resume_token.is_none() && self.turn_count() > 1;
         let change = SessionChange::default()
             .client_chat_action(StateAction::ChatTurnResume(action), Some(origin))
             .persist_session();
         self.commit(change).await?;
         self.set_running_turn(ActionMapper::resumed(id.clone(), parts)).await;
+        if is_forgotten && let Some(mapper) = &mut self.turn.mapper {
+            let mut notice = ActionBuffer::default();
+            mapper.add_notice(FORGOTTEN_CONVERSATION_NOTICE.to_owned(), &mut notice);
+            self.publish_output(&mut notice).await;
+        }
         Ok(id)
+    }
+
+    fn turn_count(&self) -> usize {
+        self.session.turn_storage.total_turns(&self.session.chat)
     }
 
     /// Agents write their transcripts with a delay: an agent that died early in its answer does not know the message
@@ -87,8 +102,8 @@ impl SessionContext {
             }
             DeliveredPrompt::NotFound => true,
             DeliveredPrompt::NoTranscript => {
-                if self.session.turn_storage.total_turns(&self.session.chat) == 1 {
-                    // There is no conversation to resume yet.
+                // An agent that died early has stored nothing that could be resumed.
+                if self.turn_count() == 1 || self.session.synced_through == Some(Uuid::nil()) {
                     self.session.resume_token = None;
                 }
                 true

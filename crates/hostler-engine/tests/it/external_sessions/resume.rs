@@ -1,5 +1,7 @@
 //! Resuming a turn with an agent whose transcript contains the message, or does not.
 
+use std::path::Path;
+
 use hostler_driver::{ConversationStart, DriverEvent, PartId, PartKind, ResumeToken};
 use hostler_engine::default_chat_uri;
 use hostler_testkit::fake_driver::FakeAgent;
@@ -8,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{EXTERNAL_SESSION, id, start_with_external_session};
-use crate::common::{Listener, Rig, dispatch_json};
+use crate::common::{Listener, Options, Rig, SESSION, dispatch_json};
 
 const CONTINUE_PROMPT: &str = "Continue where you left off.";
 
@@ -68,5 +70,30 @@ async fn message_missing_from_the_transcript_is_sent_again() {
     assert!(matches!(conversation, ConversationStart::Resume { token: ResumeToken(_), .. }));
     assert_eq!(prompt, "message 3");
     assert_ne!(again, sent);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn agent_that_stored_nothing_starts_anew_with_a_notice() {
+    let transcript_store = Some(FakeTranscriptStore::new(Path::new("/no/such/directory")));
+    let mut rig = Rig::start_with(Options { transcript_store, ..Options::default() }).await;
+    let (mut listener, mut agent) = rig.start_first_turn().await;
+    agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    agent.emit_answer(1, "hel", "lo").await;
+    listener.until("chat/turnComplete").await;
+    rig.send_message(SESSION, "t2", "two").await;
+    assert_eq!(agent.next_prompt().await, "two");
+    emit_partial_answer(&agent).await;
+    listener.until("chat/delta").await;
+    agent.exit("signal 9", "").await;
+    listener.until("chat/error agentExited").await;
+    let resume = json!({"type": "chat/turnResume", "turnId": "t2"});
+    rig.engine.dispatch(dispatch_json(&default_chat_uri(SESSION), 0, resume, None)).await;
+    let start = rig.starts.next_start().await;
+    assert!(matches!(start.spec.conversation, ConversationStart::New(_)));
+    assert_eq!(start.succeed().next_prompt().await, "two");
+    listener.until("chat/responsePart").await;
+    let turn = serde_json::to_string(&listener.chat.as_ref().unwrap().active_turn).unwrap();
+    assert!(turn.contains("It does not remember the turns before this one."), "{turn}");
     rig.engine.shutdown().await;
 }
